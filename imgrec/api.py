@@ -1,0 +1,147 @@
+"""The public functions, each a composition of the rooms below."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from imgrec import layout, storage
+from imgrec.engine.local import LocalEngine
+from imgrec.errors import DatasetExists
+from imgrec.model import DatasetInfo, PackOptions, Packed, Plan, ShardResult
+from imgrec.plan.build import make_plan
+from imgrec.publish.publish import complete
+from imgrec.read.locate import find_dataset
+from imgrec.read.metadata import read_fingerprint, read_info, read_report
+from imgrec.source import folder
+from imgrec.write.shard import ShardWriter
+
+OnProgress: TypeAlias = Callable[[str, int, int | None], object]
+"""Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
+
+
+def pack(
+    source: str | os.PathLike[str],
+    options: PackOptions | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+) -> Packed:
+    """Pack a source into a dataset that TFDS loads, and say what became of every file.
+
+    Nothing is visible under the dataset's name before all of it is written. Raises an
+    `ImgrecError` otherwise; then nothing has changed.
+
+    Example: `imgrec.pack("flowers", imgrec.PackOptions(val_fraction=0.1)).info.load`.
+    """
+    options = options or PackOptions()
+    started_ns = time.time_ns()
+    with LocalEngine(options.workers) as engine:
+        plan, newest_change_ns = _plan(source, options, engine, on_progress)
+        target = _target(plan, options)
+        if _is_current(target, plan, options, newest_change_ns):
+            return _packed(target, started_ns, is_new=False)
+        with storage.Staging(target) as staging:
+            results = _write(plan, staging.path, engine, on_progress)
+            complete(staging.path, plan, results, options)
+            storage.stamp(staging.path / layout.METADATA, started_ns)
+            is_new = _publish(staging, options)
+    return _packed(target, started_ns, is_new=is_new)
+
+
+def dry_run(
+    source: str | os.PathLike[str],
+    options: PackOptions | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+) -> Plan:
+    """Decide all that `pack` would, and write nothing."""
+    options = options or PackOptions()
+    with LocalEngine(options.workers) as engine:
+        return _plan(source, options, engine, on_progress)[0]
+
+
+def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:
+    """Say what a packed dataset holds, found by name or by a path at any level."""
+    return read_info(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
+
+
+def _plan(
+    source: str | os.PathLike[str],
+    options: PackOptions,
+    engine: LocalEngine,
+    on_progress: OnProgress | None,
+) -> tuple[Plan, int]:
+    def seen(files: int) -> None:
+        if on_progress:
+            on_progress("scan", files, None)
+
+    catalog = folder.scan(os.fspath(source), options, engine.run, seen)
+    return make_plan(catalog, options), catalog.newest_change_ns
+
+
+def _target(plan: Plan, options: PackOptions) -> Path:
+    data_dir = (
+        Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
+    )
+    return layout.dataset_dir(data_dir, plan.name, plan.version)
+
+
+def _is_current(target: Path, plan: Plan, options: PackOptions, newest_change_ns: int) -> bool:
+    """Tell whether the dataset is there already; raise DatasetExists if another one is."""
+    if options.overwrite or not target.exists():
+        return False
+    if read_fingerprint(target) != plan.fingerprint:
+        raise _in_the_way(target)
+    # Names, sizes and beginnings are the same. The rest is too if nothing was touched since;
+    # otherwise packing again tells, byte by byte.
+    return newest_change_ns < (target / layout.METADATA).stat().st_mtime_ns
+
+
+def _publish(staging: storage.Staging, options: PackOptions) -> bool:
+    """Make the dataset visible, unless the very same one is."""
+    if staging.target.exists() and not options.overwrite:
+        old, new = (folder / layout.CHECKSUMS for folder in (staging.target, staging.path))
+        if not old.exists() or old.read_bytes() != new.read_bytes():
+            raise _in_the_way(staging.target)
+        storage.stamp(
+            staging.target / layout.METADATA,
+            (staging.path / layout.METADATA).stat().st_mtime_ns,
+        )
+        return False
+    staging.publish()
+    return True
+
+
+def _in_the_way(target: Path) -> DatasetExists:
+    return DatasetExists(
+        f"{target} already holds another dataset",
+        hint="pack under another --version or --name, or pass --overwrite to replace it",
+        path=str(target),
+    )
+
+
+def _write(
+    plan: Plan, folder: Path, engine: LocalEngine, on_progress: OnProgress | None
+) -> list[ShardResult]:
+    """Write all shards, the largest first so that no worker is left with one at the end."""
+    writer = ShardWriter(folder=str(folder), check=plan.check)
+    tasks = sorted(plan.tasks, key=lambda task: -sum(sample.size for sample in task.samples))
+    results = {}
+    for result in engine.run(writer, tasks):
+        results[result.filename] = result
+        if on_progress:
+            done = len(result.records.filenames) + len(result.bad)
+            on_progress("pack", done, plan.planned)
+    return [results[task.filename] for task in plan.tasks]
+
+
+def _packed(target: Path, started_ns: int, *, is_new: bool) -> Packed:
+    return Packed(
+        info=read_info(target),
+        report=read_report(target),
+        seconds=(time.time_ns() - started_ns) / 1e9,
+        is_new=is_new,
+    )

@@ -1,0 +1,74 @@
+"""The `imgrec` command: choose a verb, run it, and turn errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from imgrec.cli import info, pack, plan
+from imgrec.cli.render import safe
+from imgrec.errors import ImgrecError
+
+_VERBS = (pack, plan, info)
+_EPILOG = """\
+exit codes: 0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
+7 missing extra, 130 interrupted
+
+example: imgrec pack ./flowers --val-split 0.1
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        options = _parser().parse_args(arguments)
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except ImgrecError as error:
+        _complain(f"{error}", error.hint)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was published", "")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python must not complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror or error}", "")
+        return 6
+
+
+def _complain(message: str, hint: str) -> None:
+    print(f"imgrec: {safe(message)}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {safe(hint)}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="imgrec",
+        description="Pack image-classification datasets into TFRecords that TFDS loads.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in _VERBS:
+        verb.add_to(verbs)
+    return parser
+
+
+def _version() -> str:
+    from imgrec import __version__
+
+    return f"imgrec {__version__}"

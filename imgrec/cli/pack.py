@@ -1,0 +1,105 @@
+"""`imgrec pack`: pack a source into a dataset."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from imgrec.cli import render
+from imgrec.cli.options import add_pack_options, pack_options
+from imgrec.cli.progress import Progress
+from imgrec.model import Packed
+
+if TYPE_CHECKING:
+    from imgrec.cli.types import Verbs
+
+
+def add_to(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "pack",
+        help="pack a source into a dataset",
+        description="Pack class folders into sharded TFRecords that tfds.load finds by name.",
+        epilog="example: imgrec pack ./flowers --val-split 0.1",
+        allow_abbrev=False,
+    )
+    add_pack_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Pack, and print what came of it."""
+    from imgrec import api
+
+    options = pack_options(parsed)
+    with Progress(shown=not parsed.quiet) as progress:
+        packed = api.pack(parsed.source, options, on_progress=progress)
+    print(render.as_json(as_value(packed)) if parsed.json else as_text(packed))
+    return 0
+
+
+def as_value(packed: Packed) -> dict[str, object]:
+    """Return the outcome as a JSON value."""
+    info, report = packed.info, packed.report
+    return {
+        "name": info.name,
+        "version": info.version,
+        "path": info.path,
+        "load": info.load,
+        "fingerprint": info.fingerprint,
+        "layout": report.layout,
+        "classes": list(info.classes),
+        "splits": {
+            split.name: {
+                "examples": split.examples,
+                "bytes": split.num_bytes,
+                "shards": len(split.shard_lengths),
+            }
+            for split in info.splits
+        },
+        "skipped": render.skipped_json(report.skipped),
+        "ignored": sum(kind.count for kind in report.ignored),
+        "transcoded": len(report.transcoded),
+        "damaged": len(report.damaged),
+        "duplicates": render.extra_copies(report.duplicates),
+        "leaks": len(report.leaks),
+        "conflicts": len(report.conflicts),
+        "warnings": list(report.warnings),
+        "already_packed": not packed.is_new,
+        "seconds": round(packed.seconds, 3),
+    }
+
+
+def as_text(packed: Packed) -> str:
+    """Return the outcome as a summary for people."""
+    info, report = packed.info, packed.report
+    images = sum(split.examples for split in info.splits)
+    size_out = sum(split.num_bytes for split in info.splits)
+    title = f"{info.name} {info.version}: {render.number(images, 'image')}"
+    lines = [
+        title + ("" if packed.is_new else ", already packed: nothing to do"),
+        render.line("layout", report.layout),
+        render.line(
+            "classes",
+            f"{render.number(len(info.classes), 'class', 'classes')}: {render.names(info.classes)}",
+        ),
+        *render.split_lines(render.split_rows(info.splits)),
+        *render.said_lines("skipped", report.skipped),
+        *render.ignored_lines(report.ignored),
+        *render.said_lines("transcoded", report.transcoded),
+        *render.said_lines("damaged", report.damaged),
+        *render.same_lines("duplicates", "more than once", report.duplicates),
+        *render.same_lines("leaks", "in more than one split", report.leaks),
+        *render.same_lines("conflicts", "under more than one label", report.conflicts),
+        *(render.line("warning", warning) for warning in report.warnings),
+        render.line(
+            "size",
+            f"{render.size(size_out)} out / {render.size(report.source_bytes)} in"
+            f" = {size_out / max(report.source_bytes, 1):.2f}",
+        ),
+    ]
+    if packed.is_new:
+        rate = images / max(packed.seconds, 1e-9)
+        lines.append(render.line("speed", f"{rate:,.0f} images/s, {packed.seconds:.1f} s in all"))
+    lines += [render.line("path", info.path), render.line("load", info.load)]
+    return "\n".join(lines)

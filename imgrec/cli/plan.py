@@ -1,0 +1,99 @@
+"""`imgrec plan`: show what pack would do."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from imgrec.cli import render
+from imgrec.cli.options import add_pack_options, pack_options
+from imgrec.cli.progress import Progress
+from imgrec.model import Plan
+
+if TYPE_CHECKING:
+    from imgrec.cli.types import Verbs
+
+
+def add_to(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "plan",
+        help="show what pack would do, writing nothing",
+        description="Show what pack would do with the same options, writing nothing.",
+        epilog="example: imgrec plan ./flowers --val-split 0.1",
+        allow_abbrev=False,
+    )
+    add_pack_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Plan, and print the plan."""
+    from imgrec import api
+
+    options = pack_options(parsed)
+    with Progress(shown=not parsed.quiet) as progress:
+        plan = api.dry_run(parsed.source, options, on_progress=progress)
+    print(render.as_json(as_value(plan)) if parsed.json else as_text(plan))
+    return 0
+
+
+def _splits(plan: Plan) -> list[tuple[str, int, int, int]]:
+    """Return name, images, shards and source bytes of each split."""
+    images: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for task in plan.tasks:
+        images[task.split] += len(task.samples)
+        sizes[task.split] += sum(sample.size for sample in task.samples)
+    shards = Counter(task.split for task in plan.tasks)
+    return [(split, images[split], shards[split], sizes[split]) for split in images]
+
+
+def as_value(plan: Plan) -> dict[str, object]:
+    """Return the plan as a JSON value."""
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "fingerprint": plan.fingerprint,
+        "layout": plan.layout,
+        "classes": list(plan.classes),
+        "splits": {
+            split: {"examples": images, "bytes": total, "shards": shards}
+            for split, images, shards, total in _splits(plan)
+        },
+        "skipped": render.skipped_json([*plan.bad, *plan.left_out]),
+        "ignored": sum(kind.count for kind in plan.ignored),
+        "duplicates": render.extra_copies(plan.duplicates),
+        "leaks": len(plan.leaks),
+        "conflicts": len(plan.conflicts),
+        "warnings": list(plan.warnings),
+    }
+
+
+def as_text(plan: Plan) -> str:
+    """Return the plan for people."""
+    counts = Counter((task.split, label) for task in plan.tasks for label in task.labels)
+    splits = _splits(plan)
+    classes = [
+        render.line(
+            f"  {label}",
+            name + ": " + ", ".join(f"{counts[split, label]:,} {split}" for split, *_ in splits),
+        )
+        for label, name in enumerate(plan.classes)
+    ]
+    lines = [
+        f"{plan.name} {plan.version}: {render.number(plan.planned, 'image')} to pack",
+        render.line("layout", plan.layout),
+        *render.split_lines(splits),
+        render.line("classes", render.number(len(plan.classes), "class", "classes")),
+        *classes,
+        *render.said_lines("skipped", [*plan.bad, *plan.left_out]),
+        *render.ignored_lines(plan.ignored),
+        *render.same_lines("duplicates", "more than once", plan.duplicates),
+        *render.same_lines("leaks", "in more than one split", plan.leaks),
+        *render.same_lines("conflicts", "under more than one label", plan.conflicts),
+        *(render.line("warning", warning) for warning in plan.warnings),
+        "Nothing was written; images are checked when they are packed.",
+    ]
+    return "\n".join(lines)

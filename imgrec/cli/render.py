@@ -1,0 +1,113 @@
+"""Values as text for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from imgrec.layout import printable
+from imgrec.model import Ignored, SameImage, Skipped, SplitInfo
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_WIDTH = 12
+_SHOWN = 3
+
+
+def safe(text: str) -> str:
+    """Return text that a terminal shows as it is: control characters become escapes."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", printable(text))
+
+
+def line(title: str, text: str) -> str:
+    """Return one line of a summary, with its title in the left column."""
+    return safe(f"{title:<{_WIDTH}}{text}")
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people say it.
+
+    >>> size(1536)
+    '1.5 KiB'
+    """
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def number(count: int, singular: str, plural: str = "") -> str:
+    """Return a count with its noun.
+
+    >>> number(1, "class", "classes"), number(2000, "image")
+    ('1 class', '2,000 images')
+    """
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def names(values: Sequence[str], most: int = 8) -> str:
+    """Return a list of names, the first few of a long one."""
+    rest = f", … {len(values) - most:,} more" if len(values) > most else ""
+    return ", ".join(values[:most]) + rest
+
+
+def split_lines(splits: Iterable[tuple[str, int, int, int]]) -> list[str]:
+    """Return a table of splits: name, images, shards, bytes."""
+    return [
+        line(
+            name, f"{number(images, 'image'):>14}  {number(shards, 'shard'):>10}  {size(total):>10}"
+        )
+        for name, images, shards, total in splits
+    ]
+
+
+def split_rows(splits: Iterable[SplitInfo]) -> list[tuple[str, int, int, int]]:
+    """Return what `split_lines` shows of the splits of a dataset."""
+    return [(s.name, s.examples, len(s.shard_lengths), s.num_bytes) for s in splits]
+
+
+def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
+    """Return what is to be said of some files: reasons with counts and the first names of each."""
+    if not files:
+        return []
+    lines = [line(title, number(len(files), "file"))]
+    for reason, count in Counter(file.reason for file in files).most_common():
+        examples = [file.filename for file in files if file.reason == reason]
+        lines.append(line("", f"{count:,} x {reason}: {names(examples, _SHOWN)}"))
+    return lines
+
+
+def ignored_lines(ignored: Sequence[Ignored]) -> list[str]:
+    """Return what was passed over, by kind."""
+    if not ignored:
+        return []
+    total = sum(kind.count for kind in ignored)
+    kinds = ", ".join(f"{kind.count:,} {kind.kind}" for kind in ignored)
+    return [line("ignored", f"{number(total, 'file')}: {kinds}")]
+
+
+def same_lines(title: str, what: str, groups: Sequence[SameImage]) -> list[str]:
+    """Return the first of some groups of identical files."""
+    if not groups:
+        return []
+    lines = [line(title, f"{number(len(groups), 'image')} {what}")]
+    lines += [line("", " = ".join(group.filenames[:_SHOWN])) for group in groups[:_SHOWN]]
+    return lines
+
+
+def extra_copies(groups: Iterable[SameImage]) -> int:
+    """Count the files that repeat another one."""
+    return sum(len(group.filenames) - 1 for group in groups)
+
+
+def as_json(value: object) -> str:
+    """Return JSON text in plain ASCII, safe for any terminal and pipe."""
+    return json.dumps(value, indent=2)
+
+
+def skipped_json(files: Iterable[Skipped]) -> list[dict[str, str]]:
+    """Return files and reasons as JSON values."""
+    return [{"file": printable(file.filename), "reason": file.reason} for file in files]

@@ -1,0 +1,1 @@
+"""Bytes to values and back, with no policy: records, examples and images."""

@@ -1,0 +1,77 @@
+"""BMP: its shape, and whether TensorFlow reads it, and reads it right.
+
+offset  2  uint32 LE  file size          18  int32 LE   width
+offset 10  uint32 LE  where pixels start 22  int32 LE   height, negative for top-down
+offset 14  uint32 LE  info header size   28  uint16 LE  bits a pixel
+offset 30  uint32 LE  compression        46  uint32 LE  palette entries
+offset 54             colour masks or, after the info header, the palette (B G R 0 each)
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from imgrec.errors import BadImage
+
+_HEADER = struct.Struct("<2sIIIIiiHHIIiiII")
+_OS2_HEADER = 12
+_BI_RGB, _BI_BITFIELDS = 0, 3
+_BGRX_MASKS = struct.pack("<III", 0xFF0000, 0xFF00, 0xFF)
+_CHANNELS = {8: 1, 24: 3, 32: 4}
+
+
+class BmpHeader(NamedTuple):
+    """What a BMP says of itself."""
+
+    shape: tuple[int, int, int]
+    """As TensorFlow would have it, if it `is_plain`."""
+    is_plain: bool
+    """TensorFlow reads it and sees the colours that are meant."""
+    row_bytes: int
+    pixels: int
+    """Where the pixels start."""
+
+
+def read_header(data: bytes) -> BmpHeader:
+    """Read the header of a BMP; raise BadImage if it is cut."""
+    if int.from_bytes(data[14:18], "little") == _OS2_HEADER:
+        width, height = struct.unpack_from("<HH", data.ljust(22, b"\0"), 18)
+        return BmpHeader((height, width, 3), False, 0, 0)
+    try:
+        fields = _HEADER.unpack_from(data)
+    except struct.error as error:
+        raise BadImage("truncated BMP header") from error
+    pixels, info_bytes, width, height, _, bits, compression = fields[3:10]
+    used = fields[14]
+    channels = _CHANNELS.get(bits, 3)
+    is_plain = (
+        bits in _CHANNELS
+        and width > 0
+        and height != 0
+        and _are_colours_plain(data, bits, compression, 14 + info_bytes, used or 256)
+    )
+    return BmpHeader(
+        (abs(height), abs(width), channels), is_plain, (bits * width + 31) // 32 * 4, pixels
+    )
+
+
+def _are_colours_plain(data: bytes, bits: int, compression: int, palette: int, used: int) -> bool:
+    """Tell whether pixel bytes are blue, green, red (and one more), or true grey levels.
+
+    TensorFlow looks at neither compression, masks nor palette: it takes palette indices for grey
+    levels, and masked fields for blue, green, red.
+    """
+    if compression == _BI_BITFIELDS and bits == 32:
+        return data[54:66] == _BGRX_MASKS
+    if compression != _BI_RGB:
+        return False
+    greys = b"".join(bytes((level, level, level)) for level in range(256))
+    entries = data[palette : palette + 1024]
+    colours = b"".join(entries[at : at + 3] for at in range(0, len(entries), 4))
+    return bits != 8 or (used == 256 and colours == greys)
+
+
+def is_whole(data: bytes, header: BmpHeader) -> bool:
+    """Tell whether the pixels end exactly where the file does, which TensorFlow insists on."""
+    return header.pixels + header.row_bytes * header.shape[0] == len(data)

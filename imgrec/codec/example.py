@@ -1,0 +1,158 @@
+"""The tf.train.Example wire format of an imgrec record, encoded and decoded without TensorFlow.
+
+    Example   { 1: Features }
+    Features  { 1: map entry, once a feature, keys sorted }
+    entry     { 1: key, 2: Feature }
+    Feature   { 1: BytesList | 2: FloatList | 3: Int64List }
+    BytesList { 1: bytes, repeated }    FloatList { 1: packed float32 LE }    Int64List { 1: packed varint }
+
+Protobuf promises no order for map entries; ours are sorted, so that equal values are equal bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from imgrec.errors import CorruptRecord
+
+Feature: TypeAlias = tuple[bytes, ...] | tuple[int, ...] | tuple[float, ...]
+
+_LEN = 2  # protobuf wire type: length-delimited
+_TAG_1 = b"\x0a"  # field 1, length-delimited
+_TAG_2 = b"\x12"  # field 2, length-delimited
+_TAG_3 = b"\x1a"  # field 3, length-delimited
+
+
+def varint(value: int) -> bytes:
+    """Encode an int64 as protobuf does; a negative one takes ten bytes.
+
+    >>> varint(300).hex(), len(varint(-1))
+    ('ac02', 10)
+    """
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _field(tag: bytes, payload: bytes) -> bytes:
+    return tag + varint(len(payload)) + payload
+
+
+def _int64_entry(key: bytes, values: Sequence[int]) -> bytes:
+    int64_list = _field(_TAG_1, b"".join(map(varint, values)))
+    return _field(_TAG_1, _field(_TAG_1, key) + _field(_TAG_2, _field(_TAG_3, int64_list)))
+
+
+def _bytes_entry_head(key: bytes, length: int) -> bytes:
+    """Return all of a one-value bytes entry but the `length` bytes that end it."""
+    head = b""
+    for tag in (_TAG_1, _TAG_1, _TAG_2):  # value in list in feature in entry
+        head = tag + varint(length + len(head)) + head
+    head = _field(_TAG_1, key) + head
+    return _TAG_1 + varint(len(head) + length) + head
+
+
+def encode_around(
+    image_length: int, *, filename: bytes, label: int, shape: tuple[int, int, int]
+) -> tuple[bytes, bytes]:
+    """Return what goes before and after the image's bytes in the record of one sample.
+
+    The image itself, by far the largest part, is never copied.
+    """
+    before = (
+        _bytes_entry_head(b"filename", len(filename))
+        + filename
+        + _bytes_entry_head(b"image", image_length)
+    )
+    after = _int64_entry(b"label", (label,)) + _int64_entry(b"shape", shape)
+    return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
+
+
+def decode(record: bytes) -> Mapping[str, Feature]:
+    """Decode any serialized tf.train.Example; raise CorruptRecord if it is none.
+
+    Fields that an Example does not have are passed over, as protobuf does.
+    """
+    try:
+        features: dict[str, Feature] = {}
+        for part in _payloads(memoryview(record), 1):
+            for entry in _payloads(part, 1):
+                key = b"".join(map(bytes, list(_payloads(entry, 1))[-1:])).decode()
+                value: Feature = ()
+                for feature in _payloads(entry, 2):
+                    value = _decode_feature(feature)
+                features[key] = value
+        return features
+    except (ValueError, IndexError, struct.error) as error:
+        raise CorruptRecord(f"not a tf.train.Example: {error}") from error
+
+
+def _decode_feature(feature: memoryview) -> Feature:
+    for payload in _payloads(feature, 1):
+        return tuple(map(bytes, _payloads(payload, 1)))
+    for payload in _payloads(feature, 2):
+        return tuple(_floats(payload))
+    for payload in _payloads(feature, 3):
+        return tuple(_ints(payload))
+    return ()
+
+
+def _floats(payload: memoryview) -> Iterator[float]:
+    for _, kind, value in _fields(payload):
+        if kind == _LEN:
+            yield from (number for (number,) in struct.iter_unpack("<f", value))
+        elif kind == 5:  # one that is not packed
+            yield from struct.unpack("<f", value)
+
+
+def _ints(payload: memoryview) -> Iterator[int]:
+    for _, _, value in _fields(payload):
+        position = 0
+        while position < len(value):
+            number, position = _read_varint(value, position)
+            yield number - (1 << 64) if number >> 63 else number
+
+
+def _payloads(message: memoryview, field: int) -> Iterator[memoryview]:
+    for number, kind, value in _fields(message):
+        if number == field and kind == _LEN:
+            yield value
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield number, wire type and raw value of each field of a message."""
+    position = 0
+    while position < len(message):
+        tag, position = _read_varint(message, position)
+        kind = tag & 7
+        start = position
+        if kind == 0:
+            _, end = _read_varint(message, position)
+        elif kind == _LEN:
+            length, start = _read_varint(message, position)
+            end = start + length
+        elif kind in (1, 5):
+            end = start + (8 if kind == 1 else 4)
+        else:
+            raise ValueError(f"wire type {kind}")
+        if end > len(message):
+            raise ValueError("a field runs past its end")
+        yield tag >> 3, kind, message[start:end]
+        position = end
+
+
+def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, position
+    raise ValueError("a varint of more than ten bytes")

@@ -1,0 +1,114 @@
+"""JPEG: its shape, its structure and a cheap proof that it decodes to its end.
+
+FF D8                      start of image
+FF xx len16 BE payload     segments: tables, the frame header (SOFn), comments
+FF DA len16 BE payload     start of scan, then entropy-coded data in which every FF is
+                           followed by 00 (a stuffed byte) or D0-D7 (a restart marker)
+FF D9                      end of image; anything may follow
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import NamedTuple
+
+from imgrec.errors import BadImage
+
+_SOF = struct.Struct(">BHHB")  # precision, height, width, components
+_SOF_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_HUFFMAN_8_BIT = frozenset({0xC0, 0xC1, 0xC2})
+_BARE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
+_EOI = b"\xff\xd9"
+_CHANNELS = {1: 1, 3: 3, 4: 3}  # TensorFlow turns CMYK and YCCK into RGB
+_BETWEEN_SCANS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
+_MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\xff]")
+
+
+class JpegHeader(NamedTuple):
+    """What a JPEG says of itself before its first scan."""
+
+    shape: tuple[int, int, int]
+    is_common: bool
+    """Huffman-coded, 8 bits, 1, 3 or 4 components: the kind that TensorFlow decodes."""
+    scan: int
+    """Where the first start-of-scan segment is."""
+
+
+def read_header(data: bytes) -> JpegHeader:
+    """Walk the segments up to the first scan; raise BadImage if they do not lead there."""
+    position = 2
+    frame: tuple[int, int, int, int, int] | None = None
+    try:
+        while True:
+            marker = data[position + 1]
+            if data[position] != 0xFF or marker in (0x00, 0xFF):
+                # Not a marker: libjpeg skips to the next one, and so does everyone else.
+                position = data.index(b"\xff", position + 1)
+                continue
+            if marker == 0xDA:
+                break
+            if marker in _BARE:
+                position += 2
+                continue
+            if marker == 0xD9:
+                raise BadImage("JPEG without a picture")
+            if marker in _SOF_MARKERS and frame is None:
+                frame = (marker, *_SOF.unpack_from(data, position + 4))
+            position += 2 + (data[position + 2] << 8 | data[position + 3])
+    except (IndexError, ValueError, struct.error) as error:
+        raise BadImage("truncated JPEG header") from error
+    if frame is None:
+        raise BadImage("JPEG without a frame header")
+    marker, precision, height, width, components = frame
+    if not height or not width:
+        raise BadImage("JPEG of no size")
+    is_common = marker in _HUFFMAN_8_BIT and precision == 8 and components in _CHANNELS
+    return JpegHeader((height, width, _CHANNELS.get(components, components)), is_common, position)
+
+
+def reaches_end(data: bytes, header: JpegHeader) -> bool:
+    """Tell whether an end marker follows the first scan, as it does unless the file is cut."""
+    # An FF D9 after the start of the scan is a marker: in coded data, FF is never followed by D9.
+    return data.rfind(_EOI, header.scan) >= 0
+
+
+def is_well_formed(data: bytes, header: JpegHeader) -> bool:
+    """Tell whether nothing but scans, tables and restart markers in order lead to the end marker."""
+    position, restarts = header.scan, 0
+    while True:
+        length = int.from_bytes(data[position + 2 : position + 4], "big")
+        match = _MARKER_IN_SCAN.search(data, position + 2 + length)
+        while match and 0xD0 <= data[match.start() + 1] <= 0xD7:
+            if data[match.start() + 1] != 0xD0 + restarts % 8:
+                return False
+            restarts += 1
+            match = _MARKER_IN_SCAN.search(data, match.end())
+        if match is None:
+            return False
+        position = match.start()
+        marker = data[position + 1]
+        if marker == 0xD9:
+            return True
+        if marker not in _BETWEEN_SCANS:
+            return False
+        if marker == 0xDA:
+            restarts = 0
+
+
+def strict_fault(data: bytes) -> str:
+    """Decode all of the coded data at 1/8 scale; return the decoder's first complaint, or "".
+
+    Only for common JPEGs (`JpegHeader.is_common`): libjpeg-turbo's scaled decoding of others has
+    been seen to read past its buffers.
+    """
+    import simplejpeg
+
+    try:
+        # Grey needs no colour conversion, yet the coded data of every component is walked.
+        simplejpeg.decode_jpeg(
+            data, colorspace="GRAY", min_height=1, min_width=1, min_factor=8, strict=True
+        )
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,180 @@
+"""PNG: its shape, its chunks and a proof that its pixels decompress to their end.
+
+    89 P N G \\r \\n 1A \\n
+    uint32 BE length | 4-byte type | payload | uint32 BE CRC-32 of type and payload     a chunk
+    IHDR (first) ... PLTE? ... tRNS? ... IDAT+ (one zlib stream) ... IEND (last)
+
+The stream holds, for each row, a filter type from 0 to 4 and the packed pixels; an interlaced
+image holds up to seven such sub-images (Adam7).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from imgrec.errors import BadImage
+
+_IHDR = struct.Struct(">IIBBBBB")  # width, height, bit depth, colour type, three methods
+_CHUNK = struct.Struct(">I4s")
+_CRC = struct.Struct(">I")
+_FIRST_CHUNK = 8
+_PALETTE = 3
+_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # per pixel, by colour type
+_DEPTHS = {0: {1, 2, 4, 8, 16}, 2: {8, 16}, 3: {1, 2, 4, 8}, 4: {8, 16}, 6: {8, 16}}
+_ADAM7 = (
+    (0, 0, 8, 8),
+    (4, 0, 8, 8),
+    (0, 4, 4, 8),
+    (2, 0, 4, 4),
+    (0, 2, 2, 4),
+    (1, 0, 2, 2),
+    (0, 1, 1, 2),
+)
+_INFLATE_BYTES = 1 << 18
+
+
+class PngHeader(NamedTuple):
+    """What a PNG says of itself."""
+
+    shape: tuple[int, int, int]
+    bits_per_pixel: int
+    is_palette: bool
+    is_interlaced: bool
+
+
+class _Chunk(NamedTuple):
+    kind: bytes
+    payload: memoryview
+    is_sound: bool
+
+
+def _chunks(data: bytes) -> Iterator[_Chunk]:
+    """Yield the chunks up to IEND; raise BadImage where the file ends too early."""
+    view, position = memoryview(data), _FIRST_CHUNK
+    while True:
+        if position + 8 > len(data):
+            raise BadImage("truncated PNG")
+        length, kind = _CHUNK.unpack_from(data, position)
+        end = position + 8 + length
+        if end + 4 > len(data):
+            raise BadImage("truncated PNG")
+        (crc,) = _CRC.unpack_from(data, end)
+        yield _Chunk(kind, view[position + 8 : end], zlib.crc32(view[position + 4 : end]) == crc)
+        if kind == b"IEND":
+            return
+        position = end + 4
+
+
+def read_header(data: bytes) -> PngHeader:
+    """Read the shape that TensorFlow decodes a PNG to; raise BadImage if it cannot be told."""
+    try:
+        length, kind = _CHUNK.unpack_from(data, _FIRST_CHUNK)
+        width, height, depth, colour, *methods = _IHDR.unpack_from(data, _FIRST_CHUNK + 8)
+    except struct.error as error:
+        raise BadImage("truncated PNG") from error
+    is_known = depth in _DEPTHS.get(colour, ()) and methods in ([0, 0, 0], [0, 0, 1])
+    if kind != b"IHDR" or length != _IHDR.size or not is_known:
+        raise BadImage("PNG with a broken header")
+    if not height or not width:
+        raise BadImage("PNG of no size")
+    channels = _SAMPLES[colour]
+    if colour == _PALETTE:
+        channels = 4 if _has_transparency(data) else 3
+    return PngHeader(
+        (height, width, channels), _SAMPLES[colour] * depth, colour == _PALETTE, methods[2] == 1
+    )
+
+
+def _has_transparency(data: bytes) -> bool:
+    # Only a palette's transparency adds a channel in TensorFlow; it must come before the pixels.
+    try:
+        for chunk in _chunks(data):
+            if chunk.kind in (b"tRNS", b"IDAT"):
+                return chunk.kind == b"tRNS" and chunk.is_sound
+    except BadImage:
+        return False  # cut before its pixels: no more can be told from a header
+    return False
+
+
+def structure_fault(data: bytes, header: PngHeader) -> str:
+    """Walk the chunks and their checksums; return what is wrong with them, or ""."""
+    try:
+        return _chunk_fault(list(_chunks(data)), header)
+    except BadImage as error:
+        return str(error)
+
+
+def _chunk_fault(chunks: Sequence[_Chunk], header: PngHeader) -> str:
+    kinds = [chunk.kind for chunk in chunks]
+    if b"IDAT" not in kinds:
+        return "PNG without pixels"
+    first = kinds.index(b"IDAT")
+    if header.is_palette and b"PLTE" not in kinds[:first]:
+        return "PNG without its palette"
+    if set(kinds[first : first + kinds.count(b"IDAT")]) != {b"IDAT"}:
+        return "PNG with scattered pixels"
+    for chunk in chunks:
+        if not chunk.kind.isalpha():
+            return "PNG with a broken chunk"
+        is_critical = not chunk.kind[0] & 0x20
+        if is_critical and not chunk.is_sound:
+            return f"PNG with a wrong checksum of its {chunk.kind.decode('latin-1')} chunk"
+        if is_critical and chunk.kind not in (b"IHDR", b"PLTE", b"IDAT", b"IEND"):
+            return "PNG with an unknown critical chunk"
+    return ""
+
+
+def pixel_fault(data: bytes, header: PngHeader) -> str:
+    """Walk the chunks and decompress every pixel; return what is wrong, or ""."""
+    if fault := structure_fault(data, header):
+        return fault
+    pixels = (chunk.payload for chunk in _chunks(data) if chunk.kind == b"IDAT")
+    try:
+        return _row_fault(_inflate(pixels), _passes(header))
+    except zlib.error as error:
+        return f"PNG with corrupt pixels: {error}"
+
+
+def _inflate(pieces: Iterator[memoryview]) -> Iterator[bytes]:
+    inflater = zlib.decompressobj()
+    for piece in pieces:
+        pending: bytes | memoryview = piece
+        while pending and not inflater.eof:
+            yield inflater.decompress(pending, _INFLATE_BYTES)
+            pending = inflater.unconsumed_tail
+    yield inflater.flush()
+    if not inflater.eof:
+        raise zlib.error("the stream has no end")
+
+
+def _passes(header: PngHeader) -> list[tuple[int, int]]:
+    """Return rows and bytes a row (filter type included) of each sub-image in the stream."""
+    height, width, _ = header.shape
+
+    def sub_image(x: int, y: int, step_x: int, step_y: int) -> tuple[int, int]:
+        columns = (width - x + step_x - 1) // step_x
+        rows = (height - y + step_y - 1) // step_y
+        row_bytes = 1 + (columns * header.bits_per_pixel + 7) // 8
+        return (rows, row_bytes) if columns > 0 and rows > 0 else (0, 1)
+
+    grid = _ADAM7 if header.is_interlaced else ((0, 0, 1, 1),)
+    return [sub_image(*step) for step in grid]
+
+
+def _row_fault(stream: Iterator[bytes], passes: Sequence[tuple[int, int]]) -> str:
+    """Follow the stream row by row: a filter type must start each, and none may be missing."""
+    chunk = b""
+    for rows, row_bytes in passes:
+        position, end = 0, rows * row_bytes
+        while position < end:
+            chunk = chunk or next(filter(None, stream), b"")
+            if not chunk:
+                return "PNG whose pixels end too early"
+            piece, chunk = chunk[: end - position], chunk[end - position :]
+            if max(piece[-position % row_bytes :: row_bytes], default=0) > 4:
+                return "PNG with an unknown row filter"
+            position += len(piece)
+    return "PNG with more pixels than it says" if chunk or any(stream) else ""

@@ -1,0 +1,76 @@
+"""The TFRecord file format: length-prefixed records, each guarded by two checksums.
+
+uint64 LE  length of the payload
+uint32 LE  masked CRC32C of the 8 length bytes
+byte[n]    payload
+uint32 LE  masked CRC32C of the payload
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import google_crc32c
+
+from imgrec.errors import CorruptRecord
+
+_HEAD = struct.Struct("<QI")
+_LENGTH = struct.Struct("<Q")
+_CRC = struct.Struct("<I")
+_MASK_DELTA = 0xA282EAD8
+OVERHEAD = _HEAD.size + _CRC.size
+"""Bytes a frame adds to its payload."""
+MAX_PAYLOAD = 1 << 31
+"""No record of ours comes near; a protobuf cannot be larger."""
+
+
+def _masked(crc: int) -> int:
+    # Rotated and shifted, as TFRecord wants it, so that a checksum of checksums stays sound.
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def frame(payload: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Return what goes before and after a payload that is given in pieces.
+
+    >>> frame([b"a", b"b"]) == frame([b"ab"])
+    True
+    """
+    crc = 0
+    for piece in payload:
+        crc = google_crc32c.extend(crc, piece)
+    length = _LENGTH.pack(sum(map(len, payload)))
+    return length + _CRC.pack(_masked(google_crc32c.value(length))), _CRC.pack(_masked(crc))
+
+
+def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the offset and payload of each record, checking both checksums.
+
+    Raises CorruptRecord, which names `path` and the offset, at the first byte that is wrong.
+    """
+    offset = 0
+    while head := file.read(_HEAD.size):
+        payload = _read_payload(file, head, path=path, offset=offset)
+        yield offset, payload
+        offset += OVERHEAD + len(payload)
+
+
+def _read_payload(file: BinaryIO, head: bytes, *, path: str, offset: int) -> bytes:
+    def corrupt(what: str) -> CorruptRecord:
+        return CorruptRecord(f"{path}: {what} at byte {offset}", path=path, offset=offset)
+
+    if len(head) < _HEAD.size:
+        raise corrupt("truncated record")
+    length, length_crc = _HEAD.unpack(head)
+    if _masked(google_crc32c.value(head[: _LENGTH.size])) != length_crc:
+        raise corrupt("wrong checksum of a record's length")
+    if length > MAX_PAYLOAD:
+        raise corrupt("impossible record length")
+    body = file.read(length + _CRC.size)
+    if len(body) < length + _CRC.size:
+        raise corrupt("truncated record")
+    payload = body[:length]
+    if _CRC.unpack(body[length:])[0] != _masked(google_crc32c.value(payload)):
+        raise corrupt("wrong checksum of a record")
+    return payload

@@ -1,0 +1,138 @@
+"""Running tasks in processes on this machine.
+
+Workers are plain interpreters that speak pickle over pipes. Unlike `multiprocessing`, that needs
+no `if __name__ == "__main__"` in the caller's script and works in notebooks; a worker's death is
+noticed at once; and a worker whose parent dies, however it dies, ends by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import IO, Self, TypeVar
+
+from imgrec.errors import ExecutionError, ImgrecError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_START = "from imgrec.engine.worker import main; main()"
+
+
+def usable_cpus() -> int:
+    """Count the CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalEngine:
+    """A few worker processes; a context manager that stops them when it ends, at once if it must."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._count = workers or usable_cpus()
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        self._workers = [_Worker() for _ in range(self._count)]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self._workers:
+            worker.stop()
+        self._workers = []
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield `function(task)` for each task, as results come; raise the first error.
+
+        Each worker has one task at a time, and the next one is ready before it asks.
+        """
+        calls = (pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL) for task in tasks)
+        with selectors.DefaultSelector() as selector:
+            idle = list(self._workers)
+            call = next(calls, None)
+            while call is not None or len(idle) < len(self._workers):
+                if call is not None and idle:
+                    worker = idle.pop()
+                    worker.send(call)
+                    selector.register(worker.replies, selectors.EVENT_READ, worker)
+                    call = next(calls, None)
+                    continue
+                for key, _ in selector.select():
+                    worker = key.data
+                    result: R = worker.receive()
+                    if call is None:
+                        selector.unregister(worker.replies)
+                        idle.append(worker)
+                    else:
+                        worker.send(call)
+                        call = next(calls, None)
+                    yield result
+
+
+class _Worker:
+    """One worker process."""
+
+    def __init__(self) -> None:
+        self._complaints = tempfile.TemporaryFile()
+        path = os.pathsep.join(filter(None, sys.path))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            env={**os.environ, "PYTHONPATH": path},
+            process_group=0,  # Ctrl-C is the parent's to handle
+        )
+        assert self._process.stdin and self._process.stdout
+        self._calls: IO[bytes] = self._process.stdin
+        self.replies: IO[bytes] = self._process.stdout
+
+    def send(self, call: bytes) -> None:
+        try:
+            self._calls.write(call)
+            self._calls.flush()
+        except OSError as error:
+            raise self._death() from error
+
+    def receive(self) -> object:
+        try:
+            result, error = pickle.load(self.replies)
+        except (EOFError, pickle.UnpicklingError) as cut:
+            raise self._death() from cut
+        if isinstance(error, ImgrecError):
+            raise error
+        return result
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for file in (self._calls, self.replies, self._complaints):
+            try:
+                file.close()
+            except OSError:
+                pass  # what was still to be written has no reader any more
+
+    def _death(self) -> ExecutionError:
+        code = self._process.wait()
+        self._complaints.seek(0)
+        last_words = self._complaints.read().decode(errors="replace").strip().splitlines()
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        said = f": {last_words[-1]}" if last_words else ""
+        hint = "if memory ran out, try fewer --workers" if code == -signal.SIGKILL else ""
+        return ExecutionError(
+            f"a worker process died {how}{said}",
+            hint=hint or "run it again; if it dies again, please report it",
+        )

@@ -1,0 +1,48 @@
+"""The main loop of a worker process: calls come in on standard input, replies go out on standard output."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import traceback
+from typing import BinaryIO
+
+from imgrec.errors import ExecutionError, ImgrecError
+
+
+def main() -> None:
+    """Answer calls until there are no more, or no one to answer."""
+    # Ctrl-C reaches the whole terminal; the parent decides what it means for us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not mix with the replies
+    try:
+        serve(sys.stdin.buffer, replies)
+    except (EOFError, BrokenPipeError):
+        # The parent is done or gone; there is nothing to flush to anybody.
+        os._exit(0)
+
+
+def serve(calls: BinaryIO, replies: BinaryIO) -> None:
+    """Answer each call `(function, task)` with `(result, None)` or `(None, error)`."""
+    while True:
+        function, task = pickle.load(calls)
+        reply: tuple[object, ImgrecError | None]
+        try:
+            reply = function(task), None
+        except ImgrecError as error:
+            reply = None, error
+        except Exception as error:
+            reply = None, _unexpected(error)
+        pickle.dump(reply, replies, pickle.HIGHEST_PROTOCOL)
+        replies.flush()
+
+
+def _unexpected(error: Exception) -> ExecutionError:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return ExecutionError(
+        f"a worker failed with {type(error).__name__}: {error} ({where.filename}:{where.lineno})",
+        hint="this should not happen: please report it with this message",
+    )

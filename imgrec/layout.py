@@ -1,0 +1,105 @@
+"""Names of a TFDS dataset's directory and files, formatted and parsed."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from imgrec.errors import UsageError
+
+DATASET_INFO = "dataset_info.json"
+FEATURES = "features.json"
+LABELS = "label.labels.txt"
+METADATA = "metadata.json"
+SAMPLES = "samples.parquet"
+REPORT = "report.json"
+SKIPPED = "skipped.csv"
+CHECKSUMS = "SHA256SUMS"
+INDEX_SUFFIX = ".idx"
+FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+"""What `shard_filename` writes, in TFDS's own words."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+
+def shard_filename(name: str, split: str, index: int, count: int) -> str:
+    """Name a shard as TFDS's default template does.
+
+    >>> shard_filename("flowers", "train", 3, 8)
+    'flowers-train.tfrecord-00003-of-00008'
+    """
+    width = max(5, len(str(count)))
+    return f"{name}-{split}.tfrecord-{index:0{width}d}-of-{count:0{width}d}"
+
+
+def checked_name(name: str) -> str:
+    """Return `name` if `tfds.load` can find a dataset called that, else raise UsageError."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--name {name!r} is not a name that tfds.load can find",
+            hint=f"use lower-case letters, digits and _, such as {legal_name(name)}",
+        )
+    return name
+
+
+def legal_name(text: str) -> str:
+    """Make a dataset name that TFDS accepts out of any text.
+
+    >>> legal_name("Blumen-Bilder 2024 (é)")
+    'blumen_bilder_2024_e'
+    """
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^a-z0-9]+", "_", ascii_text.lower()).strip("_")
+    if not name:
+        return "dataset"
+    return name if name[0].isalpha() else f"dataset_{name}"
+
+
+def parse_version(text: str) -> tuple[int, int, int] | None:
+    """Parse "1.10.0" into numbers that sort as versions do; None if it is no version."""
+    match = _VERSION.fullmatch(text)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def default_data_dir() -> Path:
+    """Return the directory where TFDS itself keeps datasets."""
+    return Path(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+
+
+def dataset_dir(data_dir: Path, name: str, version: str) -> Path:
+    """Return the directory that TFDS reads a dataset from."""
+    return data_dir / name / version
+
+
+def load_line(data_dir: Path, name: str, version: str, split: str) -> str:
+    """Return the line that loads a dataset with TFDS alone, from wherever it is run.
+
+    A class of TFDS's own catalogue wins over files, unless the version is given.
+    """
+    target = f"{name}:{version}" if name in tfds_catalogue() else name
+    where = "" if _is_default(data_dir) else f", data_dir={str(data_dir.absolute())!r}"
+    return f'tfds.load("{target}", split="{split}", as_supervised=True{where})'
+
+
+def _is_default(data_dir: Path) -> bool:
+    return data_dir.absolute() == default_data_dir().absolute()
+
+
+@cache
+def tfds_catalogue() -> frozenset[str]:
+    """Return the names that TFDS's own datasets have."""
+    return frozenset(files("imgrec").joinpath("tfds_catalogue.txt").read_text("ascii").split())
+
+
+def printable(filename: str) -> str:
+    """Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
+
+    >>> printable("caf\\udce9.jpg")
+    'caf\\\\udce9.jpg'
+    """
+    return filename.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,138 @@
+"""From a catalog and options to a plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from imgrec.errors import PlanError
+from imgrec.layout import checked_name, legal_name, printable, shard_filename
+from imgrec.model import (
+    FORMAT,
+    SPLIT_ORDER,
+    Catalog,
+    OnLeak,
+    Plan,
+    PackOptions,
+    SameImage,
+    Sample,
+    ShardTask,
+    Skipped,
+)
+from imgrec.plan.groups import find_groups, judge, leaked_copies
+from imgrec.plan.labels import label_names, normal_name
+from imgrec.plan.shards import cut, options_for, record_bytes, shuffled
+from imgrec.plan.split import assign_splits
+
+
+def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
+    """Decide label, split, shard and place of every sample.
+
+    The same samples and options give the same plan, in whatever order the samples come.
+    """
+    name = checked_name(options.name or legal_name(catalog.name))
+    classes = label_names(catalog.class_folders, options.class_order, options.classes)
+    number = {class_name: label for label, class_name in enumerate(classes)}
+    label_of = {folder: number[normal_name(folder)] for folder in catalog.class_folders}
+
+    samples = catalog.samples
+    labels = [label_of[sample.class_name] for sample in samples]
+    splits = assign_splits(samples, labels, options.split_options)
+    groups = find_groups(samples)
+    findings = judge(samples, groups, labels, splits)
+    left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
+    kept = [place for place in range(len(samples)) if place not in left_out]
+    tasks = tuple(_tasks(name, samples, labels, splits, kept, options))
+    return Plan(
+        name=name,
+        version=options.version,
+        source=catalog.name,
+        layout=catalog.layout,
+        classes=classes,
+        tasks=tasks,
+        check=options.check,
+        fingerprint=_fingerprint(name, classes, tasks, options),
+        bad=catalog.bad,
+        left_out=tuple(sorted(left_out.values())),
+        ignored=catalog.ignored,
+        duplicates=findings.duplicates,
+        leaks=findings.leaks,
+        conflicts=findings.conflicts,
+        warnings=(*catalog.warnings, *_missing_classes(classes, tasks)),
+        options=options.deciding(),
+    )
+
+
+def _leave_out(
+    samples: Sequence[Sample],
+    groups: Sequence[tuple[int, ...]],
+    splits: Sequence[str],
+    leaks: Sequence[SameImage],
+    on_leak: OnLeak,
+) -> dict[int, Skipped]:
+    if leaks and on_leak is OnLeak.FAIL:
+        shown = "; ".join(" = ".join(map(printable, leak.filenames)) for leak in leaks[:5])
+        raise PlanError(
+            f"{len(leaks)} images are in more than one split: {shown}",
+            hint="take out the copies, or pass --on-leak drop",
+        )
+    return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
+
+
+def _tasks(
+    name: str,
+    samples: Sequence[Sample],
+    labels: Sequence[int],
+    splits: Sequence[str],
+    kept: Sequence[int],
+    options: PackOptions,
+) -> Iterator[ShardTask]:
+    counts = Counter(splits[place] for place in kept)
+    for split in sorted(counts, key=SPLIT_ORDER.index):
+        order = shuffled(samples, (place for place in kept if splits[place] == split), options.seed)
+        sizes = [record_bytes(samples[place]) for place in order]
+        lengths = cut(sizes, options_for(split, counts, options.shard_options))
+        start = 0
+        for index, length in enumerate(lengths):
+            places = order[start : start + length]
+            yield ShardTask(
+                split=split,
+                index=index,
+                filename=shard_filename(name, split, index, len(lengths)),
+                samples=tuple(samples[place] for place in places),
+                labels=tuple(labels[place] for place in places),
+            )
+            start += length
+
+
+def _fingerprint(
+    name: str, classes: Sequence[str], tasks: Sequence[ShardTask], options: PackOptions
+) -> str:
+    """Hash everything that decides the bytes of the output."""
+    sha256 = hashlib.sha256()
+    for fact in (FORMAT, name, options.version, options.check, *classes):
+        sha256.update(f"{fact}\n".encode())
+    for task in tasks:
+        sha256.update(f"\n{task.filename}\n".encode())
+        rows = (
+            f"{label} {sample.size} {sample.content.hex()} {sample.filename}"
+            for sample, label in zip(task.samples, task.labels, strict=True)
+        )
+        sha256.update("\n".join(rows).encode("utf-8", "surrogateescape"))
+    return sha256.hexdigest()
+
+
+def _missing_classes(classes: Sequence[str], tasks: Sequence[ShardTask]) -> Iterator[str]:
+    """Name the classes that a split does not have; its labels are the same all the same."""
+    found: dict[str, set[int]] = {}
+    for task in tasks:
+        found.setdefault(task.split, set()).update(task.labels)
+    for split, labels in found.items():
+        if missing := [classes[label] for label in range(len(classes)) if label not in labels]:
+            yield f"{split} has no images of {_enumerate(missing)}"
+
+
+def _enumerate(names: Sequence[str], most: int = 10) -> str:
+    rest = f" and {len(names) - most} more classes" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest

@@ -1,0 +1,72 @@
+"""Which samples are the same image, and what follows: duplicates, leaks and conflicts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from imgrec.model import SPLIT_ORDER, SameImage, Sample, Skipped
+
+Group = tuple[int, ...]
+"""Places of the samples of one image, two or more, in order of their file names."""
+
+
+def find_groups(samples: Sequence[Sample]) -> tuple[Group, ...]:
+    """Return the groups of samples whose bytes are identical."""
+    counts = Counter(sample.content for sample in samples)
+    members: dict[bytes, list[int]] = defaultdict(list)
+    for place, sample in enumerate(samples):
+        if counts[sample.content] > 1:
+            members[sample.content].append(place)
+    ordered = (
+        tuple(sorted(places, key=lambda place: samples[place].filename))
+        for places in members.values()
+    )
+    return tuple(sorted(ordered, key=lambda group: samples[group[0]].filename))
+
+
+class Findings(NamedTuple):
+    """What the groups of a source say about it."""
+
+    duplicates: tuple[SameImage, ...]
+    leaks: tuple[SameImage, ...]
+    """Images in more than one split."""
+    conflicts: tuple[SameImage, ...]
+    """Images under more than one label."""
+
+
+def judge(
+    samples: Sequence[Sample],
+    groups: Sequence[Group],
+    labels: Sequence[int],
+    splits: Sequence[str],
+) -> Findings:
+    """Sort out which groups are leaks and which are conflicts, given label and split of each sample."""
+
+    def named(chosen: Sequence[Group]) -> tuple[SameImage, ...]:
+        return tuple(
+            SameImage(tuple(samples[place].filename for place in group)) for group in chosen
+        )
+
+    leaks = [group for group in groups if len({splits[place] for place in group}) > 1]
+    conflicts = [group for group in groups if len({labels[place] for place in group}) > 1]
+    return Findings(named(groups), named(leaks), named(conflicts))
+
+
+def leaked_copies(
+    samples: Sequence[Sample], groups: Sequence[Group], splits: Sequence[str]
+) -> dict[int, Skipped]:
+    """Return the copies to leave out so that no image is in two splits.
+
+    The copy that is kept is the one furthest from training: test before val before train.
+    """
+    dropped: dict[int, Skipped] = {}
+    for group in groups:
+        kept = max((splits[place] for place in group), key=SPLIT_ORDER.index)
+        twin = next(samples[place].filename for place in group if splits[place] == kept)
+        for place in group:
+            if splits[place] != kept:
+                reason = f"leak: the same image as {twin} in {kept}"
+                dropped[place] = Skipped(samples[place].filename, reason)
+    return dropped

@@ -1,0 +1,122 @@
+"""Class names to integer labels."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from imgrec.errors import PlanError, SourceError
+from imgrec.layout import printable
+from imgrec.model import ClassOrder
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key by which "2" comes before "10".
+
+    >>> sorted(["a10", "a2", "b1"], key=natural_key)
+    ['a2', 'a10', 'b1']
+    """
+    parts = re.split("([0-9]+)", name)
+    return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+_ORDERS = {ClassOrder.NATURAL: natural_key, ClassOrder.LEXICAL: str}
+
+
+def normal_name(folder: str) -> str:
+    """Return a class's name for its folder: the same characters, composed (NFC)."""
+    return unicodedata.normalize("NFC", folder)
+
+
+def label_names(
+    class_folders: Mapping[str, tuple[str, ...]],
+    order: ClassOrder,
+    classes: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """Return the class names in the order of their labels.
+
+    `class_folders` maps each name on disk to its folders. With `classes`, that is the order, and
+    a folder it does not name is a PlanError. Names that TFDS would change are a SourceError.
+    """
+    _refuse_unusable(class_folders)
+    names = {normal_name(folder) for folder in class_folders}
+    if classes is None:
+        return tuple(sorted(names, key=lambda name: (_ORDERS[order](name), name)))
+    _refuse_unlisted(names, classes)
+    return tuple(map(normal_name, classes))
+
+
+def _refuse_unusable(class_folders: Mapping[str, tuple[str, ...]]) -> None:
+    faults = [
+        f"{folder!r} {fault}"
+        for name, folders in class_folders.items()
+        if (fault := name_fault(name))
+        for folder in folders
+    ]
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, folders in class_folders.items():
+        alike[normal_name(name).casefold()] += folders if len(class_folders) else []
+    for folders_alike in alike.values():
+        names = {path.rpartition("/")[2] for path in folders_alike}
+        if len(names) > 1:
+            listed = " and ".join(map(ascii_quoted, sorted(folders_alike)))
+            faults.append(f"{listed} differ only by case or by how accents are encoded")
+    if faults:
+        raise SourceError(
+            "class folders that cannot become labels: " + "; ".join(faults),
+            hint="rename or merge these folders",
+        )
+
+
+def ascii_quoted(text: str) -> str:
+    """Quote a name so that two names that look the same can be told apart."""
+    return ascii(text)
+
+
+def name_fault(name: str) -> str:
+    """Return why TFDS would not give this name back as it is, or "".
+
+    TFDS keeps names as the lines of a file, strips each, and drops the empty ones.
+    """
+    if not name.strip():
+        return "is blank"
+    if name != name.strip():
+        return "begins or ends with a blank"
+    if len(name.splitlines()) > 1:
+        return "contains a line break"
+    return "" if printable(name) == name else "is not valid UTF-8"
+
+
+def _refuse_unlisted(names: Iterable[str], classes: Sequence[str]) -> None:
+    listed = set(map(normal_name, classes))
+    if missing := sorted(set(names) - listed, key=natural_key):
+        raise PlanError(
+            f"folders that the classes file does not name: {', '.join(missing)}",
+            hint="add them to the file of --classes, or take the folders out of the source",
+        )
+
+
+def parse_classes(text: str) -> tuple[str, ...]:
+    """Parse a classes file, one name a line; raise PlanError naming every bad line."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    while lines and not lines[-1].strip():
+        lines.pop()
+    faults = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        key = normal_name(line).casefold()
+        if fault := name_fault(line):
+            faults.append(f"line {number} {fault}")
+        elif key in seen:
+            faults.append(f"line {number} repeats line {seen[key]} ({line})")
+        seen.setdefault(key, number)
+    if not lines:
+        faults.append("it is empty")
+    if faults:
+        raise PlanError(
+            f"the classes file cannot be used: {'; '.join(faults)}",
+            hint="write one class name a line, each once",
+        )
+    return tuple(map(normal_name, lines))

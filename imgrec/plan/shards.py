@@ -1,0 +1,84 @@
+"""Which records share a file, and in which order."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from imgrec.errors import PlanError
+from imgrec.model import TRAIN, Sample, ShardOptions
+from imgrec.plan.split import seed_key
+
+_SPREAD_BYTES = 16 << 20
+_SPREAD_SHARDS = 8
+_RECORD_BYTES = 96
+"""What a record takes beside the image and twice nothing but the file name: frame, keys, numbers."""
+
+
+def shuffled(samples: Sequence[Sample], places: Iterable[int], seed: int) -> list[int]:
+    """Return `places` in the order of a hash of the file names: class-mixed, the same on every run."""
+    key = seed_key("order", seed)
+
+    def rank(place: int) -> tuple[bytes, str]:
+        name = samples[place].filename
+        encoded = name.encode("utf-8", "surrogateescape")
+        return hashlib.blake2b(encoded, key=key, digest_size=8).digest(), name
+
+    return sorted(places, key=rank)
+
+
+def record_bytes(sample: Sample) -> int:
+    """Return the most that a sample's record takes in a shard, if it is packed as it is."""
+    return sample.size + 4 * len(sample.filename) + _RECORD_BYTES
+
+
+def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:
+    """Return how many records each shard holds, given the size of each record in order.
+
+    With `options.count` there are exactly that many shards; otherwise none is larger than
+    `options.max_bytes` (unless one record alone is), and from 16 MiB up there are a multiple of 8.
+    """
+    ends = list(itertools.accumulate(sizes))
+    if options.count is not None:
+        return _cut_evenly(ends, options.count)
+    total = ends[-1]
+    step = _SPREAD_SHARDS if total >= _SPREAD_BYTES else 1
+    count = -(-total // (options.max_bytes * step)) * step
+    while count < len(ends):
+        lengths = _cut_evenly(ends, count)
+        if _largest(ends, lengths) <= options.max_bytes:
+            return lengths
+        count += step
+    return [1] * len(ends)
+
+
+def _cut_evenly(ends: Sequence[int], count: int) -> list[int]:
+    """Cut into `count` shards of nearly equal bytes, none of them empty."""
+    total, length = ends[-1], len(ends)
+    cuts = [0]
+    for shard in range(1, count):
+        fair = bisect_left(ends, total * shard / count) + 1
+        cuts.append(min(max(fair, cuts[-1] + 1), length - count + shard))
+    return [end - start for start, end in itertools.pairwise([*cuts, length])]
+
+
+def _largest(ends: Sequence[int], lengths: Sequence[int]) -> int:
+    bounds = [0, *(ends[end - 1] for end in itertools.accumulate(lengths))]
+    return max(end - start for start, end in itertools.pairwise(bounds))
+
+
+def options_for(split: str, counts: dict[str, int], options: ShardOptions) -> ShardOptions:
+    """Return the options for one split: a number of shards asked for is train's, and other splits
+    get theirs in proportion to their images."""
+    if options.count is None:
+        return options
+    if TRAIN in counts and options.count > counts[TRAIN]:
+        raise PlanError(
+            f"--shards {options.count} is more than the {counts[TRAIN]} images of train",
+            hint="ask for fewer shards",
+        )
+    share = counts[split] / counts.get(TRAIN, counts[split])
+    count = min(max(1, round(options.count * share)), counts[split])
+    return ShardOptions(count=count, max_bytes=options.max_bytes)

@@ -1,0 +1,100 @@
+"""Which split each sample goes to: stratified, exact, without leaks, and steady as a set grows.
+
+In each class, groups of identical images are ranked by a hash of their content. The first
+`round(n * val_fraction)` are val, the last `round(n * test_fraction)` are test, the rest train.
+One image more moves at most one other across each boundary, and a renamed image moves nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from imgrec.errors import PlanError
+from imgrec.model import TEST, TRAIN, VAL, Sample, SplitOptions
+
+_KEY_BYTES = 16
+
+
+def seed_key(purpose: str, seed: int) -> bytes:
+    """Return the key under which names and contents are hashed for one purpose."""
+    return hashlib.blake2b(f"imgrec {purpose} {seed}".encode(), digest_size=16).digest()
+
+
+def assign_splits(
+    samples: Sequence[Sample], labels: Sequence[int], options: SplitOptions
+) -> list[str]:
+    """Return the split of each sample.
+
+    A sample keeps the split that the source gives it, except that val and test, where the source
+    has none, are taken out of its train. Raises PlanError if it has them already.
+    """
+    given = {sample.split for sample in samples}
+    _refuse_second_split(given, VAL, options.val_fraction)
+    _refuse_second_split(given, TEST, options.test_fraction)
+    splits = [sample.split or TRAIN for sample in samples]
+    if not options.val_fraction and not options.test_fraction:
+        return splits
+    trainable = [place for place, split in enumerate(splits) if split == TRAIN]
+    if not trainable:
+        raise PlanError("the source has no train images to take a split from")
+    moved = _held_out(samples, labels, trainable, options)
+    for place in trainable:
+        splits[place] = moved.get(samples[place].content, TRAIN)
+    return splits
+
+
+def _refuse_second_split(given: Iterable[str], split: str, fraction: float) -> None:
+    if fraction and split in given:
+        raise PlanError(
+            f"the source has a {split} split of its own, so --{split}-split cannot make another",
+            hint=f"leave out --{split}-split, or move the images of {split} into train",
+        )
+
+
+def _held_out(
+    samples: Sequence[Sample], labels: Sequence[int], places: Iterable[int], options: SplitOptions
+) -> dict[bytes, str]:
+    """Return the contents that leave train, and for which split."""
+    home: dict[bytes, int] = {}  # an image under two labels counts for the smaller one
+    for place in places:
+        content, label = samples[place].content, labels[place]
+        if home.get(content, label) >= label:
+            home[content] = label
+    by_class: dict[int, list[bytes]] = defaultdict(list)
+    for content, label in home.items():
+        by_class[label].append(content)
+    key = seed_key("split", options.seed)
+    moved: dict[bytes, str] = {}
+    for contents in by_class.values():
+        # Only the part that never changes ranks; the rest of a content breaks ties.
+        contents.sort(
+            key=lambda content: (
+                hashlib.blake2b(content[:_KEY_BYTES], key=key, digest_size=8).digest(),
+                content,
+            )
+        )
+        val, test = held_out_counts(len(contents), options)
+        moved |= dict.fromkeys(contents[:val], VAL)
+        moved |= dict.fromkeys(contents[len(contents) - test :], TEST)
+    return moved
+
+
+def held_out_counts(count: int, options: SplitOptions) -> tuple[int, int]:
+    """Return how many of a class's `count` images go to val and to test.
+
+    Each gets at least one, and train keeps at least one, as far as there are enough.
+
+    >>> held_out_counts(20, SplitOptions(val_fraction=0.1))
+    (2, 0)
+    """
+    val = _share(count, options.val_fraction, kept=1)
+    test = _share(count, options.test_fraction, kept=1 + val)
+    return val, test
+
+
+def _share(count: int, fraction: float, *, kept: int) -> int:
+    if not fraction:
+        return 0
+    return max(min(max(round(count * fraction), 1), count - kept), 0)

@@ -1,0 +1,70 @@
+"""Completing a dataset: everything beside the shards, checksums last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from imgrec import layout, storage
+from imgrec.codec import report as report_codec
+from imgrec.model import FORMAT, PackOptions, Plan, Report, ShardResult
+from imgrec.publish import tfds_files
+from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses, skipped_csv
+from imgrec.publish.samples import samples_table
+
+
+def complete(
+    folder: Path, plan: Plan, results: Sequence[ShardResult], options: PackOptions
+) -> Report:
+    """Write all that goes beside the shards in `folder`, and return the report.
+
+    `results` come in the order of the plan. Raises, and the folder is worth nothing, if they are
+    not what was planned or if too much of the source is bad.
+    """
+    refuse_losses(plan, results)
+    refuse_bad_source(plan, results, options)
+    report = make_report(plan, results)
+    seals = list(_keep_filled(folder, report, results))
+    for filename, data in _documents(report, results):
+        seals.append(storage.write_file(folder / filename, data))
+    lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
+    storage.write_file(folder / layout.CHECKSUMS, "".join(lines).encode())
+    return report
+
+
+def _keep_filled(
+    folder: Path, report: Report, results: Sequence[ShardResult]
+) -> Iterator[storage.Seal]:
+    """Yield the seals of all shards; remove those of splits in which every image was bad."""
+    splits = {split.name for split in report.splits}
+    for result in results:
+        index = result.filename + layout.INDEX_SUFFIX
+        if result.split in splits:
+            yield storage.Seal(result.filename, result.size, result.sha256)
+            yield storage.Seal(index, 0, result.index_sha256)
+        else:
+            storage.remove(folder / result.filename, folder / index)
+
+
+def _documents(report: Report, results: Sequence[ShardResult]) -> Iterator[tuple[str, bytes]]:
+    yield layout.LABELS, tfds_files.label_lines(report.classes)
+    yield layout.SAMPLES, samples_table(results)
+    yield layout.REPORT, report_codec.encode(report)
+    yield layout.SKIPPED, skipped_csv(report)
+    yield layout.METADATA, _metadata(report)
+    shape = tfds_files.common_shape(results)
+    yield layout.FEATURES, tfds_files.features(len(report.classes), shape)
+    yield layout.DATASET_INFO, tfds_files.dataset_info(report)
+
+
+def _metadata(report: Report) -> bytes:
+    """Return metadata.json, which TFDS shows as `builder.info.metadata`."""
+    value = {
+        "imgrec": {
+            "format": FORMAT,
+            "fingerprint": report.fingerprint,
+            "class_counts": {split.name: split.class_counts for split in report.splits},
+        }
+    }
+    return json.dumps(value, sort_keys=True).encode() + b"\n"

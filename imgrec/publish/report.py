@@ -1,0 +1,120 @@
+"""What became of every file, from the plan and the results."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from imgrec.errors import ExecutionError, SourceError
+from imgrec.layout import printable
+from imgrec.model import (
+    SPLIT_ORDER,
+    OnBad,
+    PackOptions,
+    Plan,
+    Report,
+    ShardResult,
+    Skipped,
+    SplitInfo,
+)
+
+_SHOWN = 5
+
+
+def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
+    """Account for every file of the source. `results` must be in the order of splits and shards."""
+    return Report(
+        name=plan.name,
+        version=plan.version,
+        source=plan.source,
+        layout=plan.layout,
+        fingerprint=plan.fingerprint,
+        options=plan.options,
+        classes=plan.classes,
+        splits=tuple(_splits(plan, results)),
+        source_bytes=sum(result.source_bytes for result in results),
+        skipped=tuple(sorted([*bad_files(plan, results), *plan.left_out])),
+        ignored=plan.ignored,
+        transcoded=_merged(result.transcoded for result in results),
+        damaged=_merged(result.damaged for result in results),
+        duplicates=plan.duplicates,
+        leaks=plan.leaks,
+        conflicts=plan.conflicts,
+        warnings=plan.warnings,
+    )
+
+
+def _merged(parts: Iterable[Iterable[Skipped]]) -> tuple[Skipped, ...]:
+    return tuple(sorted(file for part in parts for file in part))
+
+
+def _splits(plan: Plan, results: Sequence[ShardResult]) -> Iterator[SplitInfo]:
+    for split in SPLIT_ORDER:
+        shards = [result for result in results if result.split == split]
+        counts = Counter(label for shard in shards for label in shard.records.labels)
+        if counts:
+            yield SplitInfo(
+                name=split,
+                shard_lengths=tuple(len(shard.records.filenames) for shard in shards),
+                num_bytes=sum(shard.size for shard in shards),
+                class_counts=tuple(counts[label] for label in range(len(plan.classes))),
+            )
+
+
+def bad_files(plan: Plan, results: Sequence[ShardResult]) -> tuple[Skipped, ...]:
+    """Return the images that cannot be packed, sorted, each with the reason."""
+    return tuple(sorted([*plan.bad, *(bad for result in results for bad in result.bad)]))
+
+
+def refuse_losses(plan: Plan, results: Sequence[ShardResult]) -> None:
+    """Raise ExecutionError unless each planned sample is in its shard once, or bad with a reason."""
+    written = {result.filename: result for result in results}
+    for task in plan.tasks:
+        result = written.get(task.filename)
+        named = sorted(sample.filename for sample in task.samples)
+        if result is None or named != sorted(
+            [*result.records.filenames, *(bad.filename for bad in result.bad)]
+        ):
+            raise ExecutionError(
+                f"{task.filename} does not hold what was planned",
+                hint="this should not happen: please report it",
+                path=task.filename,
+            )
+
+
+def refuse_bad_source(plan: Plan, results: Sequence[ShardResult], options: PackOptions) -> None:
+    """Raise SourceError if there are more bad images than the options allow."""
+    bad = bad_files(plan, results)
+    total = plan.planned + len(plan.bad)
+    if len(bad) == total:
+        raise SourceError(f"none of the {total} images can be packed: {_summed_up(bad)}")
+    if bad and options.on_bad is OnBad.FAIL:
+        listed = "; ".join(f"{printable(file.filename)} ({file.reason})" for file in bad[:_SHOWN])
+        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        raise SourceError(
+            f"{len(bad)} of {total} images are bad: {listed}{more}",
+            hint="mend or delete them, or pass --on-bad skip",
+        )
+    if len(bad) > options.max_bad * total:
+        raise SourceError(
+            f"{len(bad)} of {total} images are bad, more than --max-bad {options.max_bad:g}"
+            f" allows: {_summed_up(bad)}",
+            hint="mend or delete them, or raise --max-bad",
+        )
+
+
+def _summed_up(bad: Sequence[Skipped]) -> str:
+    reasons = Counter(file.reason for file in bad).most_common(3)
+    example = {file.reason: printable(file.filename) for file in reversed(bad)}
+    return "; ".join(f"{count} x {reason} (such as {example[reason]})" for reason, count in reasons)
+
+
+def skipped_csv(report: Report) -> bytes:
+    """Return skipped.csv: a row for each file that was meant to be packed and is not."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(("file", "reason"))
+    rows.writerows((printable(file.filename), file.reason) for file in report.skipped)
+    return out.getvalue().encode()

@@ -1,0 +1,91 @@
+"""The files that TFDS reads: dataset_info.json, features.json and label.labels.txt.
+
+TFDS could write them itself, but importing it costs more than packing thousands of images, and
+what it writes may change from version to version, while equal inputs must give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from imgrec.layout import FILEPATH_TEMPLATE
+from imgrec.model import Report, ShardResult
+
+_FEATURES = "tensorflow_datasets.core.features."
+
+
+def dataset_info(report: Report) -> bytes:
+    """Return dataset_info.json: TFDS's `DatasetInfo` protobuf as JSON, whose integers are strings."""
+    images = sum(split.examples for split in report.splits)
+    value = {
+        "name": report.name,
+        "version": report.version,
+        "description": f"{images} images in {len(report.classes)} classes, packed by imgrec.",
+        "fileFormat": "tfrecord",
+        "moduleName": "imgrec",
+        "splits": [
+            {
+                "name": split.name,
+                "shardLengths": [str(length) for length in split.shard_lengths],
+                "numBytes": str(split.num_bytes),
+                "filepathTemplate": FILEPATH_TEMPLATE,
+            }
+            for split in report.splits
+        ],
+        "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "label"}]}},
+    }
+    return _json(value)
+
+
+def features(classes: int, shape: tuple[int, int, int]) -> bytes:
+    """Return features.json: how TFDS reads a record; -1 in `shape` is a size that differs."""
+    value = {
+        "pythonClassName": f"{_FEATURES}features_dict.FeaturesDict",
+        "featuresDict": {
+            "features": {
+                "filename": {
+                    "pythonClassName": f"{_FEATURES}text_feature.Text",
+                    "text": {},
+                },
+                "image": {
+                    "pythonClassName": f"{_FEATURES}image_feature.Image",
+                    "image": {"shape": _dimensions(shape), "dtype": "uint8"},
+                },
+                "label": {
+                    "pythonClassName": f"{_FEATURES}class_label_feature.ClassLabel",
+                    "classLabel": {"numClasses": str(classes)},
+                },
+                "shape": {
+                    "pythonClassName": f"{_FEATURES}tensor_feature.Tensor",
+                    "tensor": {"shape": _dimensions((3,)), "dtype": "int64", "encoding": "none"},
+                },
+            }
+        },
+    }
+    return _json(value)
+
+
+def _dimensions(shape: Sequence[int]) -> dict[str, list[str]]:
+    return {"dimensions": [str(size) for size in shape]}
+
+
+def common_shape(results: Sequence[ShardResult]) -> tuple[int, int, int]:
+    """Return the shape that all images share as TFDS decodes them, with -1 for a size that differs.
+
+    Grey images decode to one channel if all are grey; otherwise all decode to three.
+    """
+    columns = [
+        set().union(*(result.records.shapes[axis::3] for result in results)) for axis in range(3)
+    ]
+    height, width = (sizes.pop() if len(sizes) == 1 else -1 for sizes in columns[:2])
+    return height, width, 1 if columns[2] == {1} else 3
+
+
+def label_lines(classes: Sequence[str]) -> bytes:
+    """Return label.labels.txt: line i names class i."""
+    return "".join(f"{name}\n" for name in classes).encode()
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,1 @@
+"""Opening packed datasets, without TensorFlow."""

@@ -1,0 +1,1 @@
+"""What is there to pack: names, sizes, labels and splits of a source, never its pixels."""

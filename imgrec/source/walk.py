@@ -1,0 +1,138 @@
+"""One pass over a folder tree: which files there are, and what is passed over."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from imgrec.errors import SourceError
+from imgrec.model import Ignored, Skipped
+
+_EXAMPLES = 5
+_CLUTTER = {
+    "__MACOSX": "__MACOSX", "Thumbs.db": "Thumbs.db", "ehthumbs.db": "Thumbs.db",
+    "desktop.ini": "desktop.ini", "Desktop.ini": "desktop.ini",
+    ".ipynb_checkpoints": ".ipynb_checkpoints", ".DS_Store": ".DS_Store",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts what is passed over, by kind, with the first few names of each."""
+
+    _counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, kind: str, filename: str) -> None:
+        """Count one file of a kind."""
+        self._counts[kind] += 1
+        if len(self._examples[kind]) < _EXAMPLES:
+            self._examples[kind].append(filename)
+
+    def ignored(self) -> tuple[Ignored, ...]:
+        """Return what was counted, by kind."""
+        return tuple(
+            Ignored(kind=kind, count=count, examples=tuple(self._examples[kind]))
+            for kind, count in sorted(self._counts.items())
+        )
+
+
+class Folder(NamedTuple):
+    """One folder of the tree: its posix path below the root ("" for the root) and its files."""
+
+    path: str
+    files: tuple[str, ...]
+    has_folders: bool
+
+
+class _Visit(NamedTuple):
+    path: str
+    real: str
+    came_from: tuple[str, ...]
+    """Real paths of the folders whose links led here."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """A walk over the tree below `root`, in the order of names.
+
+    Links to files are followed. So are links to folders, unless they lead back to where they came
+    from or, without `follow_links`, out of the tree.
+    """
+
+    root: str
+    follow_links: bool = False
+    tally: Tally = field(default_factory=Tally)
+    unreadable: list[Skipped] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    """Links that were not walked, each with the reason."""
+
+    def folders(self) -> Iterator[Folder]:
+        """Yield each folder once, a parent before its children."""
+        real_root = os.path.realpath(self.root)
+        stack = [_Visit("", real_root, ())]
+        while stack:
+            visit = stack.pop()
+            try:
+                with os.scandir(os.path.join(self.root, visit.path)) as entries:
+                    listing = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                if not visit.path:
+                    raise SourceError(
+                        f"cannot read {self.root}: {error.strerror}", path=self.root
+                    ) from error
+                self.unreadable.append(Skipped(visit.path, f"unreadable folder: {error.strerror}"))
+                continue
+            files, below = self._sort_out(listing, visit, real_root)
+            yield Folder(visit.path, tuple(files), bool(below))
+            stack.extend(reversed(below))
+
+    def _sort_out(
+        self, listing: list[os.DirEntry[str]], visit: _Visit, real_root: str
+    ) -> tuple[list[str], list[_Visit]]:
+        files: list[str] = []
+        below: list[_Visit] = []
+        for entry in listing:
+            name = entry.name
+            path = f"{visit.path}/{name}" if visit.path else name
+            if name in _CLUTTER or name[0] == ".":
+                self.tally.add(_CLUTTER.get(name, "hidden"), path)
+            elif entry.is_symlink():
+                self._follow(path, visit, real_root, files, below)
+            elif entry.is_dir(follow_symlinks=False):
+                below.append(_Visit(path, f"{visit.real}/{name}", visit.came_from))
+            elif entry.is_file(follow_symlinks=False):
+                files.append(name)
+            else:
+                self.tally.add("special file", path)
+        return files, below
+
+    def _follow(
+        self, path: str, visit: _Visit, real_root: str, files: list[str], below: list[_Visit]
+    ) -> None:
+        real = os.path.realpath(os.path.join(self.root, path))
+        try:
+            mode = os.stat(real).st_mode
+        except OSError:
+            self.unreadable.append(Skipped(path, "broken link"))
+            return
+        if stat.S_ISREG(mode):
+            files.append(path.rpartition("/")[2])
+        elif not stat.S_ISDIR(mode):
+            self.tally.add("special file", path)
+        elif any(_is_inside(folder, real) for folder in (visit.real, *visit.came_from)):
+            self.links.append(f"{path}: a link back to where it came from, not walked")
+        elif not self.follow_links and not _is_inside(real, real_root):
+            self.links.append(
+                f"{path}: a link out of the source, not walked without --follow-links"
+            )
+        else:
+            below.append(_Visit(path, real, (*visit.came_from, visit.real)))
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

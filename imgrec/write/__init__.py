@@ -1,0 +1,1 @@
+"""One shard: read, check, encode, write, hash and index."""
