@@ -1,7 +1,5 @@
 """`python -m imgrec` is the `imgrec` command."""
 
-import sys
+from imgrec.cli.main import run
 
-from imgrec.cli.main import main
-
-sys.exit(main())
+run()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import TypeAlias
 
 from imgrec import layout, storage
+from imgrec.engine import Engine
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import DatasetExists
-from imgrec.model import DatasetInfo, PackOptions, Packed, Plan, ShardResult
+from imgrec.model import DatasetInfo, Packed, Plan, ShardResult
+from imgrec.options import PackOptions
 from imgrec.plan.build import make_plan
 from imgrec.publish.publish import complete
+from imgrec.publish.samples import preload
 from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import read_fingerprint, read_info, read_report
 from imgrec.source import folder
@@ -27,6 +32,7 @@ def pack(
     source: str | os.PathLike[str],
     options: PackOptions | None = None,
     *,
+    engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Packed:
     """Pack a source into a dataset that TFDS loads, and say what became of every file.
@@ -38,13 +44,13 @@ def pack(
     """
     options = options or PackOptions()
     started_ns = time.time_ns()
-    with LocalEngine(options.workers) as engine:
-        plan, newest_change_ns = _plan(source, options, engine, on_progress)
+    with _running(engine, options) as running:
+        plan, newest_change_ns = _plan(source, options, running, on_progress)
         target = _target(plan, options)
         if _is_current(target, plan, options, newest_change_ns):
             return _packed(target, started_ns, is_new=False)
         with storage.Staging(target) as staging:
-            results = _write(plan, staging.path, engine, on_progress)
+            results = _write(plan, staging, running, on_progress)
             complete(staging.path, plan, results, options)
             storage.stamp(staging.path / layout.METADATA, started_ns)
             is_new = _publish(staging, options)
@@ -55,12 +61,13 @@ def dry_run(
     source: str | os.PathLike[str],
     options: PackOptions | None = None,
     *,
+    engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
     """Decide all that `pack` would, and write nothing."""
     options = options or PackOptions()
-    with LocalEngine(options.workers) as engine:
-        return _plan(source, options, engine, on_progress)[0]
+    with _running(engine, options) as running:
+        return _plan(source, options, running, on_progress)[0]
 
 
 def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:
@@ -68,10 +75,20 @@ def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = 
     return read_info(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
 
 
+@contextmanager
+def _running(engine: Engine | None, options: PackOptions) -> Iterator[Engine]:
+    """Yield the engine given, or one of our own, which is stopped afterwards."""
+    if engine is not None:
+        yield engine
+        return
+    with LocalEngine(options.workers) as own:
+        yield own
+
+
 def _plan(
     source: str | os.PathLike[str],
     options: PackOptions,
-    engine: LocalEngine,
+    engine: Engine,
     on_progress: OnProgress | None,
 ) -> tuple[Plan, int]:
     def seen(files: int) -> None:
@@ -124,14 +141,16 @@ def _in_the_way(target: Path) -> DatasetExists:
 
 
 def _write(
-    plan: Plan, folder: Path, engine: LocalEngine, on_progress: OnProgress | None
+    plan: Plan, staging: storage.Staging, engine: Engine, on_progress: OnProgress | None
 ) -> list[ShardResult]:
     """Write all shards, the largest first so that no worker is left with one at the end."""
-    writer = ShardWriter(folder=str(folder), check=plan.check)
-    tasks = sorted(plan.tasks, key=lambda task: -sum(sample.size for sample in task.samples))
+    writer = ShardWriter(folder=str(staging.path), check=plan.check)
+    tasks = sorted(plan.tasks, key=lambda task: -task.expected_bytes)
+    Thread(target=preload, daemon=True).start()  # while the workers work
     results = {}
     for result in engine.run(writer, tasks):
         results[result.filename] = result
+        staging.settle(result.filename, result.filename + layout.INDEX_SUFFIX)
         if on_progress:
             done = len(result.records.filenames) + len(result.bad)
             on_progress("pack", done, plan.planned)

@@ -96,7 +96,7 @@ class ExecutionError(ImgrecError, RuntimeError):
     exit_code = 6
 
 
-class MissingExtra(ImgrecError, ImportError):
+class MissingExtra(ImgrecError, ModuleNotFoundError):  # type: ignore[misc]  # ours is a str, as its is
     """A package needed for this is not installed; the hint is the pip command."""
 
     exit_code = 7

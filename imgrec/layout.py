@@ -6,7 +6,6 @@ import os
 import re
 import unicodedata
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from imgrec.errors import UsageError
@@ -93,13 +92,6 @@ def _is_default(data_dir: Path) -> bool:
 @cache
 def tfds_catalogue() -> frozenset[str]:
     """Return the names that TFDS's own datasets have."""
+    from importlib.resources import files
+
     return frozenset(files("imgrec").joinpath("tfds_catalogue.txt").read_text("ascii").split())
-
-
-def printable(filename: str) -> str:
-    """Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
-
-    >>> printable("caf\\udce9.jpg")
-    'caf\\\\udce9.jpg'
-    """
-    return filename.encode("utf-8", "backslashreplace").decode("utf-8")

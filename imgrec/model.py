@@ -1,20 +1,17 @@
 """The values that flow through a pack: from the catalog of a source to the results of its shards.
 
-All are immutable. `Sample` and `FileBlob` are named tuples rather than dataclasses because there
-is one per image and they travel to the workers: a million of them are made, pickled and loaded
-2-3 times faster that way.
+All are immutable. `Sample` is a named tuple rather than a dataclass because there is one per
+image: a million of them are made twice as fast that way.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from imgrec.errors import UsageError
+from imgrec.options import Check
 
 FORMAT = 1
 """Version of the dataset directory; part of every fingerprint."""
@@ -22,48 +19,17 @@ TRAIN, VAL, TEST = "train", "val", "test"
 SPLIT_ORDER = (TRAIN, VAL, TEST)
 
 
-class Check(StrEnum):
-    """How much of an image is proved before it is packed."""
+def printable(filename: str) -> str:
+    r"""Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
 
-    DECODE = "decode"
-    STRUCTURE = "structure"
-    HEADER = "header"
-
-
-class OnBad(StrEnum):
-    """What a bad image does to the run."""
-
-    SKIP = "skip"
-    FAIL = "fail"
+    >>> printable("caf\udce9.jpg")
+    'caf\\udce9.jpg'
+    """
+    return filename.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-class OnLeak(StrEnum):
-    """What is done about one image in two splits of the source."""
-
-    REPORT = "report"
-    DROP = "drop"
-    FAIL = "fail"
-
-
-class ClassOrder(StrEnum):
-    """How class names are ordered into labels."""
-
-    NATURAL = "natural"
-    LEXICAL = "lexical"
-
-
-class FolderLayout(StrEnum):
-    """What the folders right below the root of a source mean."""
-
-    AUTO = "auto"
-    CLASSES = "classes"
-    SPLITS = "splits"
-
-
-class FileBlob(NamedTuple):
-    """The bytes of one whole file."""
-
-    path: str
+Blob: TypeAlias = str
+"""Where the bytes of a sample are: the path of a file."""
 
 
 class Sample(NamedTuple):
@@ -77,7 +43,7 @@ class Sample(NamedTuple):
     size: int
     content: bytes
     """Equal for two samples exactly when their bytes are; see `source.probe`."""
-    blob: FileBlob
+    blob: Blob
 
 
 class Skipped(NamedTuple):
@@ -114,112 +80,6 @@ class Catalog:
     """When the source last changed; never part of any output."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitOptions:
-    """Which fraction of each class goes to which split, chosen by which seed."""
-
-    val_fraction: float = 0.0
-    test_fraction: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for option, fraction in (("val", self.val_fraction), ("test", self.test_fraction)):
-            if not 0 <= fraction < 1:
-                raise UsageError(
-                    f"--{option}-split {fraction:g} is not a fraction of the images",
-                    hint="give a number from 0 up to, but not including, 1, such as 0.1",
-                )
-        if self.val_fraction + self.test_fraction >= 1:
-            raise UsageError(
-                "--val-split and --test-split together leave nothing to train on",
-                hint="let them add up to less than 1",
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardOptions:
-    """How many shards there are: exactly `count` for train, or as few as `max_bytes` allows."""
-
-    count: int | None = None
-    max_bytes: int = 128 << 20
-
-    def __post_init__(self) -> None:
-        if self.count is not None and self.count < 1:
-            raise UsageError(
-                f"--shards {self.count} is not a number of files", hint="give 1 or more"
-            )
-        if self.max_bytes < 1:
-            raise UsageError("--shard-size must be positive", hint="give a size such as 128MiB")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackOptions:
-    """Everything that can be asked of a pack; the defaults are those of the command line."""
-
-    name: str = ""
-    """The dataset's name; the source's own, made legal, when empty."""
-    version: str = "1.0.0"
-    data_dir: str = ""
-    """Where datasets live; where TFDS itself looks, when empty."""
-    val_fraction: float = 0.0
-    test_fraction: float = 0.0
-    seed: int = 0
-    classes: tuple[str, ...] | None = None
-    """Class names in the order of their labels; those of the source in `class_order` when None."""
-    class_order: ClassOrder = ClassOrder.NATURAL
-    shards: int | None = None
-    shard_bytes: int = 128 << 20
-    check: Check = Check.DECODE
-    on_bad: OnBad = OnBad.SKIP
-    max_bad: float = 0.1
-    on_leak: OnLeak = OnLeak.REPORT
-    layout: FolderLayout = FolderLayout.AUTO
-    follow_links: bool = False
-    workers: int | None = None
-    """Processes that work; as many as there are CPUs for this process when None."""
-    overwrite: bool = False
-
-    def __post_init__(self) -> None:
-        _ = self.split_options, self.shard_options
-        if not re.fullmatch(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", self.version):
-            raise UsageError(
-                f"--version {self.version!r} is not a version that TFDS reads",
-                hint="give three numbers, such as 1.0.0",
-            )
-        if self.workers is not None and self.workers < 1:
-            raise UsageError(f"--workers {self.workers} cannot work", hint="give 1 or more")
-        if not 0 <= self.max_bad <= 1:
-            raise UsageError(
-                f"--max-bad {self.max_bad:g} is not a fraction of the images",
-                hint="give a number from 0 to 1, such as 0.1",
-            )
-
-    @property
-    def split_options(self) -> SplitOptions:
-        """Return what decides the splits."""
-        return SplitOptions(
-            val_fraction=self.val_fraction, test_fraction=self.test_fraction, seed=self.seed
-        )
-
-    @property
-    def shard_options(self) -> ShardOptions:
-        """Return what decides the shards."""
-        return ShardOptions(count=self.shards, max_bytes=self.shard_bytes)
-
-    def deciding(self) -> dict[str, object]:
-        """Return the options that can change the output, as plain values for the report."""
-        return {
-            "val_split": self.val_fraction,
-            "test_split": self.test_fraction,
-            "seed": self.seed,
-            "class_order": "file" if self.classes else str(self.class_order),
-            "shards": self.shards,
-            "shard_bytes": self.shard_bytes,
-            "check": str(self.check),
-            "on_leak": str(self.on_leak),
-        }
-
-
 class SameImage(NamedTuple):
     """Files of identical bytes, in order of their names."""
 
@@ -228,12 +88,16 @@ class SameImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTask:
-    """One shard to write: all a worker needs to know, and no bytes."""
+    """One shard to write: all a worker needs to know of its samples, by column, and no bytes."""
 
     split: str
     index: int
     filename: str
-    samples: tuple[Sample, ...]
+    expected_bytes: int
+    """The most that the shard takes if every image is packed as it is."""
+    blobs: tuple[Blob, ...]
+    filenames: tuple[str, ...]
+    sizes: tuple[int, ...]
     labels: tuple[int, ...]
 
 
@@ -263,12 +127,7 @@ class Plan:
     @property
     def planned(self) -> int:
         """Count the images that are to be packed."""
-        return sum(len(task.samples) for task in self.tasks)
-
-    @property
-    def source_bytes(self) -> int:
-        """Add up the sizes of the images that are to be packed."""
-        return sum(sample.size for task in self.tasks for sample in task.samples)
+        return sum(len(task.filenames) for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +144,8 @@ class RecordTable:
     """Height, width and channels of record i at 3i, 3i+1 and 3i+2."""
     formats: tuple[str, ...]
     """How each stored image is encoded: JPEG, PNG or BMP."""
-    sha256: bytes
-    """32 bytes a record: the SHA-256 of its stored image."""
+    hashes: bytes
+    """16 bytes a record: the XXH3 (128 bits) of its stored image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -76,19 +77,23 @@ class HashingFile:
 
 
 @contextmanager
-def create(path: Path) -> Iterator[HashingFile]:
-    """Write a file that gets its name only when it is whole and on disk.
+def create(path: Path, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
+    """Write a file of a dataset in the making, which gets its name only when it is whole.
 
-    Raises ExecutionError if the disk does not take it; nothing of it stays then.
+    `expected_bytes` are reserved at once: a full disk is known before the work is done, and
+    writing was measured to cost a quarter. Raises ExecutionError if the disk does not take the
+    file; nothing of it stays then.
     """
     part = path.with_name(path.name + _PART)
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
+            if expected_bytes and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, expected_bytes)
             file = HashingFile(descriptor)
             yield file
             file.flush()
-            os.fsync(descriptor)
+            os.ftruncate(descriptor, file.position)
         finally:
             os.close(descriptor)
         os.replace(part, path)
@@ -126,7 +131,8 @@ def write_error(path: Path, error: OSError) -> ExecutionError:
     )
 
 
-def _sync_folder(path: Path) -> None:
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -138,6 +144,8 @@ class Staging:
     """The hidden folder in which one dataset grows; locked while this object is open."""
 
     def __init__(self, target: Path) -> None:
+        self._syncing: dict[str, Future[None]] = {}
+        self._syncer = ThreadPoolExecutor(max_workers=1)
         self.target = target
         self.path = target.with_name(f".{target.name}.incomplete")
         self._replaced = target.with_name(f".{target.name}.replaced")
@@ -162,6 +170,7 @@ class Staging:
         return self
 
     def __exit__(self, *_exception: object) -> None:
+        self._syncer.shutdown(cancel_futures=True)
         if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
             shutil.rmtree(self.path)
             if not any(self.target.parent.iterdir()):
@@ -181,14 +190,22 @@ class Staging:
         for leftover in self.path.iterdir():
             leftover.unlink()
 
+    def settle(self, *filenames: str) -> None:
+        """Begin to bring finished files to disk, while others are still being written."""
+        for filename in filenames:
+            self._syncing[filename] = self._syncer.submit(_sync, self.path / filename)
+
     def publish(self) -> None:
         """Give the folder its final name, at once, replacing what stood there."""
         try:
-            _sync_folder(self.path)
+            self.settle(*({path.name for path in self.path.iterdir()} - set(self._syncing)))
+            for done in self._syncing.values():
+                done.result()
+            _sync(self.path)
             if self.target.exists():
                 self.target.rename(self._replaced)
             self.path.rename(self.target)
-            _sync_folder(self.target.parent)
+            _sync(self.target.parent)
         except OSError as error:
             self._restore()
             raise write_error(self.target, error) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from imgrec.errors import UsageError
-from imgrec.model import Check, ClassOrder, FolderLayout, OnBad, OnLeak, PackOptions
+from imgrec.options import Check, ClassOrder, FolderLayout, OnBad, OnLeak, PackOptions
 from imgrec.plan.labels import parse_classes
 
 _UNITS = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from imgrec.cli import render
 from imgrec.cli.options import add_pack_options, pack_options
 from imgrec.cli.progress import Progress
+from imgrec.engine.local import LocalEngine
 from imgrec.model import Packed
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Pack, and print what came of it."""
-    from imgrec import api
-
     options = pack_options(parsed)
-    with Progress(shown=not parsed.quiet) as progress:
-        packed = api.pack(parsed.source, options, on_progress=progress)
+    with LocalEngine(options.workers) as engine, Progress(shown=not parsed.quiet) as progress:
+        from imgrec import api  # while the workers start
+
+        packed = api.pack(parsed.source, options, engine=engine, on_progress=progress)
     print(render.as_json(as_value(packed)) if parsed.json else as_text(packed))
     return 0
 

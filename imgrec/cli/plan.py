@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from imgrec.cli import render
 from imgrec.cli.options import add_pack_options, pack_options
 from imgrec.cli.progress import Progress
+from imgrec.engine.local import LocalEngine
 from imgrec.model import Plan
 
 if TYPE_CHECKING:
@@ -30,11 +31,11 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Plan, and print the plan."""
-    from imgrec import api
-
     options = pack_options(parsed)
-    with Progress(shown=not parsed.quiet) as progress:
-        plan = api.dry_run(parsed.source, options, on_progress=progress)
+    with LocalEngine(options.workers) as engine, Progress(shown=not parsed.quiet) as progress:
+        from imgrec import api  # while the workers start
+
+        plan = api.dry_run(parsed.source, options, engine=engine, on_progress=progress)
     print(render.as_json(as_value(plan)) if parsed.json else as_text(plan))
     return 0
 
@@ -44,8 +45,8 @@ def _splits(plan: Plan) -> list[tuple[str, int, int, int]]:
     images: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for task in plan.tasks:
-        images[task.split] += len(task.samples)
-        sizes[task.split] += sum(sample.size for sample in task.samples)
+        images[task.split] += len(task.filenames)
+        sizes[task.split] += sum(task.sizes)
     shards = Counter(task.split for task in plan.tasks)
     return [(split, images[split], shards[split], sizes[split]) for split in images]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -18,7 +18,7 @@ class Progress:
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown and sys.stderr.isatty()
         self._stage = ""
-        self._bar: tqdm[None] | None = None
+        self._bar: tqdm[NoReturn] | None = None
 
     def __enter__(self) -> Self:
         return self

@@ -7,8 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from imgrec.layout import printable
-from imgrec.model import Ignored, SameImage, Skipped, SplitInfo
+from imgrec.model import Ignored, SameImage, Skipped, SplitInfo, printable
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _WIDTH = 12

@@ -4,7 +4,9 @@
     Features  { 1: map entry, once a feature, keys sorted }
     entry     { 1: key, 2: Feature }
     Feature   { 1: BytesList | 2: FloatList | 3: Int64List }
-    BytesList { 1: bytes, repeated }    FloatList { 1: packed float32 LE }    Int64List { 1: packed varint }
+    BytesList { 1: bytes, repeated }
+    FloatList { 1: packed float32 LE }
+    Int64List { 1: packed varint }
 
 Protobuf promises no order for map entries; ours are sorted, so that equal values are equal bytes.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from imgrec.errors import CorruptRecord
@@ -25,6 +28,7 @@ _TAG_2 = b"\x12"  # field 2, length-delimited
 _TAG_3 = b"\x1a"  # field 3, length-delimited
 
 
+@lru_cache(maxsize=1 << 16)
 def varint(value: int) -> bytes:
     """Encode an int64 as protobuf does; a negative one takes ten bytes.
 
@@ -49,6 +53,7 @@ def _int64_entry(key: bytes, values: Sequence[int]) -> bytes:
     return _field(_TAG_1, _field(_TAG_1, key) + _field(_TAG_2, _field(_TAG_3, int64_list)))
 
 
+@lru_cache(maxsize=1 << 14)
 def _bytes_entry_head(key: bytes, length: int) -> bytes:
     """Return all of a one-value bytes entry but the `length` bytes that end it."""
     head = b""
@@ -70,8 +75,13 @@ def encode_around(
         + filename
         + _bytes_entry_head(b"image", image_length)
     )
-    after = _int64_entry(b"label", (label,)) + _int64_entry(b"shape", shape)
+    after = _label_and_shape(label, shape)
     return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
+
+
+@lru_cache(maxsize=1 << 14)
+def _label_and_shape(label: int, shape: tuple[int, int, int]) -> bytes:
+    return _int64_entry(b"label", (label,)) + _int64_entry(b"shape", shape)
 
 
 def decode(record: bytes) -> Mapping[str, Feature]:

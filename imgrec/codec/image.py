@@ -13,7 +13,7 @@ from typing import NamedTuple
 from imgrec.codec import bmp, jpeg, pixels, png
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
-from imgrec.model import Check
+from imgrec.options import Check
 
 MAX_PIXELS = 89_478_485
 """Pillow's limit against decompression bombs; a larger picture is refused, unread."""

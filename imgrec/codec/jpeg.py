@@ -16,9 +16,15 @@ from typing import NamedTuple
 from imgrec.errors import BadImage
 
 _SOF = struct.Struct(">BHHB")  # precision, height, width, components
-_SOF_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_SEGMENT, _FRAME, _SCAN, _BARE, _END, _NONE = range(6)
+_KINDS = [_SEGMENT] * 256
+"""What follows a marker: a segment to pass over unless it is said otherwise."""
+for _marker in {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}:
+    _KINDS[_marker] = _FRAME
+for _marker in (0x01, *range(0xD0, 0xD9)):
+    _KINDS[_marker] = _BARE
+_KINDS[0xDA], _KINDS[0xD9], _KINDS[0x00], _KINDS[0xFF] = _SCAN, _END, _NONE, _NONE
 _HUFFMAN_8_BIT = frozenset({0xC0, 0xC1, 0xC2})
-_BARE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
 _EOI = b"\xff\xd9"
 _CHANNELS = {1: 1, 3: 3, 4: 3}  # TensorFlow turns CMYK and YCCK into RGB
 _BETWEEN_SCANS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
@@ -41,25 +47,21 @@ def read_header(data: bytes) -> JpegHeader:
     frame: tuple[int, int, int, int, int] | None = None
     try:
         while True:
-            marker = data[position + 1]
-            if data[position] != 0xFF or marker in (0x00, 0xFF):
-                # Not a marker: libjpeg skips to the next one, and so does everyone else.
-                position = data.index(b"\xff", position + 1)
-                continue
-            if marker == 0xDA:
+            kind = _KINDS[data[position + 1]] if data[position] == 0xFF else _NONE
+            if kind == _FRAME and frame is None:
+                frame = (data[position + 1], *_SOF.unpack_from(data, position + 4))
+            if kind <= _FRAME:
+                position += 2 + (data[position + 2] << 8 | data[position + 3])
+            elif kind in (_SCAN, _END):
                 break
-            if marker in _BARE:
+            elif kind == _BARE:
                 position += 2
-                continue
-            if marker == 0xD9:
-                raise BadImage("JPEG without a picture")
-            if marker in _SOF_MARKERS and frame is None:
-                frame = (marker, *_SOF.unpack_from(data, position + 4))
-            position += 2 + (data[position + 2] << 8 | data[position + 3])
+            else:  # not a marker: libjpeg skips to the next one, and so does everyone else
+                position = data.index(b"\xff", position + 1)
     except (IndexError, ValueError, struct.error) as error:
         raise BadImage("truncated JPEG header") from error
-    if frame is None:
-        raise BadImage("JPEG without a frame header")
+    if frame is None or kind == _END:
+        raise BadImage("JPEG without a picture")
     marker, precision, height, width, components = frame
     if not height or not width:
         raise BadImage("JPEG of no size")
@@ -74,7 +76,7 @@ def reaches_end(data: bytes, header: JpegHeader) -> bool:
 
 
 def is_well_formed(data: bytes, header: JpegHeader) -> bool:
-    """Tell whether nothing but scans, tables and restart markers in order lead to the end marker."""
+    """Tell whether only scans, tables and restart markers in order lead to the end marker."""
     position, restarts = header.scan, 0
     while True:
         length = int.from_bytes(data[position + 2 : position + 4], "big")
@@ -102,7 +104,7 @@ def strict_fault(data: bytes) -> str:
     Only for common JPEGs (`JpegHeader.is_common`): libjpeg-turbo's scaled decoding of others has
     been seen to read past its buffers.
     """
-    import simplejpeg
+    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
 
     try:
         # Grey needs no colour conversion, yet the coded data of every component is walked.

@@ -38,7 +38,7 @@ def decode(data: bytes, image_format: str) -> Image:
 
     Only the one format named is tried, so that no other decoder ever sees the bytes.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     _register_plugin(image_format)
     formats = _PILLOW_FORMATS.get(image_format, (image_format,))
@@ -48,7 +48,7 @@ def decode(data: bytes, image_format: str) -> Image:
             image = Image.open(io.BytesIO(data), formats=formats)
             image.load()
             return image
-    except Image.UnidentifiedImageError as error:
+    except UnidentifiedImageError as error:
         raise BadImage(f"broken {image_format}") from error
     # Pillow's decoders raise whatever their parsing stumbles over; all of it means a bad image.
     except Exception as error:

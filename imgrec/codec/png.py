@@ -1,6 +1,6 @@
-"""PNG: its shape, its chunks and a proof that its pixels decompress to their end.
+r"""PNG: its shape, its chunks and a proof that its pixels decompress to their end.
 
-    89 P N G \\r \\n 1A \\n
+    89 P N G \r \n 1A \n
     uint32 BE length | 4-byte type | payload | uint32 BE CRC-32 of type and payload     a chunk
     IHDR (first) ... PLTE? ... tRNS? ... IDAT+ (one zlib stream) ... IEND (last)
 

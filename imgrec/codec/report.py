@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from imgrec.errors import DatasetError
-from imgrec.layout import printable
-from imgrec.model import Ignored, Report, SameImage, Skipped, SplitInfo
+from imgrec.model import Ignored, Report, SameImage, Skipped, SplitInfo, printable
 
 
 def encode(report: Report) -> bytes:

@@ -35,14 +35,19 @@ _AVIF_BRANDS = frozenset({b"avif", b"avis"})
 _HEIF_BRANDS = frozenset({b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"})
 
 _BY_EXTENSION = {
-    "tga": "TGA", "icb": "TGA", "vda": "TGA", "vst": "TGA", "pcx": "PCX", "xbm": "XBM", "im": "IM", "cur": "CUR",
+    "tga": "TGA", "icb": "TGA", "vda": "TGA", "vst": "TGA",
+    "pcx": "PCX", "xbm": "XBM", "im": "IM", "cur": "CUR",
 }  # fmt: skip
 """Formats with no telling first bytes, which only a file's name gives away."""
 
 IMAGE_EXTENSIONS = frozenset(
-    "jpg jpeg jpe jfif jif png apng gif bmp dib webp tif tiff avif avifs heic heif hif jp2 j2k jpf "
-    "jpx jpc j2c jxl ppm pgm pbm pnm pfm ico icns psd dds qoi sgi rgb rgba bw ras mpo".split()
-) | frozenset(_BY_EXTENSION)
+    {
+        "jpg", "jpeg", "jpe", "jfif", "jif", "mpo", "png", "apng", "gif", "bmp", "dib", "webp",
+        "tif", "tiff", "avif", "avifs", "heic", "heif", "hif", "jp2", "j2k", "jpf", "jpx", "jpc",
+        "j2c", "jxl", "ppm", "pgm", "pbm", "pnm", "pfm", "ico", "icns", "psd", "dds", "qoi",
+        "sgi", "rgb", "rgba", "bw", "ras", *_BY_EXTENSION,
+    }
+)  # fmt: skip
 
 _OTHERS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (
@@ -87,7 +92,7 @@ def _sniff_brands(head: bytes) -> str:
 
 
 def format_of(head: bytes, filename: str) -> str:
-    """Name an image's format by its first bytes, or by its name for formats without telling ones."""
+    """Name an image's format by its first bytes, or by its name where those do not tell."""
     return sniff(head) or _BY_EXTENSION.get(extension(filename), "")
 
 

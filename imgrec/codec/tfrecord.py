@@ -9,7 +9,8 @@ uint32 LE  masked CRC32C of the payload
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import BinaryIO
 
 import google_crc32c
@@ -31,17 +32,23 @@ def _masked(crc: int) -> int:
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
-def frame(payload: Sequence[bytes]) -> tuple[bytes, bytes]:
+def frame(*payload: bytes) -> tuple[bytes, bytes]:
     """Return what goes before and after a payload that is given in pieces.
 
-    >>> frame([b"a", b"b"]) == frame([b"ab"])
+    >>> frame(b"a", b"b") == frame(b"ab")
     True
     """
-    crc = 0
+    crc = length = 0
     for piece in payload:
         crc = google_crc32c.extend(crc, piece)
-    length = _LENGTH.pack(sum(map(len, payload)))
-    return length + _CRC.pack(_masked(google_crc32c.value(length))), _CRC.pack(_masked(crc))
+        length += len(piece)
+    return _head(length), _CRC.pack(_masked(crc))
+
+
+@lru_cache(maxsize=1 << 14)
+def _head(length: int) -> bytes:
+    packed = _LENGTH.pack(length)
+    return packed + _CRC.pack(_masked(google_crc32c.value(packed)))
 
 
 def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:

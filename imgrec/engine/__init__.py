@@ -1,1 +1,15 @@
 """Where tasks run."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """Anything that calls a picklable function on each of many tasks."""
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield the results in any order; raise the first error."""
+        ...

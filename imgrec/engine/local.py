@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
@@ -34,7 +35,7 @@ def usable_cpus() -> int:
 
 
 class LocalEngine:
-    """A few worker processes; a context manager that stops them when it ends, at once if it must."""
+    """A few worker processes, stopped when the context ends: at once if it must be."""
 
     def __init__(self, workers: int | None = None) -> None:
         self._count = workers or usable_cpus()
@@ -86,7 +87,7 @@ class _Worker:
     """One worker process."""
 
     def __init__(self) -> None:
-        self._complaints = tempfile.TemporaryFile()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed by stop()
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START],
@@ -120,10 +121,8 @@ class _Worker:
         self._process.kill()
         self._process.wait()
         for file in (self._calls, self.replies, self._complaints):
-            try:
+            with suppress(OSError):  # what was still to be written has no reader any more
                 file.close()
-            except OSError:
-                pass  # what was still to be written has no reader any more
 
     def _death(self) -> ExecutionError:
         code = self._process.wait()

@@ -1,7 +1,8 @@
-"""The main loop of a worker process: calls come in on standard input, replies go out on standard output."""
+"""The main loop of a worker process: calls on standard input, replies on standard output."""
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -16,6 +17,7 @@ def main() -> None:
     """Answer calls until there are no more, or no one to answer."""
     # Ctrl-C reaches the whole terminal; the parent decides what it means for us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # a task makes many small values and no cycles worth looking for
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the replies
     try:
@@ -34,10 +36,12 @@ def serve(calls: BinaryIO, replies: BinaryIO) -> None:
             reply = function(task), None
         except ImgrecError as error:
             reply = None, error
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # it is the parent's to raise
             reply = None, _unexpected(error)
         pickle.dump(reply, replies, pickle.HIGHEST_PROTOCOL)
         replies.flush()
+        del function, task, reply
+        gc.collect(0)
 
 
 def _unexpected(error: Exception) -> ExecutionError:

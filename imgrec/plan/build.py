@@ -5,25 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from imgrec.errors import PlanError
-from imgrec.layout import checked_name, legal_name, printable, shard_filename
+from imgrec.layout import checked_name, legal_name, shard_filename
 from imgrec.model import (
     FORMAT,
     SPLIT_ORDER,
     Catalog,
-    OnLeak,
     Plan,
-    PackOptions,
     SameImage,
     Sample,
     ShardTask,
     Skipped,
+    printable,
 )
+from imgrec.options import OnLeak, PackOptions, ShardOptions
 from imgrec.plan.groups import find_groups, judge, leaked_copies
 from imgrec.plan.labels import label_names, normal_name
-from imgrec.plan.shards import cut, options_for, record_bytes, shuffled
-from imgrec.plan.split import assign_splits
+from imgrec.plan.shards import cut, options_for, record_bytes
+from imgrec.plan.split import assign_splits, rank
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
@@ -38,12 +39,19 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
 
     samples = catalog.samples
     labels = [label_of[sample.class_name] for sample in samples]
-    splits = assign_splits(samples, labels, options.split_options)
+    ranks = rank(samples, options.seed)
+    splits = assign_splits(samples, labels, ranks, options.split_options)
     groups = find_groups(samples)
     findings = judge(samples, groups, labels, splits)
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
-    kept = [place for place in range(len(samples)) if place not in left_out]
-    tasks = tuple(_tasks(name, samples, labels, splits, kept, options))
+    # By rank: class-mixed, the same on every run; copies of one image by their names.
+    order = sorted(
+        (ranks[place], sample.filename, place)
+        for place, sample in enumerate(samples)
+        if place not in left_out
+    )
+    placed = _Placed(samples, labels, splits, [place for _, _, place in order])
+    tasks = tuple(_tasks(name, placed, options.shard_options))
     return Plan(
         name=name,
         version=options.version,
@@ -52,7 +60,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         classes=classes,
         tasks=tasks,
         check=options.check,
-        fingerprint=_fingerprint(name, classes, tasks, options),
+        fingerprint=_fingerprint(name, classes, placed, tasks, options),
         bad=catalog.bad,
         left_out=tuple(sorted(left_out.values())),
         ignored=catalog.ignored,
@@ -80,46 +88,60 @@ def _leave_out(
     return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
 
 
-def _tasks(
-    name: str,
-    samples: Sequence[Sample],
-    labels: Sequence[int],
-    splits: Sequence[str],
-    kept: Sequence[int],
-    options: PackOptions,
-) -> Iterator[ShardTask]:
-    counts = Counter(splits[place] for place in kept)
+class _Placed(NamedTuple):
+    """Samples with label and split of each, and the order in which they are to be written."""
+
+    samples: Sequence[Sample]
+    labels: Sequence[int]
+    splits: Sequence[str]
+    order: Sequence[int]
+
+
+def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardTask]:
+    counts = Counter(placed.splits[place] for place in placed.order)
     for split in sorted(counts, key=SPLIT_ORDER.index):
-        order = shuffled(samples, (place for place in kept if splits[place] == split), options.seed)
-        sizes = [record_bytes(samples[place]) for place in order]
-        lengths = cut(sizes, options_for(split, counts, options.shard_options))
-        start = 0
+        order = [place for place in placed.order if placed.splits[place] == split]
+        columns = zip(*[placed.samples[place] for place in order], strict=True)
+        filenames, _, _, sizes, _, blobs = columns
+        labels = tuple([placed.labels[place] for place in order])
+        planned = list(map(record_bytes, sizes, filenames))
+        lengths = cut(planned, options_for(split, counts, options))
+        end = 0
         for index, length in enumerate(lengths):
-            places = order[start : start + length]
+            start, end = end, end + length
             yield ShardTask(
                 split=split,
                 index=index,
                 filename=shard_filename(name, split, index, len(lengths)),
-                samples=tuple(samples[place] for place in places),
-                labels=tuple(labels[place] for place in places),
+                expected_bytes=sum(planned[start:end]),
+                blobs=blobs[start:end],
+                filenames=filenames[start:end],
+                sizes=sizes[start:end],
+                labels=labels[start:end],
             )
-            start += length
 
 
 def _fingerprint(
-    name: str, classes: Sequence[str], tasks: Sequence[ShardTask], options: PackOptions
+    name: str,
+    classes: Sequence[str],
+    placed: _Placed,
+    tasks: Sequence[ShardTask],
+    options: PackOptions,
 ) -> str:
     """Hash everything that decides the bytes of the output."""
     sha256 = hashlib.sha256()
     for fact in (FORMAT, name, options.version, options.check, *classes):
         sha256.update(f"{fact}\n".encode())
     for task in tasks:
-        sha256.update(f"\n{task.filename}\n".encode())
-        rows = (
-            f"{label} {sample.size} {sample.content.hex()} {sample.filename}"
-            for sample, label in zip(task.samples, task.labels, strict=True)
+        columns = (
+            task.filename,
+            " ".join(map(str, task.labels)),
+            " ".join(map(str, task.sizes)),
+            "\0".join(task.filenames),
         )
-        sha256.update("\n".join(rows).encode("utf-8", "surrogateescape"))
+        sha256.update("\n".join(columns).encode("utf-8", "surrogateescape"))
+    contents = [placed.samples[place].content for place in placed.order]
+    sha256.update(b"".join(contents) + bytes(map(len, contents)))
     return sha256.hexdigest()
 
 

@@ -42,7 +42,7 @@ def judge(
     labels: Sequence[int],
     splits: Sequence[str],
 ) -> Findings:
-    """Sort out which groups are leaks and which are conflicts, given label and split of each sample."""
+    """Sort out which groups are leaks and conflicts, given label and split of each sample."""
 
     def named(chosen: Sequence[Group]) -> tuple[SameImage, ...]:
         return tuple(

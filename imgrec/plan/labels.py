@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from imgrec.errors import PlanError, SourceError
-from imgrec.layout import printable
-from imgrec.model import ClassOrder
+from imgrec.model import printable
+from imgrec.options import ClassOrder
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -22,7 +22,12 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
 
 
-_ORDERS = {ClassOrder.NATURAL: natural_key, ClassOrder.LEXICAL: str}
+def lexical_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key by the code points of the name, as most tools sort folders."""
+    return ((1, 0, name),)
+
+
+_ORDERS = {ClassOrder.NATURAL: natural_key, ClassOrder.LEXICAL: lexical_key}
 
 
 def normal_name(folder: str) -> str:
@@ -43,7 +48,7 @@ def label_names(
     _refuse_unusable(class_folders)
     names = {normal_name(folder) for folder in class_folders}
     if classes is None:
-        return tuple(sorted(names, key=lambda name: (_ORDERS[order](name), name)))
+        return tuple(sorted(sorted(names), key=_ORDERS[order]))
     _refuse_unlisted(names, classes)
     return tuple(map(normal_name, classes))
 
@@ -56,23 +61,19 @@ def _refuse_unusable(class_folders: Mapping[str, tuple[str, ...]]) -> None:
         for folder in folders
     ]
     alike: dict[str, list[str]] = defaultdict(list)
-    for name, folders in class_folders.items():
-        alike[normal_name(name).casefold()] += folders if len(class_folders) else []
-    for folders_alike in alike.values():
-        names = {path.rpartition("/")[2] for path in folders_alike}
+    for name in class_folders:
+        alike[normal_name(name).casefold()].append(name)
+    for names in alike.values():
         if len(names) > 1:
-            listed = " and ".join(map(ascii_quoted, sorted(folders_alike)))
+            # In ASCII, so that two names that look the same can be told apart.
+            folders = sorted(folder for name in names for folder in class_folders[name])
+            listed = " and ".join(map(ascii, folders))
             faults.append(f"{listed} differ only by case or by how accents are encoded")
     if faults:
         raise SourceError(
             "class folders that cannot become labels: " + "; ".join(faults),
             hint="rename or merge these folders",
         )
-
-
-def ascii_quoted(text: str) -> str:
-    """Quote a name so that two names that look the same can be told apart."""
-    return ascii(text)
 
 
 def name_fault(name: str) -> str:

@@ -1,37 +1,24 @@
-"""Which records share a file, and in which order."""
+"""Which records share a file."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from imgrec.errors import PlanError
-from imgrec.model import TRAIN, Sample, ShardOptions
-from imgrec.plan.split import seed_key
+from imgrec.model import TRAIN
+from imgrec.options import ShardOptions
 
 _SPREAD_BYTES = 16 << 20
 _SPREAD_SHARDS = 8
 _RECORD_BYTES = 96
-"""What a record takes beside the image and twice nothing but the file name: frame, keys, numbers."""
+"""What a record takes beside the image and the file name: frame, keys, lengths and numbers."""
 
 
-def shuffled(samples: Sequence[Sample], places: Iterable[int], seed: int) -> list[int]:
-    """Return `places` in the order of a hash of the file names: class-mixed, the same on every run."""
-    key = seed_key("order", seed)
-
-    def rank(place: int) -> tuple[bytes, str]:
-        name = samples[place].filename
-        encoded = name.encode("utf-8", "surrogateescape")
-        return hashlib.blake2b(encoded, key=key, digest_size=8).digest(), name
-
-    return sorted(places, key=rank)
-
-
-def record_bytes(sample: Sample) -> int:
-    """Return the most that a sample's record takes in a shard, if it is packed as it is."""
-    return sample.size + 4 * len(sample.filename) + _RECORD_BYTES
+def record_bytes(size: int, filename: str) -> int:
+    """Return the most that the record of an image takes in a shard, if it is packed as it is."""
+    return size + 4 * len(filename) + _RECORD_BYTES
 
 
 def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:
@@ -70,8 +57,10 @@ def _largest(ends: Sequence[int], lengths: Sequence[int]) -> int:
 
 
 def options_for(split: str, counts: dict[str, int], options: ShardOptions) -> ShardOptions:
-    """Return the options for one split: a number of shards asked for is train's, and other splits
-    get theirs in proportion to their images."""
+    """Return the options for one split.
+
+    A number of shards that is asked for is train's; others get theirs in proportion.
+    """
     if options.count is None:
         return options
     if TRAIN in counts and options.count > counts[TRAIN]:

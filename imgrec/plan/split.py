@@ -7,25 +7,33 @@ One image more moves at most one other across each boundary, and a renamed image
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 
 from imgrec.errors import PlanError
-from imgrec.model import TEST, TRAIN, VAL, Sample, SplitOptions
+from imgrec.model import TEST, TRAIN, VAL, Sample
+from imgrec.options import SplitOptions
 
 _KEY_BYTES = 16
 
 
-def seed_key(purpose: str, seed: int) -> bytes:
-    """Return the key under which names and contents are hashed for one purpose."""
-    return hashlib.blake2b(f"imgrec {purpose} {seed}".encode(), digest_size=16).digest()
+def rank(samples: Sequence[Sample], seed: int) -> list[bytes]:
+    """Return for each sample a number, as bytes, that is random by its content and the seed."""
+    key = blake2b(f"imgrec {seed}".encode(), digest_size=16).digest()
+    # Only the part of a content that never changes ranks: see `source.probe.contents`.
+    return [
+        blake2b(sample.content[:_KEY_BYTES], key=key, digest_size=8).digest() for sample in samples
+    ]
 
 
 def assign_splits(
-    samples: Sequence[Sample], labels: Sequence[int], options: SplitOptions
+    samples: Sequence[Sample],
+    labels: Sequence[int],
+    ranks: Sequence[bytes],
+    options: SplitOptions,
 ) -> list[str]:
-    """Return the split of each sample.
+    """Return the split of each sample, given label and rank of each.
 
     A sample keeps the split that the source gives it, except that val and test, where the source
     has none, are taken out of its train. Raises PlanError if it has them already.
@@ -39,7 +47,12 @@ def assign_splits(
     trainable = [place for place, split in enumerate(splits) if split == TRAIN]
     if not trainable:
         raise PlanError("the source has no train images to take a split from")
-    moved = _held_out(samples, labels, trainable, options)
+    home: dict[tuple[bytes, bytes], int] = {}
+    for place in trainable:
+        # An image under two labels counts for the smaller one.
+        image = ranks[place], samples[place].content
+        home[image] = min(home.get(image, labels[place]), labels[place])
+    moved = _held_out(home, options)
     for place in trainable:
         splits[place] = moved.get(samples[place].content, TRAIN)
     return splits
@@ -53,31 +66,17 @@ def _refuse_second_split(given: Iterable[str], split: str, fraction: float) -> N
         )
 
 
-def _held_out(
-    samples: Sequence[Sample], labels: Sequence[int], places: Iterable[int], options: SplitOptions
-) -> dict[bytes, str]:
-    """Return the contents that leave train, and for which split."""
-    home: dict[bytes, int] = {}  # an image under two labels counts for the smaller one
-    for place in places:
-        content, label = samples[place].content, labels[place]
-        if home.get(content, label) >= label:
-            home[content] = label
-    by_class: dict[int, list[bytes]] = defaultdict(list)
-    for content, label in home.items():
-        by_class[label].append(content)
-    key = seed_key("split", options.seed)
+def _held_out(home: Mapping[tuple[bytes, bytes], int], options: SplitOptions) -> dict[bytes, str]:
+    """Return the contents that leave train, and for which split, given the class of each image."""
+    by_class: dict[int, list[tuple[bytes, bytes]]] = defaultdict(list)
+    for image, label in home.items():
+        by_class[label].append(image)
     moved: dict[bytes, str] = {}
-    for contents in by_class.values():
-        # Only the part that never changes ranks; the rest of a content breaks ties.
-        contents.sort(
-            key=lambda content: (
-                hashlib.blake2b(content[:_KEY_BYTES], key=key, digest_size=8).digest(),
-                content,
-            )
-        )
-        val, test = held_out_counts(len(contents), options)
-        moved |= dict.fromkeys(contents[:val], VAL)
-        moved |= dict.fromkeys(contents[len(contents) - test :], TEST)
+    for images in by_class.values():
+        images.sort()
+        val, test = held_out_counts(len(images), options)
+        moved |= {content: VAL for _, content in images[:val]}
+        moved |= {content: TEST for _, content in images[len(images) - test :]}
     return moved
 
 

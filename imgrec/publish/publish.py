@@ -8,7 +8,8 @@ from pathlib import Path
 
 from imgrec import layout, storage
 from imgrec.codec import report as report_codec
-from imgrec.model import FORMAT, PackOptions, Plan, Report, ShardResult
+from imgrec.model import FORMAT, Plan, Report, ShardResult
+from imgrec.options import PackOptions
 from imgrec.publish import tfds_files
 from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses, skipped_csv
 from imgrec.publish.samples import samples_table

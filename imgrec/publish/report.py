@@ -8,17 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.layout import printable
-from imgrec.model import (
-    SPLIT_ORDER,
-    OnBad,
-    PackOptions,
-    Plan,
-    Report,
-    ShardResult,
-    Skipped,
-    SplitInfo,
-)
+from imgrec.model import SPLIT_ORDER, Plan, Report, ShardResult, Skipped, SplitInfo, printable
+from imgrec.options import OnBad, PackOptions
 
 _SHOWN = 5
 
@@ -69,14 +60,12 @@ def bad_files(plan: Plan, results: Sequence[ShardResult]) -> tuple[Skipped, ...]
 
 
 def refuse_losses(plan: Plan, results: Sequence[ShardResult]) -> None:
-    """Raise ExecutionError unless each planned sample is in its shard once, or bad with a reason."""
+    """Raise ExecutionError unless each planned sample is in its shard once, or bad."""
     written = {result.filename: result for result in results}
     for task in plan.tasks:
         result = written.get(task.filename)
-        named = sorted(sample.filename for sample in task.samples)
-        if result is None or named != sorted(
-            [*result.records.filenames, *(bad.filename for bad in result.bad)]
-        ):
+        accounted = (*result.records.filenames, *(b.filename for b in result.bad)) if result else ()
+        if len(accounted) != len(task.filenames) or set(accounted) != set(task.filenames):
             raise ExecutionError(
                 f"{task.filename} does not hold what was planned",
                 hint="this should not happen: please report it",

@@ -16,7 +16,7 @@ _FEATURES = "tensorflow_datasets.core.features."
 
 
 def dataset_info(report: Report) -> bytes:
-    """Return dataset_info.json: TFDS's `DatasetInfo` protobuf as JSON, whose integers are strings."""
+    """Return dataset_info.json: a protobuf of TFDS as JSON, whose integers are strings."""
     images = sum(split.examples for split in report.splits)
     value = {
         "name": report.name,

@@ -11,18 +11,9 @@ from typing import NamedTuple
 
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
-from imgrec.model import (
-    TEST,
-    TRAIN,
-    VAL,
-    Catalog,
-    FileBlob,
-    FolderLayout,
-    PackOptions,
-    Sample,
-    Skipped,
-)
-from imgrec.source.probe import KEY_BYTES, Run, batches, contents, probe
+from imgrec.model import TEST, TRAIN, VAL, Catalog, Sample, Skipped
+from imgrec.options import FolderLayout, PackOptions
+from imgrec.source.probe import BATCH, Batch, Probes, Run, contents, probe
 from imgrec.source.walk import Folder, Walk
 
 _SPLIT_NAMES = {
@@ -44,16 +35,54 @@ class _Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Files:
-    """The files in class folders, by column, and what a first look at each showed."""
+class _Tree:
+    """All files of a tree in the order of the walk, by column, and what a first look showed."""
 
+    folders: list[Folder] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    places: list[_Place] = field(default_factory=list)
     sizes: array[int] = field(default_factory=lambda: array("Q"))
     keys: list[bytes] = field(default_factory=list)
     faults: dict[int, str] = field(default_factory=dict)
     others: set[int] = field(default_factory=set)
     newest_change_ns: int = 0
+
+    def batches(self, walk: Walk) -> Iterator[Batch]:
+        """Walk the tree, yielding its files to be looked at while the walk goes on."""
+        start = 0
+        for folder in walk.folders():
+            self.folders.append(folder)
+            prefix = f"{folder.path}/" if folder.path else ""
+            self.names += [prefix + name for name in folder.files]
+            while len(self.names) - start >= BATCH:
+                yield Batch(
+                    root=walk.root, start=start, filenames=tuple(self.names[start : start + BATCH])
+                )
+                start += BATCH
+        if start < len(self.names):
+            yield Batch(root=walk.root, start=start, filenames=tuple(self.names[start:]))
+
+    def note(self, probes: Probes) -> None:
+        """Put what a look at one batch showed into its place; batches come in any order."""
+        end = probes.start + len(probes.sizes)
+        if (missing := end - len(self.sizes)) > 0:
+            self.sizes.frombytes(bytes(8 * missing))
+            self.keys += [b""] * missing
+        self.sizes[probes.start : end] = probes.sizes
+        self.keys[probes.start : end] = probes.keys
+        self.faults.update({probes.start + at: why for at, why in probes.faults.items()})
+        self.others.update(probes.start + at for at in probes.others)
+        self.newest_change_ns = max(self.newest_change_ns, probes.newest_change_ns)
+
+
+@dataclass(slots=True)
+class _ClassFiles:
+    """The files meant as images in class folders: those that may be, and those that are not."""
+
+    good: list[int] = field(default_factory=list)
+    """Their numbers in the tree."""
+    places: list[_Place] = field(default_factory=list)
+    bad: list[Skipped] = field(default_factory=list)
+    bad_places: list[_Place] = field(default_factory=list)
 
 
 def scan(
@@ -66,14 +95,14 @@ def scan(
     """
     _refuse_non_folder(root)
     walk = Walk(root, options.follow_links)
-    folders = list(walk.folders())
-    splits = _split_folders(root, folders, options.layout)
-    files = _list_files(folders, splits, walk)
-    _look_at(root, files, run, on_progress)
-    bad = [*walk.unreadable, *(Skipped(files.names[at], why) for at, why in files.faults.items())]
-    for at in sorted(files.others):
-        walk.tally.add(_OTHER, files.names[at])
-    samples = _samples(root, files, run)
+    tree = _Tree()
+    for probes in run(probe, tree.batches(walk)):
+        tree.note(probes)
+        on_progress(len(probes.sizes))
+    splits = _split_folders(root, tree.folders, options.layout)
+    files = _files_of_classes(tree, splits, walk)
+    bad = [*walk.unreadable, *files.bad]
+    samples = _samples(root, tree, files, run)
     if not samples and not bad:
         raise _nothing_to_pack(root, splits)
     class_folders = _class_folders(files)
@@ -86,10 +115,10 @@ def scan(
         ignored=walk.tally.ignored(),
         warnings=(
             *walk.links,
-            *_empty_classes(folders, splits, class_folders),
-            *_doubts(root, folders, splits, class_folders),
+            *_empty_classes(tree.folders, splits, class_folders),
+            *_doubts(root, tree.folders, splits, class_folders),
         ),
-        newest_change_ns=files.newest_change_ns,
+        newest_change_ns=tree.newest_change_ns,
     )
 
 
@@ -104,7 +133,7 @@ def _refuse_non_folder(root: str) -> None:
 
 
 def _split_folders(root: str, folders: Sequence[Folder], layout: FolderLayout) -> Mapping[str, str]:
-    """Return the split that each split folder stands for; nothing if the top folders are classes."""
+    """Return which split each split folder is; nothing if the top folders are classes."""
     named = {folder.path: folder for folder in folders if folder.path.lower() in _SPLIT_NAMES}
     if layout is FolderLayout.CLASSES or not named:
         if layout is FolderLayout.SPLITS:
@@ -142,16 +171,26 @@ def _hold_classes(named: Iterable[Folder]) -> bool:
     return hold_folders
 
 
-def _list_files(folders: Sequence[Folder], splits: Mapping[str, str], walk: Walk) -> _Files:
-    files = _Files()
-    for folder in folders:
+def _files_of_classes(tree: _Tree, splits: Mapping[str, str], walk: Walk) -> _ClassFiles:
+    """Pick the files in class folders that are meant as images; count the others."""
+    files = _ClassFiles()
+    end = 0
+    for folder in tree.folders:
+        start, end = end, end + len(folder.files)
         place = _place(folder.path, splits)
         if isinstance(place, str):
-            for name in folder.files:
-                walk.tally.add(place, f"{folder.path}/{name}".lstrip("/"))
-        else:
-            files.names += [f"{folder.path}/{name}" for name in folder.files]
-            files.places += [place] * len(folder.files)
+            for number in range(start, end):
+                walk.tally.add(place, tree.names[number])
+            continue
+        for number in range(start, end):
+            if number in tree.others:
+                walk.tally.add(_OTHER, tree.names[number])
+            elif number in tree.faults:
+                files.bad.append(Skipped(tree.names[number], tree.faults[number]))
+                files.bad_places.append(place)
+            else:
+                files.good.append(number)
+                files.places.append(place)
     return files
 
 
@@ -166,50 +205,23 @@ def _place(path: str, splits: Mapping[str, str]) -> _Place | str:
     return _Place(splits.get(parts[0], ""), parts[depth - 1], "/".join(parts[:depth]))
 
 
-def _look_at(root: str, files: _Files, run: Run, on_progress: Callable[[int], object]) -> None:
-    """Fill in what the beginning of each file shows."""
-    count = len(files.names)
-    files.sizes = array("Q", bytes(8 * count))
-    files.keys = [b""] * count
-    for probes in run(probe, batches(root, files.names)):
-        end = probes.start + len(probes.sizes)
-        files.sizes[probes.start : end] = probes.sizes
-        files.keys[probes.start : end] = [
-            probes.keys[at : at + KEY_BYTES] for at in range(0, len(probes.keys), KEY_BYTES)
-        ]
-        files.faults.update({probes.start + at: why for at, why in probes.faults.items()})
-        files.others.update(probes.start + at for at in probes.others)
-        files.newest_change_ns = max(files.newest_change_ns, probes.newest_change_ns)
-        on_progress(len(probes.sizes))
-
-
-def _samples(root: str, files: _Files, run: Run) -> tuple[Sample, ...]:
-    good = [
-        at for at in range(len(files.names)) if at not in files.faults and at not in files.others
-    ]
-    names = [files.names[at] for at in good]
-    sizes = [files.sizes[at] for at in good]
-    values = contents(root, names, sizes, [files.keys[at] for at in good], run)
+def _samples(root: str, tree: _Tree, files: _ClassFiles, run: Run) -> tuple[Sample, ...]:
+    names = [tree.names[number] for number in files.good]
+    sizes = [tree.sizes[number] for number in files.good]
+    keys = [tree.keys[number] for number in files.good]
+    values = contents(root, names, sizes, keys, run)
     prefix = os.path.join(os.path.abspath(root), "")
     return tuple(
-        Sample(
-            name,
-            files.places[at].class_name,
-            files.places[at].split,
-            size,
-            value,
-            FileBlob(prefix + name),
-        )
-        for at, name, size, value in zip(good, names, sizes, values, strict=True)
+        Sample(name, place.class_name, place.split, size, value, prefix + name)
+        for name, place, size, value in zip(names, files.places, sizes, values, strict=True)
     )
 
 
-def _class_folders(files: _Files) -> dict[str, tuple[str, ...]]:
+def _class_folders(files: _ClassFiles) -> dict[str, tuple[str, ...]]:
     """Return the folders of each class that holds at least one file meant as an image."""
     found: dict[str, set[str]] = defaultdict(set)
-    for at, place in enumerate(files.places):
-        if at not in files.others:
-            found[place.class_name].add(place.class_folder)
+    for place in {*files.places, *files.bad_places}:
+        found[place.class_name].add(place.class_folder)
     return {name: tuple(sorted(folders)) for name, folders in sorted(found.items())}
 
 

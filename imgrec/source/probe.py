@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from xxhash import xxh3_128_digest
+
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, describe, extension, format_of
 
 T = TypeVar("T")
@@ -28,7 +30,9 @@ BATCH = 2048
 class Run(Protocol):
     """Calls a function on each task, somewhere; results come in any order."""
 
-    def __call__(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]: ...
+    def __call__(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield the results."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +50,8 @@ class Probes:
 
     start: int
     sizes: array[int]
-    keys: bytes
-    """KEY_BYTES a file, equal for files of equal size and beginning."""
+    keys: tuple[bytes, ...]
+    """Equal for files of equal size and beginning."""
     faults: dict[int, str]
     """What is wrong with a file (by its place in the batch) that was meant as an image."""
     others: tuple[int, ...]
@@ -57,29 +61,32 @@ class Probes:
 
 def probe(batch: Batch) -> Probes:
     """Look at the beginning of each file of a batch."""
-    sizes, keys = array("Q"), bytearray()
+    sizes, keys = array("Q"), []
     faults: dict[int, str] = {}
     others: list[int] = []
     newest = 0
+    prefix = os.path.join(batch.root, "")
     for place, filename in enumerate(batch.filenames):
         size, key = 0, bytes(KEY_BYTES)
         try:
-            size, changed_ns, head = _look(os.path.join(batch.root, filename))
-            newest = max(newest, changed_ns)
+            size, changed_ns, head = _look(prefix + filename)
+        except OSError as error:
+            faults[place] = f"unreadable: {error.strerror}"
+        else:
             key = content_key(size, head)
+            if changed_ns > newest:
+                newest = changed_ns
             if not format_of(head, filename):
                 if extension(filename) in IMAGE_EXTENSIONS:
                     faults[place] = describe(head)
                 else:
                     others.append(place)
-        except OSError as error:
-            faults[place] = f"unreadable: {error.strerror}"
         sizes.append(size)
-        keys += key
+        keys.append(key)
     return Probes(
         start=batch.start,
         sizes=sizes,
-        keys=bytes(keys),
+        keys=tuple(keys),
         faults=faults,
         others=tuple(others),
         newest_change_ns=newest,
@@ -100,7 +107,7 @@ def _look(path: str) -> tuple[int, int, bytes]:
 
 def content_key(size: int, head: bytes) -> bytes:
     """Return a key that files of different size or beginning do not share."""
-    return hashlib.sha256(size.to_bytes(8, "little") + head).digest()[:KEY_BYTES]
+    return xxh3_128_digest(head, size & 0xFFFFFFFFFFFFFFFF)
 
 
 def digest(batch: Batch) -> tuple[int, bytes]:
@@ -118,12 +125,6 @@ def digest(batch: Batch) -> tuple[int, bytes]:
     return batch.start, bytes(keys)
 
 
-def batches(root: str, filenames: Sequence[str], *, batch_files: int = BATCH) -> Iterator[Batch]:
-    """Cut a list of files into batches."""
-    for start in range(0, len(filenames), batch_files):
-        yield Batch(root=root, start=start, filenames=tuple(filenames[start : start + batch_files]))
-
-
 def contents(
     root: str, filenames: Sequence[str], sizes: Sequence[int], keys: Sequence[bytes], run: Run
 ) -> list[bytes]:
@@ -137,7 +138,14 @@ def contents(
     unclear = [
         place for place, key in enumerate(keys) if sizes[place] > HEAD_BYTES and counts[key] > 1
     ]
-    suspects = batches(root, [filenames[place] for place in unclear], batch_files=64)
+    suspects = (
+        Batch(
+            root=root,
+            start=start,
+            filenames=tuple(filenames[place] for place in unclear[start : start + 64]),
+        )
+        for start in range(0, len(unclear), 64)
+    )
     for start, wholes in run(digest, suspects):
         for at in range(0, len(wholes), KEY_BYTES):
             values[unclear[start + at // KEY_BYTES]] += wholes[at : at + KEY_BYTES]

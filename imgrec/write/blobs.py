@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 
 from imgrec.errors import BadImage
-from imgrec.model import FileBlob
+from imgrec.model import Blob
 
 _READ_BYTES = 1 << 30
 
 
-def read_blob(blob: FileBlob, size: int) -> bytes:
+def read_blob(blob: Blob, size: int) -> bytes:
     """Read a blob that was `size` bytes long when it was catalogued.
 
     Raises BadImage if it cannot be read or is no longer that long.
     """
     try:
         # O_NONBLOCK: a file that has become a pipe since must not hold us up.
-        descriptor = os.open(blob.path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(blob, os.O_RDONLY | os.O_NONBLOCK)
         try:
             data = _read(descriptor, size)
         finally:

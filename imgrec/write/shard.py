@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+from xxhash import xxh3_128_digest
 
 from imgrec import storage
 from imgrec.codec import example, tfrecord
 from imgrec.codec.image import Packable, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
-from imgrec.model import Check, RecordTable, Sample, ShardResult, ShardTask, Skipped
+from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped
+from imgrec.options import Check
 from imgrec.write.blobs import read_blob
 
 
@@ -30,66 +33,64 @@ class ShardWriter:
         """
         path = Path(self.folder) / task.filename
         gathered = _Gathered()
-        with storage.create(path) as file:
-            for sample, label in zip(task.samples, task.labels, strict=True):
+        with storage.create(path, expected_bytes=task.expected_bytes) as file:
+            columns = zip(task.blobs, task.filenames, task.sizes, task.labels, strict=True)
+            for blob, filename, size, label in columns:
                 try:
-                    image = prepare(
-                        read_blob(sample.blob, sample.size), sample.filename, self.check
-                    )
+                    image = prepare(read_blob(blob, size), filename, self.check)
                 except BadImage as error:
-                    gathered.bad.append(Skipped(sample.filename, str(error)))
-                    continue
-                gathered.add(file, sample, label, image)
+                    gathered.bad.append(Skipped(filename, str(error)))
+                else:
+                    gathered.add(file, image, filename, label)
+                    gathered.source_bytes += size
         index = storage.write_file(path.with_name(path.name + INDEX_SUFFIX), gathered.index())
         return gathered.result(task, file, index)
 
 
+class _Row(NamedTuple):
+    filename: str
+    label: int
+    offset: int
+    length: int
+    shape: tuple[int, int, int]
+    format: str
+    content_hash: bytes
+
+
 @dataclass(slots=True)
 class _Gathered:
-    """The columns of the record table, and what else is to be said, while they grow."""
+    """The rows of the record table, and what else is to be said, while they grow."""
 
-    filenames: list[str] = field(default_factory=list)
-    formats: list[str] = field(default_factory=list)
-    labels: array[int] = field(default_factory=lambda: array("q"))
-    offsets: array[int] = field(default_factory=lambda: array("Q"))
-    lengths: array[int] = field(default_factory=lambda: array("Q"))
-    shapes: array[int] = field(default_factory=lambda: array("I"))
-    hashes: list[bytes] = field(default_factory=list)
+    rows: list[_Row] = field(default_factory=list)
     source_bytes: int = 0
     bad: list[Skipped] = field(default_factory=list)
     transcoded: list[Skipped] = field(default_factory=list)
     damaged: list[Skipped] = field(default_factory=list)
 
-    def add(self, file: storage.HashingFile, sample: Sample, label: int, image: Packable) -> None:
+    def add(self, file: storage.HashingFile, image: Packable, filename: str, label: int) -> None:
+        data, shape, offset = image.data, image.shape, file.position
+        encoded_name = filename.encode("utf-8", "surrogateescape")
         before, after = example.encode_around(
-            len(image.data),
-            filename=sample.filename.encode("utf-8", "surrogateescape"),
-            label=label,
-            shape=image.shape,
+            len(data), filename=encoded_name, label=label, shape=shape
         )
-        head, foot = tfrecord.frame((before, image.data, after))
-        self.offsets.append(file.position)
-        file.write(head + before, image.data, after + foot)
-        self.lengths.append(file.position - self.offsets[-1])
-        self.filenames.append(sample.filename)
-        self.formats.append(image.format)
-        self.labels.append(label)
-        self.shapes.extend(image.shape)
-        self.hashes.append(hashlib.sha256(image.data).digest())
-        self.source_bytes += sample.size
+        head, foot = tfrecord.frame(before, data, after)
+        file.write(head + before, data, after + foot)
+        content_hash = xxh3_128_digest(data)
+        length = file.position - offset
+        self.rows.append(_Row(filename, label, offset, length, shape, image.format, content_hash))
         if image.transcoded:
-            self.transcoded.append(Skipped(sample.filename, image.transcoded))
+            self.transcoded.append(Skipped(filename, image.transcoded))
         if image.damaged:
-            self.damaged.append(Skipped(sample.filename, image.damaged))
+            self.damaged.append(Skipped(filename, image.damaged))
 
     def index(self) -> bytes:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
-        rows = zip(self.offsets, self.lengths, strict=True)
-        return "".join(f"{offset} {length}\n" for offset, length in rows).encode()
+        return "".join(f"{row.offset} {row.length}\n" for row in self.rows).encode()
 
     def result(
         self, task: ShardTask, file: storage.HashingFile, index: storage.Seal
     ) -> ShardResult:
+        rows = self.rows
         return ShardResult(
             split=task.split,
             index=task.index,
@@ -98,13 +99,13 @@ class _Gathered:
             sha256=file.sha256(),
             index_sha256=index.sha256,
             records=RecordTable(
-                filenames=tuple(self.filenames),
-                labels=self.labels,
-                offsets=self.offsets,
-                lengths=self.lengths,
-                shapes=self.shapes,
-                formats=tuple(self.formats),
-                sha256=b"".join(self.hashes),
+                filenames=tuple(row.filename for row in rows),
+                labels=array("q", (row.label for row in rows)),
+                offsets=array("Q", (row.offset for row in rows)),
+                lengths=array("Q", (row.length for row in rows)),
+                shapes=array("I", (size for row in rows for size in row.shape)),
+                formats=tuple(row.format for row in rows),
+                hashes=b"".join(row.content_hash for row in rows),
             ),
             source_bytes=self.source_bytes,
             bad=tuple(self.bad),

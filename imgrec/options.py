@@ -1,0 +1,153 @@
+"""Everything that can be asked of a pack."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from imgrec.errors import UsageError
+
+
+class Check(StrEnum):
+    """How much of an image is proved before it is packed."""
+
+    DECODE = "decode"
+    STRUCTURE = "structure"
+    HEADER = "header"
+
+
+class OnBad(StrEnum):
+    """What a bad image does to the run."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class OnLeak(StrEnum):
+    """What is done about one image in two splits of the source."""
+
+    REPORT = "report"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class ClassOrder(StrEnum):
+    """How class names are ordered into labels."""
+
+    NATURAL = "natural"
+    LEXICAL = "lexical"
+
+
+class FolderLayout(StrEnum):
+    """What the folders right below the root of a source mean."""
+
+    AUTO = "auto"
+    CLASSES = "classes"
+    SPLITS = "splits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitOptions:
+    """Which fraction of each class goes to which split, chosen by which seed."""
+
+    val_fraction: float = 0.0
+    test_fraction: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for option, fraction in (("val", self.val_fraction), ("test", self.test_fraction)):
+            if not 0 <= fraction < 1:
+                raise UsageError(
+                    f"--{option}-split {fraction:g} is not a fraction of the images",
+                    hint="give a number from 0 up to, but not including, 1, such as 0.1",
+                )
+        if self.val_fraction + self.test_fraction >= 1:
+            raise UsageError(
+                "--val-split and --test-split together leave nothing to train on",
+                hint="let them add up to less than 1",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardOptions:
+    """How many shards there are: exactly `count` for train, or as few as `max_bytes` allows."""
+
+    count: int | None = None
+    max_bytes: int = 128 << 20
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 1:
+            raise UsageError(
+                f"--shards {self.count} is not a number of files", hint="give 1 or more"
+            )
+        if self.max_bytes < 1:
+            raise UsageError("--shard-size must be positive", hint="give a size such as 128MiB")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackOptions:
+    """Everything that can be asked of a pack; the defaults are those of the command line."""
+
+    name: str = ""
+    """The dataset's name; the source's own, made legal, when empty."""
+    version: str = "1.0.0"
+    data_dir: str = ""
+    """Where datasets live; where TFDS itself looks, when empty."""
+    val_fraction: float = 0.0
+    test_fraction: float = 0.0
+    seed: int = 0
+    classes: tuple[str, ...] | None = None
+    """Class names in the order of their labels; those of the source in `class_order` when None."""
+    class_order: ClassOrder = ClassOrder.NATURAL
+    shards: int | None = None
+    shard_bytes: int = 128 << 20
+    check: Check = Check.DECODE
+    on_bad: OnBad = OnBad.SKIP
+    max_bad: float = 0.1
+    on_leak: OnLeak = OnLeak.REPORT
+    layout: FolderLayout = FolderLayout.AUTO
+    follow_links: bool = False
+    workers: int | None = None
+    """Processes that work; as many as there are CPUs for this process when None."""
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        _ = self.split_options, self.shard_options
+        if not re.fullmatch(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", self.version):
+            raise UsageError(
+                f"--version {self.version!r} is not a version that TFDS reads",
+                hint="give three numbers, such as 1.0.0",
+            )
+        if self.workers is not None and self.workers < 1:
+            raise UsageError(f"--workers {self.workers} cannot work", hint="give 1 or more")
+        if not 0 <= self.max_bad <= 1:
+            raise UsageError(
+                f"--max-bad {self.max_bad:g} is not a fraction of the images",
+                hint="give a number from 0 to 1, such as 0.1",
+            )
+
+    @property
+    def split_options(self) -> SplitOptions:
+        """Return what decides the splits."""
+        return SplitOptions(
+            val_fraction=self.val_fraction, test_fraction=self.test_fraction, seed=self.seed
+        )
+
+    @property
+    def shard_options(self) -> ShardOptions:
+        """Return what decides the shards."""
+        return ShardOptions(count=self.shards, max_bytes=self.shard_bytes)
+
+    def deciding(self) -> dict[str, object]:
+        """Return the options that can change the output, as plain values for the report."""
+        return {
+            "val_split": self.val_fraction,
+            "test_split": self.test_fraction,
+            "seed": self.seed,
+            "class_order": "file" if self.classes else str(self.class_order),
+            "shards": self.shards,
+            "shard_bytes": self.shard_bytes,
+            "check": str(self.check),
+            "on_leak": str(self.on_leak),
+        }

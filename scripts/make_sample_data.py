@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Draw sample_data/flowers: five kinds of flowers, and the oddities that every real folder has.
+
+The drawing is reproducible: the same pictures on every run. Usage: make_sample_data.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image, ImageDraw, ImageFilter
+
+SIZE = 96
+COUNT = 20
+SCALE = 4  # drawn larger, then shrunk, for smooth edges
+
+
+class Flower(NamedTuple):
+    """How one kind of flower looks."""
+
+    petals: int
+    petal_length: float
+    petal_width: float
+    petal_colours: tuple[str, ...]
+    heart: float
+    heart_colour: str
+
+
+FLOWERS = {
+    "daisy": Flower(16, 0.36, 0.07, ("#ffffff", "#f6f3ea"), 0.11, "#f2b705"),
+    "dandelion": Flower(40, 0.30, 0.03, ("#ffd21f", "#f7b500"), 0.09, "#e09a00"),
+    "rose": Flower(7, 0.24, 0.20, ("#c2183b", "#e0335a"), 0.12, "#8c0f2a"),
+    "sunflower": Flower(22, 0.42, 0.08, ("#ffc107", "#ff9f00"), 0.20, "#5a3413"),
+    "tulip": Flower(3, 0.34, 0.17, ("#e8478f", "#f2a13b", "#8a4bc9"), 0.0, "#000000"),
+}
+
+
+def draw(name: str, number: int) -> Image.Image:
+    """Draw one picture of a flower."""
+    chance = random.Random(f"{name} {number}")  # noqa: S311
+    flower, side = FLOWERS[name], SIZE * SCALE
+    picture = Image.new("RGB", (side, side), chance.choice(("#9cc3e6", "#b7d9a8", "#7fae6b")))
+    _grass(picture, chance)
+    centre_x = side * chance.uniform(0.42, 0.58)
+    centre_y = side * chance.uniform(0.36, 0.48)
+    pen = ImageDraw.Draw(picture)
+    stem = [(centre_x, centre_y), (side * chance.uniform(0.4, 0.6), side)]
+    pen.line(stem, fill="#3f7a32", width=side // 28)
+    size = side * chance.uniform(0.85, 1.1)
+    colour = chance.choice(flower.petal_colours)
+    spread = 0.9 if name == "tulip" else 2 * math.pi
+    first = -math.pi / 2 - spread / 3 if name == "tulip" else chance.uniform(0, 1)
+    for petal in range(flower.petals):
+        shade = colour if name == "tulip" else chance.choice(flower.petal_colours)
+        angle = first + spread * petal / flower.petals
+        _petal(picture, (centre_x, centre_y), angle, flower, size, shade)
+    heart = flower.heart * size
+    pen.ellipse(
+        (centre_x - heart, centre_y - heart, centre_x + heart, centre_y + heart),
+        fill=flower.heart_colour if flower.heart else None,
+    )
+    picture = picture.filter(ImageFilter.GaussianBlur(chance.uniform(0, 2)))
+    return picture.resize((SIZE, SIZE), Image.Resampling.LANCZOS)
+
+
+def _grass(picture: Image.Image, chance: random.Random) -> None:
+    pen, side = ImageDraw.Draw(picture), picture.width
+    for _ in range(60):
+        x, y = chance.uniform(0, side), chance.uniform(side * 0.6, side)
+        green = f"#{chance.randint(40, 90):02x}{chance.randint(110, 160):02x}{chance.randint(40, 80):02x}"
+        pen.line([(x, side), (x + chance.uniform(-30, 30), y)], fill=green, width=5)
+
+
+def _petal(
+    picture: Image.Image,
+    centre: tuple[float, float],
+    angle: float,
+    flower: Flower,
+    size: float,
+    colour: str,
+) -> None:
+    length, width = flower.petal_length * size, flower.petal_width * size
+    outline = []
+    for step in range(25):
+        turn = 2 * math.pi * step / 24
+        along, across = length * (0.5 + 0.5 * math.cos(turn)), width / 2 * math.sin(turn)
+        x = centre[0] + along * math.cos(angle) - across * math.sin(angle)
+        y = centre[1] + along * math.sin(angle) + across * math.cos(angle)
+        outline.append((x, y))
+    ImageDraw.Draw(picture).polygon(outline, fill=colour, outline="#00000030")
+
+
+def make(root: Path) -> None:
+    """Draw everything anew into `root`."""
+    shutil.rmtree(root, ignore_errors=True)
+    for name in FLOWERS:
+        (root / name).mkdir(parents=True)
+        for number in range(1, COUNT + 1):
+            path = root / name / f"{name}_{number:02d}"
+            picture = draw(name, number)
+            if number % 7 == 0:
+                picture.save(path.with_suffix(".png"), optimize=True)
+            else:
+                picture.save(path.with_suffix(".jpg"), quality=88)
+    add_oddities(root)
+
+
+def add_oddities(root: Path) -> None:
+    """Add what real folders have: each of these is met by imgrec in its own way."""
+    draw("rose", 101).save(root / "rose" / "really_a_png.jpg", format="PNG")
+    draw("daisy", 102).convert("L").save(root / "daisy" / "grey.jpg", quality=88)
+    draw("tulip", 103).save(root / "tulip" / "tulip.webp", lossless=True)
+    whole = (root / "sunflower" / "sunflower_01.jpg").read_bytes()
+    (root / "sunflower" / "half_downloaded.jpg").write_bytes(whole[: len(whole) // 2])
+    (root / "dandelion" / ".DS_Store").write_bytes(b"\0\0\0\x01Bud1\0\0\x10\0")
+    shutil.copyfile(root / "rose" / "rose_01.jpg", root / "rose" / "rose_01 (copy).jpg")
+
+
+if __name__ == "__main__":
+    here = Path(__file__).resolve().parent.parent
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else here / "sample_data" / "flowers")
