@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import TypeAlias
@@ -148,12 +148,13 @@ def _write(
     tasks = sorted(plan.tasks, key=lambda task: -task.expected_bytes)
     Thread(target=preload, daemon=True).start()  # while the workers work
     results = {}
-    for result in engine.run(writer, tasks):
-        results[result.filename] = result
-        staging.settle(result.filename, result.filename + layout.INDEX_SUFFIX)
-        if on_progress:
-            done = len(result.records.filenames) + len(result.bad)
-            on_progress("pack", done, plan.planned)
+    with closing(engine.run(writer, tasks)) as running:
+        for result in running:
+            results[result.filename] = result
+            staging.settle(result.filename, result.filename + layout.INDEX_SUFFIX)
+            if on_progress:
+                done = len(result.records.filenames) + len(result.bad)
+                on_progress("pack", done, plan.planned)
     return [results[task.filename] for task in plan.tasks]
 
 

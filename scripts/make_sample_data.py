@@ -42,7 +42,7 @@ FLOWERS = {
 
 def draw(name: str, number: int) -> Image.Image:
     """Draw one picture of a flower."""
-    chance = random.Random(f"{name} {number}")  # noqa: S311
+    chance = random.Random(f"{name} {number}")
     flower, side = FLOWERS[name], SIZE * SCALE
     picture = Image.new("RGB", (side, side), chance.choice(("#9cc3e6", "#b7d9a8", "#7fae6b")))
     _grass(picture, chance)

@@ -28,11 +28,15 @@ def encode(image: Image.Image, image_format: str, **options: object) -> bytes:
     return out.getvalue()
 
 
-def jpeg(seed: int = 0, size: tuple[int, int] = (24, 16), mode: str = "RGB", **options: object) -> bytes:
+def jpeg(
+    seed: int = 0, size: tuple[int, int] = (24, 16), mode: str = "RGB", **options: object
+) -> bytes:
     return encode(picture(seed, mode, size), "JPEG", **options)
 
 
-def png(seed: int = 0, size: tuple[int, int] = (24, 16), mode: str = "RGB", **options: object) -> bytes:
+def png(
+    seed: int = 0, size: tuple[int, int] = (24, 16), mode: str = "RGB", **options: object
+) -> bytes:
     return encode(picture(seed, mode, size), "PNG", **options)
 
 

@@ -59,7 +59,7 @@ def read_header(data: bytes) -> JpegHeader:
             else:  # not a marker: libjpeg skips to the next one, and so does everyone else
                 position = data.index(b"\xff", position + 1)
     except (IndexError, ValueError, struct.error) as error:
-        raise BadImage("truncated JPEG header") from error
+        raise BadImage("truncated JPEG") from error
     if frame is None or kind == _END:
         raise BadImage("JPEG without a picture")
     marker, precision, height, width, components = frame

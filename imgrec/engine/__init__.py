@@ -1,6 +1,6 @@
 """Where tasks run."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -10,6 +10,6 @@ R = TypeVar("R")
 class Engine(Protocol):
     """Anything that calls a picklable function on each of many tasks."""
 
-    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        """Yield the results in any order; raise the first error."""
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
+        """Yield the results in any order; raise the first error; when closed, stop working."""
         ...

@@ -14,8 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
@@ -55,13 +55,24 @@ class LocalEngine:
             worker.stop()
         self._workers = []
 
-    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+    @contextmanager
+    def _stopped_unless_finished(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Yield `function(task)` for each task, as results come; raise the first error.
 
-        Each worker has one task at a time, and the next one is ready before it asks.
+        Each worker has one task at a time, and the next one is ready before it asks. A run that
+        is broken off, by an error or by closing the iterator, stops the workers.
         """
+        if not self._workers:
+            raise ExecutionError("the engine has been stopped")
         calls = (pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL) for task in tasks)
-        with selectors.DefaultSelector() as selector:
+        with selectors.DefaultSelector() as selector, self._stopped_unless_finished():
             idle = list(self._workers)
             call = next(calls, None)
             while call is not None or len(idle) < len(self._workers):

@@ -42,7 +42,7 @@ def assign_splits(
     _refuse_second_split(given, VAL, options.val_fraction)
     _refuse_second_split(given, TEST, options.test_fraction)
     splits = [sample.split or TRAIN for sample in samples]
-    if not options.val_fraction and not options.test_fraction:
+    if not samples or (not options.val_fraction and not options.test_fraction):
         return splits
     trainable = [place for place, split in enumerate(splits) if split == TRAIN]
     if not trainable:

@@ -30,7 +30,7 @@ def read_info(folder: Path) -> DatasetInfo:
     return DatasetInfo(
         name=name,
         version=version,
-        path=str(folder),
+        path=str(folder.absolute()),
         classes=_read_labels(folder / layout.LABELS),
         splits=splits,
         fingerprint=fingerprint,

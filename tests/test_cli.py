@@ -1,0 +1,238 @@
+"""The command line beside packing: help, errors, plan and info."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Cli
+from pictures import class_tree, jpeg, write_tree
+
+
+@pytest.fixture
+def flowers(tmp_path: Path) -> Path:
+    return class_tree(tmp_path / "flowers", {"rose": 8, "tulip": 8})
+
+
+@pytest.mark.parametrize("verb", [(), ("pack",), ("plan",), ("info",)])
+def test_help_shows_an_example(cli: Cli, verb: tuple[str, ...]) -> None:
+    done = cli(*verb, "--help")
+    assert done.returncode == 0
+    assert "example: imgrec " in done.stdout
+
+
+def test_the_console_script_is_the_same_program() -> None:
+    script = Path(sys.executable).with_name("imgrec")
+    done = subprocess.run([script, "--version"], text=True, capture_output=True, check=True)
+    assert done.stdout == "imgrec 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["pack", "nowhere"], 3, "imgrec: nowhere does not exist\n  hint: give a folder of class"),
+        (["pack", "flowers", "--val-split", "1.5"], 2, "imgrec: --val-split 1.5 is not a fraction"),
+        (["pack", "flowers", "--name", "A-B"], 2, "imgrec: --name 'A-B' is not a name that tfds"),
+        (["pack", "flowers", "--version", "1"], 2, "imgrec: --version '1' is not a version"),
+        (
+            ["pack", "flowers", "--classes", "no.txt"],
+            2,
+            "imgrec: cannot read --classes no.txt: No ",
+        ),
+        (
+            ["pack", "flowers", "--shards", "99"],
+            4,
+            "imgrec: --shards 99 is more than the 16 images",
+        ),
+        (["info", "nothing"], 5, "imgrec: no dataset 'nothing': it is neither"),
+        (["info", "flowers"], 5, "imgrec: no dataset 'flowers': it is neither"),
+        (["pack", "flowers", "--data-dir", "flowers/rose/000.jpg"], 6, "imgrec: cannot write "),
+    ],
+)
+def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
+    cli: Cli, flowers: Path, arguments: list[str], code: int, message: str
+) -> None:
+    done = cli(*arguments)
+    assert done.stderr.startswith(message)
+    assert len(done.stderr.splitlines()) <= 2
+    assert (done.stdout, done.returncode) == ("", code)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["pack"], ["pack", "x", "--shards", "1", "--shard-size", "1MB"], ["pakc"]]
+)
+def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str]) -> None:
+    assert cli(*arguments).returncode == 2
+
+
+def test_a_size_that_is_none_is_explained(cli: Cli) -> None:
+    done = cli("pack", "x", "--shard-size", "big")
+    assert "'big' is not a size; write it as 128MiB or 1GB" in done.stderr
+
+
+def test_a_shard_size_takes_units(cli: Cli, flowers: Path) -> None:
+    done = cli("pack", flowers, "--shard-size", "4KiB", "--json")
+    folder = Path(json.loads(done.stdout)["path"])
+    sizes = [path.stat().st_size for path in folder.glob("*.tfrecord-*[0-9]")]
+    assert max(sizes) <= 4096 < sum(sizes)
+
+
+def test_the_classes_file_decides_the_labels(cli: Cli, flowers: Path, tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("tulip\nlily\nrose\n")
+    done = cli("pack", flowers, "--classes", "classes.txt", "--json")
+    assert json.loads(done.stdout)["classes"] == ["tulip", "lily", "rose"]
+
+
+def test_plan_writes_nothing_and_foretells_pack(cli: Cli, flowers: Path, data_dir: Path) -> None:
+    write_tree(
+        flowers, {"rose/empty.jpg": b"", "tulip/copy.jpg": (flowers / "tulip/000.jpg").read_bytes()}
+    )
+    options = ["--val-split", "0.25", "--shards", "3"]
+    foretold = json.loads(cli("plan", flowers, *options, "--json").stdout)
+    assert not data_dir.exists()
+    packed = json.loads(cli("pack", flowers, *options, "--json").stdout)
+    for split in foretold["splits"].values():
+        split.pop("bytes")
+    for split in packed["splits"].values():
+        split.pop("bytes")
+    assert foretold == {key: packed[key] for key in foretold}
+
+
+def test_plan_shows_the_classes_and_splits_to_people(cli: Cli, flowers: Path) -> None:
+    text = cli("plan", flowers, "--val-split", "0.25").stdout
+    assert "flowers 1.0.0: 16 images to pack" in text
+    assert "  0         rose: 6 train, 2 val" in text
+    assert "Nothing was written" in text
+
+
+@pytest.fixture
+def packed(cli: Cli, flowers: Path, data_dir: Path) -> Path:
+    cli("pack", flowers, "--val-split", "0.25", check=True)
+    return data_dir
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["flowers", "flowers:1.0.0", "{0}", "{0}/flowers", "{0}/flowers/1.0.0", "{0}/flowers/1.0.0/"],
+)
+def test_a_dataset_is_found_by_name_and_by_path_at_any_level(
+    cli: Cli, packed: Path, tmp_path: Path, spelling: str
+) -> None:
+    done = cli("info", spelling.format(packed), "--json", cwd=tmp_path.parent)
+    value = json.loads(done.stdout)
+    assert value["path"] == str(packed / "flowers/1.0.0")
+    assert value["splits"]["val"] == {
+        "examples": 4, "bytes": value["splits"]["val"]["bytes"], "shards": 1, "class_counts": [2, 2],
+    }  # fmt: skip
+
+
+def test_a_folder_of_that_name_does_not_hide_the_dataset(cli: Cli, packed: Path) -> None:
+    assert cli("info", "flowers").returncode == 0
+
+
+def test_the_highest_version_is_taken(cli: Cli, packed: Path, flowers: Path) -> None:
+    for version in ("1.10.0", "1.9.0"):
+        assert cli("pack", flowers, "--version", version).returncode == 0
+    assert json.loads(cli("info", "flowers", "--json").stdout)["version"] == "1.10.0"
+
+
+def test_a_data_dir_of_several_datasets_lists_them(cli: Cli, packed: Path, flowers: Path) -> None:
+    cli("pack", flowers, "--name", "more", check=True)
+    done = cli("info", packed)
+    assert done.returncode == 5
+    assert "holds more than one dataset: flowers, more" in done.stderr
+
+
+def test_info_tells_people_the_counts(cli: Cli, packed: Path) -> None:
+    text = cli("info", "flowers").stdout
+    assert "  1         tulip: 6 train, 2 val" in text
+    assert "fingerprint " in text
+
+
+def test_info_of_broken_metadata_is_one_sentence(cli: Cli, packed: Path) -> None:
+    path = packed / "flowers/1.0.0/dataset_info.json"
+    path.write_text("{")
+    done = cli("info", "flowers")
+    assert done.returncode == 5
+    assert done.stderr.startswith(f"imgrec: {path} is not what a packed dataset has there\n")
+
+
+def test_a_data_dir_elsewhere_is_in_the_load_line(cli: Cli, flowers: Path, tmp_path: Path) -> None:
+    done = cli("pack", flowers, "--data-dir", "else where", "--json")
+    assert json.loads(done.stdout)["load"] == (
+        'tfds.load("flowers", split="train", as_supervised=True, '
+        f"data_dir='{tmp_path}/else where')"
+    )
+
+
+def test_a_name_of_the_tfds_catalogue_is_loaded_by_version(cli: Cli, flowers: Path) -> None:
+    done = cli("pack", flowers, "--name", "cifar10", "--json")
+    assert json.loads(done.stdout)["load"].startswith('tfds.load("cifar10:1.0.0", ')
+
+
+def test_output_into_a_closed_pipe_is_no_traceback(flowers: Path, data_dir: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(data_dir)}
+    command = f"{sys.executable} -m imgrec plan {flowers} | true"
+    done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("quiet", "shown"), [([], True), (["--quiet"], False)])
+def test_progress_is_shown_on_a_terminal_unless_quiet(
+    flowers: Path, data_dir: Path, quiet: list[str], shown: bool
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(data_dir)}
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "imgrec", "pack", str(flowers), *quiet]
+    subprocess.run(command, env=environment, stderr=theirs, stdout=subprocess.DEVNULL, check=True)
+    os.close(theirs)
+    seen = b""
+    try:
+        while block := os.read(ours, 4096):
+            seen += block
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    os.close(ours)
+    assert (b"scanning" in seen and b"packing" in seen and b"img/s" in seen) is shown
+    assert bool(seen) is shown
+
+
+def test_packing_twice_at_once_tells_the_second(cli: Cli, flowers: Path, data_dir: Path) -> None:
+    from imgrec.storage import Staging
+
+    with Staging(data_dir / "flowers" / "1.0.0"):
+        done = cli("pack", flowers)
+    assert done.returncode == 6
+    assert "another run is packing" in done.stderr
+
+
+def test_a_source_that_vanishes_while_it_is_packed_is_a_named_skip(tmp_path: Path) -> None:
+    from imgrec.model import ShardTask, Skipped
+    from imgrec.options import Check
+    from imgrec.write.shard import ShardWriter
+
+    good = tmp_path / "good.jpg"
+    good.write_bytes(jpeg(1))
+    grown = tmp_path / "grown.jpg"
+    grown.write_bytes(jpeg(2) + b"more")
+    sizes = (good.stat().st_size, len(jpeg(2)), 100)
+    task = ShardTask(
+        split="train", index=0, filename="x.tfrecord-00000-of-00001", expected_bytes=5000,
+        blobs=(str(good), str(grown), str(tmp_path / "gone.jpg")),
+        filenames=("good.jpg", "grown.jpg", "gone.jpg"), sizes=sizes, labels=(0, 0, 0),
+    )  # fmt: skip
+    result = ShardWriter(folder=str(tmp_path), check=Check.DECODE)(task)
+    assert result.records.filenames == ("good.jpg",)
+    assert result.bad == (
+        Skipped("grown.jpg", "changed while it was being packed"),
+        Skipped("gone.jpg", "unreadable: No such file or directory"),
+    )

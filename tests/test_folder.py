@@ -1,0 +1,284 @@
+"""What is found in a folder of class folders."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pictures import class_tree, encode, jpeg, picture, png, write_tree
+
+from imgrec.errors import SourceError
+from imgrec.model import Catalog, Skipped
+from imgrec.options import FolderLayout, PackOptions
+from imgrec.source.folder import scan
+
+
+def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
+    return map(function, tasks)
+
+
+def found(root: Path, **options: object) -> Catalog:
+    return scan(str(root), PackOptions(**options), run, lambda _: None)  # type: ignore[arg-type]
+
+
+def names(catalog: Catalog) -> list[str]:
+    return [sample.filename for sample in catalog.samples]
+
+
+def ignored(catalog: Catalog) -> dict[str, int]:
+    return {kind.kind: kind.count for kind in catalog.ignored}
+
+
+def test_classes_are_the_top_folders_and_images_are_found_at_any_depth(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path, {"rose/1.jpg": jpeg(1), "rose/more/deep/2.png": png(2), "tulip/3.jpg": jpeg(3)}
+    )
+    catalog = found(tmp_path)
+    assert [(s.filename, s.class_name, s.split) for s in catalog.samples] == [
+        ("rose/1.jpg", "rose", ""),
+        ("rose/more/deep/2.png", "rose", ""),
+        ("tulip/3.jpg", "tulip", ""),
+    ]
+    assert catalog.layout == "<class>/**/image"
+
+
+@pytest.mark.parametrize(
+    ("folder", "split"),
+    [
+        ("train", "train"), ("Training", "train"), ("val", "val"), ("VALID", "val"),
+        ("validation", "val"), ("test", "test"), ("Testing", "test"),
+    ],
+)  # fmt: skip
+def test_split_folders_are_known_by_their_usual_names(
+    tmp_path: Path, folder: str, split: str
+) -> None:
+    catalog = found(write_tree(tmp_path, {f"{folder}/rose/1.jpg": jpeg()}))
+    assert [(s.class_name, s.split) for s in catalog.samples] == [("rose", split)]
+    assert catalog.layout == "<split>/<class>/**/image"
+
+
+def test_a_class_called_train_is_a_class(tmp_path: Path) -> None:
+    catalog = found(class_tree(tmp_path, {"bus": 1, "car": 1, "train": 1}))
+    assert {s.class_name for s in catalog.samples} == {"bus", "car", "train"}
+
+
+def test_folders_beside_split_folders_are_ignored_and_named(tmp_path: Path) -> None:
+    tree = {"train/rose/1.jpg": jpeg(1), "docs/a.txt": b"x", "extra/b.jpg": jpeg(2)}
+    catalog = found(write_tree(tmp_path, tree))
+    assert names(catalog) == ["train/rose/1.jpg"]
+    assert ignored(catalog) == {"beside the split folders": 2}
+    assert "extra: not packed" in catalog.warnings[0]
+    assert "--layout classes" in catalog.warnings[0]
+
+
+def test_the_layout_can_be_said(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path, {"train/rose/1.jpg": jpeg(1), "extra/b.jpg": jpeg(2)})
+    catalog = found(tree, layout=FolderLayout.CLASSES)
+    assert {s.class_name for s in catalog.samples} == {"train", "extra"}
+
+
+def test_asking_for_splits_that_are_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="has no split folders"):
+        found(class_tree(tmp_path, {"rose": 1}), layout=FolderLayout.SPLITS)
+
+
+def test_two_folders_for_one_split_are_an_error(tmp_path: Path) -> None:
+    tree = {"train/a/1.jpg": jpeg(1), "val/a/2.jpg": jpeg(2), "valid/a/3.jpg": jpeg(3)}
+    with pytest.raises(SourceError, match="val and valid both mean the split val"):
+        found(write_tree(tmp_path, tree))
+
+
+def test_a_flat_test_folder_beside_a_train_of_classes_makes_no_class(tmp_path: Path) -> None:
+    tree = {"train/a/1.jpg": jpeg(1), "train/b/2.jpg": jpeg(2), "test/3.jpg": jpeg(3)}
+    catalog = found(write_tree(tmp_path, tree))
+    assert {s.class_name for s in catalog.samples} == {"a", "b"}
+    assert ignored(catalog) == {"outside a class folder": 1}
+
+
+def test_clutter_is_ignored_by_kind(tmp_path: Path) -> None:
+    clutter = {
+        "a/.hidden.jpg": jpeg(1),
+        "a/.cache/x.jpg": jpeg(2),
+        "a/.DS_Store": b"",
+        "a/.ipynb_checkpoints/1-checkpoint.jpg": jpeg(3),
+        "a/Thumbs.db": b"",
+        "a/desktop.ini": b"",
+        "__MACOSX/a/._1.jpg": b"",
+        "a/notes.txt": b"hello",
+        "a/labels.csv": b"1,2\n",
+        "README.md": b"# hi",
+    }
+    catalog = found(write_tree(tmp_path, {"a/1.jpg": jpeg(), **clutter}))
+    assert names(catalog) == ["a/1.jpg"]
+    assert ignored(catalog) == {
+        "hidden": 2, ".DS_Store": 1, ".ipynb_checkpoints": 1, "Thumbs.db": 1, "desktop.ini": 1,
+        "__MACOSX": 1, "not an image": 2, "outside a class folder": 1,
+    }  # fmt: skip
+
+
+def test_content_decides_what_is_an_image_not_the_extension(tmp_path: Path) -> None:
+    gif = encode(picture(3), "GIF")
+    tree = {"a/photo.txt": jpeg(1), "a/noextension": png(2), "a/really.jpg": gif}
+    assert names(found(write_tree(tmp_path, tree))) == [
+        "a/noextension",
+        "a/photo.txt",
+        "a/really.jpg",
+    ]
+
+
+def test_what_is_called_an_image_and_is_none_is_bad_with_the_reason(tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    tree = {
+        "a/0.jpg": jpeg(), "a/empty.jpg": b"", "a/error.jpg": b"<!DOCTYPE html><html>",
+        "a/lfs.png": pointer, "a/text.jpg": b"hello", "a/zeros.jpg": bytes(100),
+    }  # fmt: skip
+    assert found(write_tree(tmp_path, tree)).bad == (
+        Skipped("a/empty.jpg", "empty file"),
+        Skipped("a/error.jpg", "an HTML page, not an image"),
+        Skipped("a/lfs.png", "Git LFS pointer, not the image itself: run `git lfs pull`"),
+        Skipped("a/text.jpg", "text, not an image"),
+        Skipped("a/zeros.jpg", "zeros only: an unfinished download?"),
+    )
+
+
+def test_empty_class_folders_are_named(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"rose": 1})
+    (tmp_path / "lily").mkdir()
+    catalog = found(write_tree(tmp_path, {"notes/a.txt": b"x"}))
+    assert list(catalog.class_folders) == ["rose"]
+    assert catalog.warnings == (
+        "lily: no images in this class folder, so it gets no label",
+        "notes: no images in this class folder, so it gets no label",
+    )
+
+
+def test_a_single_folder_of_folders_raises_a_doubt(tmp_path: Path) -> None:
+    catalog = found(class_tree(tmp_path, {"Dataset/0": 1, "Dataset/1": 1}))
+    expected = (
+        f"Dataset is the only class; if its 2 folders are the classes, pack {tmp_path}/Dataset"
+    )
+    assert catalog.warnings == (f"{expected} instead",)
+
+
+def test_a_folder_without_images_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="has no images in class folders"):
+        found(write_tree(tmp_path, {"1.jpg": jpeg()}))
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_what_is_no_folder_is_an_error(tmp_path: Path, missing: bool) -> None:
+    path = tmp_path / "x"
+    if not missing:
+        path.write_bytes(b"")
+    with pytest.raises(SourceError, match="does not exist" if missing else "is not a folder"):
+        found(path)
+
+
+def test_links_to_files_are_followed_wherever_they_lead(tmp_path: Path) -> None:
+    write_tree(tmp_path / "elsewhere", {"1.jpg": jpeg()})
+    (tmp_path / "source" / "a").mkdir(parents=True)
+    (tmp_path / "source/a/link.jpg").symlink_to(tmp_path / "elsewhere/1.jpg")
+    assert names(found(tmp_path / "source")) == ["a/link.jpg"]
+
+
+def test_broken_links_are_named(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 1})
+    (tmp_path / "a/gone.jpg").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a/self.jpg").symlink_to(tmp_path / "a/self.jpg")
+    expected = (Skipped("a/gone.jpg", "broken link"), Skipped("a/self.jpg", "broken link"))
+    assert found(tmp_path).bad == expected
+
+
+def test_links_to_folders_inside_are_walked(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 1})
+    (tmp_path / "b").symlink_to("a")
+    assert names(found(tmp_path)) == ["a/000.jpg", "b/000.jpg"]
+
+
+def test_links_out_of_the_source_are_walked_only_on_request(tmp_path: Path) -> None:
+    class_tree(tmp_path / "elsewhere", {"b": 1}, start=9)
+    source = class_tree(tmp_path / "source", {"a": 1})
+    (source / "b").symlink_to(tmp_path / "elsewhere/b")
+    catalog = found(source)
+    assert names(catalog) == ["a/000.jpg"]
+    assert catalog.warnings == ("b: a link out of the source, not walked without --follow-links",)
+    assert names(found(source, follow_links=True)) == ["a/000.jpg", "b/000.jpg"]
+
+
+def test_loops_of_links_are_named_and_never_walked(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 1, "b": 1})
+    (tmp_path / "a/up").symlink_to("..")
+    (tmp_path / "a/other").symlink_to("../b")
+    (tmp_path / "b/back").symlink_to("../a")
+    catalog = found(tmp_path, follow_links=True)
+    assert {"a/up", "a/other/back", "b/back/other"} <= {
+        warning.split(":")[0] for warning in catalog.warnings
+    }
+    assert len(names(catalog)) == 4
+
+
+def test_pipes_and_sockets_are_ignored(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 1})
+    os.mkfifo(tmp_path / "a/pipe.jpg")
+    (tmp_path / "a/link.jpg").symlink_to("pipe.jpg")
+    assert ignored(found(tmp_path)) == {"special file": 2}
+
+
+def test_unreadable_files_and_folders_are_named(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 2, "b": 1})
+    (tmp_path / "a/001.jpg").chmod(0)
+    (tmp_path / "b").chmod(0)
+    code = (
+        "import sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path; "
+        "from test_folder import found; print(found(Path(sys.argv[1])).bad)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), str(ROOT / "tests"), str(ROOT)]
+    if os.geteuid() == 0:  # root reads everything, unless it gives that up
+        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
+    done = subprocess.run(command, text=True, capture_output=True, check=True)
+    (tmp_path / "b").chmod(0o700)
+    assert done.stdout == (
+        "(Skipped(filename='a/001.jpg', reason='unreadable: Permission denied'), "
+        "Skipped(filename='b', reason='unreadable folder: Permission denied'))\n"
+    )
+
+
+awkward_names = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=40
+).filter(lambda name: name[0] != "." and len(name.encode()) < 200)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(awkward_names, min_size=1, max_size=5))
+def test_any_file_name_survives(tmp_path_factory: pytest.TempPathFactory, chosen: set[str]) -> None:
+    root = tmp_path_factory.mktemp("names")
+    unique = {unicodedata.normalize("NFC", name).casefold(): name for name in chosen}.values()
+    write_tree(root, {f"a/{name}": jpeg(number) for number, name in enumerate(unique)})
+    assert names(found(root)) == sorted(f"a/{name}" for name in unique)
+
+
+def test_a_name_that_is_not_utf8_survives(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 1})
+    (tmp_path / os.fsdecode(b"a/caf\xe9.jpg")).write_bytes(jpeg(5))
+    assert os.fsencode(names(found(tmp_path))[1]) == b"a/caf\xe9.jpg"
+
+
+def test_identical_files_share_their_content_and_others_do_not(tmp_path: Path) -> None:
+    head = bytes(range(256)) * 16
+    big = {f"a/{n}.bmp": b"BM" + head + bytes([n // 2]) for n in range(4)}
+    tree = {"a/x.jpg": jpeg(1), "b/y.jpg": jpeg(1), "b/z.jpg": jpeg(2), **big}
+    for name in big:
+        tree[name] = tree[name][:14] + (40).to_bytes(4, "little") + tree[name][18:]
+    content = {s.filename: s.content for s in found(write_tree(tmp_path, tree)).samples}
+    assert content["a/x.jpg"] == content["b/y.jpg"] != content["b/z.jpg"]
+    assert content["a/0.bmp"] == content["a/1.bmp"]
+    assert content["a/2.bmp"] == content["a/3.bmp"] != content["a/0.bmp"]
+    assert content["a/0.bmp"][:16] == content["a/2.bmp"][:16]

@@ -1,0 +1,313 @@
+"""Packing as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Cli
+from pictures import class_tree, encode, jpeg, picture, write_tree
+
+from imgrec.codec.example import decode
+from imgrec.codec.tfrecord import read_records
+
+FILES = [
+    "SHA256SUMS", "dataset_info.json", "features.json",
+    "flowers-train.tfrecord-00000-of-00001", "flowers-train.tfrecord-00000-of-00001.idx",
+    "flowers-val.tfrecord-00000-of-00001", "flowers-val.tfrecord-00000-of-00001.idx",
+    "label.labels.txt", "metadata.json", "report.json", "samples.parquet", "skipped.csv",
+]  # fmt: skip
+
+
+@pytest.fixture
+def flowers(tmp_path: Path) -> Path:
+    return class_tree(tmp_path / "flowers", {"rose": 8, "tulip": 8})
+
+
+def pack(cli: Cli, *arguments: str | Path) -> dict[str, object]:
+    done = cli("pack", *arguments, "--json")
+    assert (done.stderr, done.returncode) == ("", 0)
+    value: dict[str, object] = json.loads(done.stdout)
+    return value
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def records_of(folder: Path) -> list[dict[str, object]]:
+    found = []
+    for shard in sorted(folder.glob("*.tfrecord-*[0-9]")):
+        with shard.open("rb") as file:
+            found += [dict(decode(record)) for _, record in read_records(file, path=str(shard))]
+    return found
+
+
+def test_the_dataset_lies_where_tfds_looks(cli: Cli, flowers: Path, data_dir: Path) -> None:
+    value = pack(cli, flowers, "--val-split", "0.25")
+    assert value["path"] == str(data_dir / "flowers" / "1.0.0")
+    assert sorted(files_of(Path(str(value["path"])))) == FILES
+    assert value["load"] == 'tfds.load("flowers", split="train", as_supervised=True)'
+
+
+def test_json_says_what_came_of_everything(cli: Cli, flowers: Path) -> None:
+    write_tree(
+        flowers,
+        {
+            "rose/half.jpg": jpeg(1)[:400],
+            "rose/.DS_Store": b"x",
+            "tulip/copy.jpg": (flowers / "rose/000.jpg").read_bytes(),
+            "tulip/x.gif": encode(picture(99), "GIF"),
+        },
+    )
+    value = pack(cli, flowers, "--val-split", "0.25")
+    assert value.pop("seconds")
+    assert value.pop("fingerprint")
+    splits: dict[str, dict[str, int]] = value.pop("splits")  # type: ignore[assignment]
+    assert sum(split["examples"] for split in splits.values()) == 18
+    del value["path"], value["load"]
+    assert value == {
+        "name": "flowers",
+        "version": "1.0.0",
+        "layout": "<class>/**/image",
+        "classes": ["rose", "tulip"],
+        "skipped": [{"file": "rose/half.jpg", "reason": "truncated JPEG"}],
+        "ignored": 1,
+        "transcoded": 1,
+        "damaged": 0,
+        "duplicates": 1,
+        "leaks": 0,
+        "conflicts": 1,
+        "warnings": [],
+        "already_packed": False,
+    }
+
+
+def test_records_hold_the_bytes_of_the_files(cli: Cli, flowers: Path) -> None:
+    folder = Path(str(pack(cli, flowers, "--val-split", "0.25")["path"]))
+    records = records_of(folder)
+    assert len(records) == 16
+    for record in records:
+        (filename,) = record["filename"]  # type: ignore[misc]
+        assert record == {
+            "filename": (filename,),
+            "image": ((flowers / filename.decode()).read_bytes(),),
+            "label": (0 if filename.startswith(b"rose") else 1,),
+            "shape": (16, 24, 3),
+        }
+
+
+def test_two_runs_give_the_same_bytes_whatever_the_workers_and_the_locale(
+    cli: Cli, flowers: Path, tmp_path: Path
+) -> None:
+    write_tree(flowers, {"rose/caf\u00e9.png": encode(picture(50), "PNG")})
+    found = []
+    for workers, locale in (("1", "C"), ("3", "de_DE.UTF-8")):
+        target = tmp_path / f"out{workers}"
+        environment = {**os.environ, "LC_ALL": locale, "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "7"}
+        options = ["--val-split", "0.25", "--shards", "3", "--workers", workers]
+        done = cli("pack", flowers, *options, "--data-dir", target, env=environment)
+        assert done.returncode == 0
+        found.append(files_of(target / "flowers" / "1.0.0"))
+    assert found[0] == found[1]
+
+
+def test_a_copy_of_the_source_elsewhere_gives_the_same_bytes(
+    cli: Cli, flowers: Path, tmp_path: Path
+) -> None:
+    first = files_of(Path(str(pack(cli, flowers)["path"])))
+    subprocess.run(["cp", "-r", flowers, tmp_path / "moved"], check=True)
+    value = pack(cli, tmp_path / "moved", "--name", "flowers", "--data-dir", tmp_path / "other")
+    second = files_of(Path(str(value["path"])))
+    assert first.pop("report.json") != second.pop("report.json")  # it names its source
+    del first["SHA256SUMS"], second["SHA256SUMS"]
+    assert first == second
+
+
+def test_sha256sum_confirms_the_checksums(cli: Cli, flowers: Path) -> None:
+    folder = Path(str(pack(cli, flowers)["path"]))
+    subprocess.run(
+        ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=folder, check=True
+    )
+    listed = [line.split("  ")[1] for line in (folder / "SHA256SUMS").read_text().splitlines()]
+    assert listed == sorted(set(files_of(folder)) - {"SHA256SUMS"})
+
+
+def test_index_and_samples_table_say_where_each_record_is(cli: Cli, flowers: Path) -> None:
+    import pyarrow.parquet as pq
+    from xxhash import xxh3_128_hexdigest
+
+    folder = Path(str(pack(cli, flowers, "--val-split", "0.25")["path"]))
+    rows = pq.read_table(folder / "samples.parquet").to_pylist()
+    assert len(rows) == 16
+    for row in rows:
+        shard = (folder / row["shard"]).read_bytes()
+        record = decode(shard[row["offset"] + 12 : row["offset"] + row["length"] - 4])
+        assert record["filename"] == (row["filename"].encode(),)
+        assert record["label"] == (row["label"],)
+        assert record["shape"] == (row["height"], row["width"], row["channels"])
+        assert row["xxh3"] == xxh3_128_hexdigest(record["image"][0])
+        assert row["format"] == "JPEG"
+        index = (folder / f"{row['shard']}.idx").read_text().splitlines()
+        assert f"{row['offset']} {row['length']}" in index
+
+
+def test_skipped_files_are_in_the_csv(cli: Cli, flowers: Path) -> None:
+    write_tree(flowers, {'rose/a "quoted", name.jpg': b""})
+    folder = Path(str(pack(cli, flowers)["path"]))
+    with (folder / "skipped.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["file", "reason"],
+            ['rose/a "quoted", name.jpg', "empty file"],
+        ]
+
+
+def test_the_summary_tells_people_all_of_it(cli: Cli, flowers: Path, data_dir: Path) -> None:
+    done = cli("pack", flowers, "--val-split", "0.25")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "flowers 1.0.0: 16 images"
+    assert lines[1:3] == ["layout      <class>/**/image", "classes     2 classes: rose, tulip"]
+    assert lines[3].split() == ["train", "12", "images", "1", "shard", *lines[3].split()[-2:]]
+    assert lines[-2] == f"path        {data_dir}/flowers/1.0.0"
+    assert lines[-1] == 'load        tfds.load("flowers", split="train", as_supervised=True)'
+    assert done.stderr == ""
+
+
+def test_packing_the_same_again_does_nothing(cli: Cli, flowers: Path) -> None:
+    path = Path(str(pack(cli, flowers)["path"]))
+    before = {file: file.stat().st_ino for file in path.iterdir()}
+    value = pack(cli, flowers)
+    assert value["already_packed"] is True
+    assert {file: file.stat().st_ino for file in path.iterdir()} == before
+    assert "already packed" in cli("pack", flowers).stdout
+
+
+def test_a_changed_source_does_not_replace_a_dataset(cli: Cli, flowers: Path) -> None:
+    path = Path(str(pack(cli, flowers)["path"]))
+    before = files_of(path)
+    write_tree(flowers, {"rose/new.jpg": jpeg(77)})
+    done = cli("pack", flowers)
+    assert done.returncode == 5
+    assert done.stderr == (
+        f"imgrec: {path} already holds another dataset\n"
+        "  hint: pack under another --version or --name, or pass --overwrite to replace it\n"
+    )
+    assert files_of(path) == before
+    assert sorted(child.name for child in path.parent.iterdir()) == ["1.0.0"]
+
+
+def test_a_change_behind_the_beginning_of_a_file_of_the_same_size_is_noticed(
+    cli: Cli, flowers: Path
+) -> None:
+    noisy = encode(picture(1, size=(100, 80)), "PNG", compress_level=0)
+    write_tree(flowers, {"rose/big.png": noisy})
+    pack(cli, flowers, "--check", "header")
+    changed = noisy[:-100] + bytes([noisy[-100] ^ 1]) + noisy[-99:]
+    write_tree(flowers, {"rose/big.png": changed})
+    assert cli("pack", flowers, "--check", "header").returncode == 5
+
+
+def test_touched_but_equal_files_are_still_the_same_dataset(cli: Cli, flowers: Path) -> None:
+    pack(cli, flowers)
+    for file in flowers.rglob("*.jpg"):
+        file.write_bytes(file.read_bytes())
+    assert pack(cli, flowers)["already_packed"] is True
+
+
+def test_overwrite_replaces_a_dataset(cli: Cli, flowers: Path) -> None:
+    pack(cli, flowers)
+    write_tree(flowers, {"rose/new.jpg": jpeg(77)})
+    value = pack(cli, flowers, "--overwrite")
+    assert value["splits"]["train"]["examples"] == 17  # type: ignore[index]
+    folder = Path(str(value["path"]))
+    assert [child.name for child in folder.parent.iterdir()] == ["1.0.0"]
+
+
+def test_overwrite_that_fails_leaves_the_old_dataset(cli: Cli, flowers: Path) -> None:
+    path = Path(str(pack(cli, flowers)["path"]))
+    before = files_of(path)
+    write_tree(flowers, {"rose/bad.jpg": b""})
+    assert cli("pack", flowers, "--overwrite", "--on-bad", "fail").returncode == 3
+    assert files_of(path) == before
+
+
+def test_on_bad_fail_publishes_nothing_and_names_the_files(
+    cli: Cli, flowers: Path, data_dir: Path
+) -> None:
+    write_tree(flowers, {"rose/half.jpg": jpeg(1)[:300], "tulip/none.jpg": b""})
+    done = cli("pack", flowers, "--on-bad", "fail")
+    assert done.returncode == 3
+    assert done.stderr == (
+        "imgrec: 2 of 18 images are bad: rose/half.jpg (truncated JPEG);"
+        " tulip/none.jpg (empty file)\n"
+        "  hint: mend or delete them, or pass --on-bad skip\n"
+    )
+    assert not (data_dir / "flowers").exists()
+
+
+def test_too_many_bad_images_publish_nothing_and_the_error_says_what_they_are(
+    cli: Cli, flowers: Path, data_dir: Path
+) -> None:
+    write_tree(flowers, {f"rose/bad{number}.jpg": b"" for number in range(3)})
+    done = cli("pack", flowers)
+    assert done.returncode == 3
+    assert "3 of 19 images are bad, more than --max-bad 0.1 allows" in done.stderr
+    assert "3 x empty file (such as rose/bad0.jpg)" in done.stderr
+    assert not (data_dir / "flowers").exists()
+    assert pack(cli, flowers, "--max-bad", "0.2")["skipped"]
+
+
+def test_a_source_of_nothing_but_bad_images_is_an_error(cli: Cli, tmp_path: Path) -> None:
+    write_tree(tmp_path / "bad", {"a/1.jpg": b"", "a/2.jpg": b""})
+    done = cli("pack", "bad", "--max-bad", "1", "--val-split", "0.1")
+    assert done.returncode == 3
+    assert done.stderr.startswith("imgrec: none of the 2 images can be packed: 2 x empty file")
+
+
+def test_a_split_whose_images_are_all_bad_is_left_out(cli: Cli, tmp_path: Path) -> None:
+    tree = {"train/a/1.jpg": jpeg(1), "train/a/2.jpg": jpeg(2), "val/a/3.jpg": jpeg(3)[:300]}
+    write_tree(tmp_path / "x", tree)
+    value = pack(cli, "x", "--max-bad", "0.5")
+    assert list(value["splits"]) == ["train"]  # type: ignore[call-overload]
+    assert not list(Path(str(value["path"])).glob("*val*"))
+
+
+def test_leaks_of_the_source_are_counted_named_and_dropped(cli: Cli, tmp_path: Path) -> None:
+    tree = {"train/a/1.jpg": jpeg(1), "train/a/2.jpg": jpeg(2), "val/a/copy.jpg": jpeg(1)}
+    write_tree(tmp_path / "x", tree)
+    assert pack(cli, "x")["leaks"] == 1
+    assert "train/a/1.jpg = val/a/copy.jpg" in cli("pack", "x").stdout
+    assert cli("pack", "x", "--on-leak", "fail", "--name", "y").returncode == 4
+    value = pack(cli, "x", "--on-leak", "drop", "--name", "z")
+    reason = "leak: the same image as val/a/copy.jpg in val"
+    assert value["skipped"] == [{"file": "train/a/1.jpg", "reason": reason}]
+
+
+def test_names_that_are_not_utf8_reach_the_record_as_they_are(cli: Cli, flowers: Path) -> None:
+    (flowers / os.fsdecode(b"rose/caf\xe9.jpg")).write_bytes(jpeg(55))
+    (flowers / os.fsdecode(b"rose/bad\xe9.jpg")).write_bytes(b"")
+    value = pack(cli, flowers)
+    assert value["skipped"] == [{"file": "rose/bad\\udce9.jpg", "reason": "empty file"}]
+    names = [record["filename"] for record in records_of(Path(str(value["path"])))]
+    assert (b"rose/caf\xe9.jpg",) in names
+
+
+def test_escape_codes_in_names_do_not_reach_the_terminal(cli: Cli, flowers: Path) -> None:
+    write_tree(flowers, {"rose/\x1b[31mred\x07.jpg": b""})
+    done = cli("pack", flowers)
+    assert "\x1b" not in done.stdout
+    assert "rose/\\x1b[31mred\\x07.jpg" in done.stdout
+
+
+def test_every_file_of_the_source_is_accounted_for(cli: Cli, flowers: Path) -> None:
+    write_tree(flowers, {"rose/a.txt": b"x", "rose/b.jpg": b"", "x.md": b"", "tulip/.c": b""})
+    folder = Path(str(pack(cli, flowers)["path"]))
+    report = json.loads((folder / "report.json").read_text())
+    packed = sum(split["examples"] for split in report["splits"].values())
+    ignored = sum(kind["count"] for kind in report["ignored"])
+    on_disk = sum(path.is_file() for path in flowers.rglob("*"))
+    assert packed + len(report["skipped"]) + ignored == on_disk == 20

@@ -1,0 +1,216 @@
+"""The plan by example: names, labels, splits, leaks and shards."""
+
+from __future__ import annotations
+
+import pytest
+from catalogs import catalog, sample
+
+from imgrec.errors import PlanError, SourceError, UsageError
+from imgrec.layout import legal_name, shard_filename
+from imgrec.model import SameImage, Skipped
+from imgrec.options import ClassOrder, OnLeak, PackOptions, ShardOptions
+from imgrec.plan.build import make_plan
+from imgrec.plan.labels import label_names, parse_classes
+from imgrec.plan.shards import cut
+
+
+def labels(*folders: str, **options: object) -> tuple[str, ...]:
+    order = options.get("order", ClassOrder.NATURAL)
+    found = {folder: (folder,) for folder in folders}
+    return label_names(found, order, options.get("classes"))  # type: ignore[arg-type]
+
+
+def test_labels_are_in_natural_order() -> None:
+    assert labels("10", "2", "b", "a10", "a9") == ("2", "10", "a9", "a10", "b")
+
+
+def test_labels_are_in_lexical_order_on_request() -> None:
+    assert labels("10", "2", "B", "a", order=ClassOrder.LEXICAL) == ("10", "2", "B", "a")
+
+
+def test_labels_are_in_the_order_of_the_classes_file() -> None:
+    assert labels("cat", "dog", classes=("dog", "bird", "cat")) == ("dog", "bird", "cat")
+
+
+def test_folders_that_the_classes_file_does_not_name_are_all_listed() -> None:
+    with pytest.raises(PlanError, match=r"does not name: cow, eel$"):
+        labels("cat", "eel", "cow", classes=("cat",))
+
+
+def test_class_names_are_composed() -> None:
+    assert labels("cafe\u0301") == ("caf\u00e9",)
+
+
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [
+        ((" ",), "' ' is blank"),
+        (("rose ",), "'rose ' begins or ends with a blank"),
+        (("a\nb",), "'a\\nb' contains a line break"),
+        (("caf\udce9",), "is not valid UTF-8"),
+        (("Cat", "cat"), "'Cat' and 'cat' differ only by case"),
+        (("caf\u00e9", "cafe\u0301"), "'cafe\\u0301' and 'caf\\xe9' differ only by case or by how"),
+    ],
+)
+def test_a_class_name_that_tfds_or_a_disk_would_change_is_an_error(
+    folders: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SourceError) as caught:
+        labels(*folders)
+    assert message in str(caught.value)
+    assert caught.value.hint == "rename or merge these folders"
+
+
+def test_all_unusable_class_names_are_reported_at_once() -> None:
+    with pytest.raises(SourceError, match=r"'a ' begins.*'b ' begins"):
+        labels("a ", "b ")
+
+
+def test_a_classes_file_may_have_a_byte_order_mark_and_a_last_line_break() -> None:
+    assert parse_classes("\ufeffrose\ntulip\n\n") == ("rose", "tulip")
+
+
+def test_all_bad_lines_of_a_classes_file_are_named() -> None:
+    with pytest.raises(PlanError, match=r"line 2 is blank; line 3 repeats line 1 \(Rose\)"):
+        parse_classes("rose\n\nRose\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("flowers", "flowers"),
+        ("My-Flowers 2024", "my_flowers_2024"),
+        ("102flowers", "dataset_102flowers"),
+        ("Blüten", "bluten"),
+        ("花", "dataset"),
+    ],
+)
+def test_a_folder_name_is_made_a_name_that_tfds_finds(folder: str, name: str) -> None:
+    assert legal_name(folder) == name
+
+
+def test_shards_are_numbered_with_as_many_digits_as_tfds_uses() -> None:
+    assert shard_filename("a", "val", 7, 120_000) == "a-val.tfrecord-000007-of-120000"
+
+
+def test_a_name_that_tfds_cannot_find_is_refused_with_one_that_it_can() -> None:
+    with pytest.raises(UsageError) as caught:
+        make_plan(catalog([sample("1", "a", 1)]), PackOptions(name="My-Set"))
+    assert caught.value.hint.endswith("such as my_set")
+
+
+def test_a_val_split_of_the_source_is_kept() -> None:
+    samples = [sample("1", "a", 1, "train"), sample("2", "a", 2, "val")]
+    plan = make_plan(catalog(samples), PackOptions())
+    assert [(task.split, task.filenames) for task in plan.tasks] == [
+        ("train", ("train/a/1.jpg",)),
+        ("val", ("val/a/2.jpg",)),
+    ]
+
+
+def test_a_second_val_split_is_refused() -> None:
+    samples = [sample("1", "a", 1, "train"), sample("2", "a", 2, "val")]
+    with pytest.raises(PlanError, match="has a val split of its own"):
+        make_plan(catalog(samples), PackOptions(val_fraction=0.1))
+
+
+def test_val_is_taken_from_train_only() -> None:
+    samples = [sample(f"{n}", "a", n, "train" if n < 8 else "test") for n in range(10)]
+    plan = make_plan(catalog(samples), PackOptions(val_fraction=0.25))
+    counts = {task.split: len(task.filenames) for task in plan.tasks}
+    assert counts == {"train": 6, "val": 2, "test": 2}
+
+
+def test_a_class_missing_from_a_split_is_a_warning_and_shifts_no_label() -> None:
+    samples = [
+        sample("1", "a", 1, "train"),
+        sample("2", "b", 2, "train"),
+        sample("3", "b", 3, "val"),
+    ]
+    plan = make_plan(catalog(samples), PackOptions())
+    assert plan.classes == ("a", "b")
+    assert plan.tasks[1].labels == (1,)
+    assert plan.warnings == ("val has no images of a",)
+
+
+LEAKY = [
+    sample("1", "a", 1, "train"),
+    sample("2", "a", 2, "train"),
+    sample("copy", "a", 1, "val"),
+    sample("copy", "b", 2, "test"),
+]
+
+
+def test_one_image_in_two_splits_of_the_source_is_named_as_a_leak() -> None:
+    plan = make_plan(catalog(LEAKY), PackOptions())
+    assert plan.leaks == (
+        SameImage(("test/b/copy.jpg", "train/a/2.jpg")),
+        SameImage(("train/a/1.jpg", "val/a/copy.jpg")),
+    )
+    assert plan.conflicts == (SameImage(("test/b/copy.jpg", "train/a/2.jpg")),)
+    assert plan.planned == 4
+
+
+def test_dropping_leaks_leaves_out_the_train_copy() -> None:
+    samples = [*LEAKY, sample("3", "a", 3, "train")]
+    plan = make_plan(catalog(samples), PackOptions(on_leak=OnLeak.DROP))
+    assert plan.left_out == (
+        Skipped("train/a/1.jpg", "leak: the same image as val/a/copy.jpg in val"),
+        Skipped("train/a/2.jpg", "leak: the same image as test/b/copy.jpg in test"),
+    )
+    assert plan.planned == 3
+
+
+def test_failing_on_leaks_names_them() -> None:
+    with pytest.raises(
+        PlanError, match=r"2 images are in more than one split: test/b/copy\.jpg = "
+    ):
+        make_plan(catalog(LEAKY), PackOptions(on_leak=OnLeak.FAIL))
+
+
+def test_from_16_mib_there_are_at_least_8_shards() -> None:
+    assert len(cut([1 << 20] * 15, ShardOptions())) == 1
+    assert cut([1 << 20] * 16, ShardOptions()) == [2] * 8
+
+
+def test_large_splits_have_a_multiple_of_8_shards() -> None:
+    assert len(cut([1 << 20] * 1100, ShardOptions(max_bytes=128 << 20))) == 16
+
+
+def test_other_splits_get_shards_in_proportion() -> None:
+    samples = [sample(f"{number}", "a", number) for number in range(100)]
+    plan = make_plan(catalog(samples), PackOptions(val_fraction=0.25, shards=6))
+    counts = [task.split for task in plan.tasks]
+    assert (counts.count("train"), counts.count("val")) == (6, 2)
+
+
+def test_more_shards_than_images_are_refused() -> None:
+    with pytest.raises(PlanError, match="--shards 3 is more than the 1 images of train"):
+        make_plan(catalog([sample("1", "a", 1)]), PackOptions(shards=3))
+
+
+def test_records_are_class_mixed() -> None:
+    samples = [sample(f"{n}", "ash" if n < 500 else "birch", n) for n in range(1000)]
+    plan = make_plan(catalog(samples), PackOptions(shards=1))
+    first_tenth = plan.tasks[0].labels[:100]
+    assert 30 < sum(first_tenth) < 70
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"val_fraction": 1.0},
+        {"val_fraction": -0.1},
+        {"val_fraction": float("nan")},
+        {"val_fraction": 0.6, "test_fraction": 0.4},
+        {"version": "1.0"},
+        {"version": "01.0.0"},
+        {"shards": 0},
+        {"shard_bytes": 0},
+        {"workers": 0},
+        {"max_bad": 1.5},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(UsageError):
+        PackOptions(**options)  # type: ignore[arg-type]
