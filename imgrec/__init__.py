@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from imgrec.model import DatasetInfo, Packed, Plan, Report
-from imgrec.options import Check, ClassOrder, FolderLayout, OnBad, OnLeak, PackOptions
+    from imgrec.options import Check, ClassOrder, FolderLayout, OnBad, OnLeak, PackOptions
 
 __version__ = "0.1.0"
 

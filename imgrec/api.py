@@ -14,7 +14,7 @@ from imgrec import layout, storage
 from imgrec.engine import Engine
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import DatasetExists
-from imgrec.model import DatasetInfo, Packed, Plan, ShardResult
+from imgrec.model import Catalog, DatasetInfo, Packed, Plan, ShardResult
 from imgrec.options import PackOptions
 from imgrec.plan.build import make_plan
 from imgrec.publish.publish import complete
@@ -22,7 +22,7 @@ from imgrec.publish.samples import preload
 from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import read_fingerprint, read_info, read_report
 from imgrec.source import folder
-from imgrec.write.shard import ShardWriter
+from imgrec.write.shard import ShardWriter, warm_up
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
@@ -45,9 +45,11 @@ def pack(
     options = options or PackOptions()
     started_ns = time.time_ns()
     with _running(engine, options) as running:
-        plan, newest_change_ns = _plan(source, options, running, on_progress)
+        catalog = _scan(source, options, running, on_progress)
+        running.prepare(warm_up, options.check)
+        plan = make_plan(catalog, options)
         target = _target(plan, options)
-        if _is_current(target, plan, options, newest_change_ns):
+        if _is_current(target, plan, options, catalog.newest_change_ns):
             return _packed(target, started_ns, is_new=False)
         with storage.Staging(target) as staging:
             results = _write(plan, staging, running, on_progress)
@@ -67,7 +69,7 @@ def dry_run(
     """Decide all that `pack` would, and write nothing."""
     options = options or PackOptions()
     with _running(engine, options) as running:
-        return _plan(source, options, running, on_progress)[0]
+        return make_plan(_scan(source, options, running, on_progress), options)
 
 
 def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:
@@ -85,18 +87,17 @@ def _running(engine: Engine | None, options: PackOptions) -> Iterator[Engine]:
         yield own
 
 
-def _plan(
+def _scan(
     source: str | os.PathLike[str],
     options: PackOptions,
     engine: Engine,
     on_progress: OnProgress | None,
-) -> tuple[Plan, int]:
+) -> Catalog:
     def seen(files: int) -> None:
         if on_progress:
             on_progress("scan", files, None)
 
-    catalog = folder.scan(os.fspath(source), options, engine.run, seen)
-    return make_plan(catalog, options), catalog.newest_change_ns
+    return folder.scan(os.fspath(source), options, engine.run, seen)
 
 
 def _target(plan: Plan, options: PackOptions) -> Path:

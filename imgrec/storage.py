@@ -88,8 +88,7 @@ def create(path: Path, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
-            if expected_bytes and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(descriptor, 0, expected_bytes)
+            _reserve(descriptor, expected_bytes)
             file = HashingFile(descriptor)
             yield file
             file.flush()
@@ -100,6 +99,16 @@ def create(path: Path, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise write_error(path, error) from error
+
+
+def _reserve(descriptor: int, count: int) -> None:
+    if not count or not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(descriptor, 0, count)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise  # others mean that the disk is full; these, that it cannot reserve
 
 
 def write_file(path: Path, data: bytes) -> Seal:
@@ -199,8 +208,9 @@ class Staging:
         """Give the folder its final name, at once, replacing what stood there."""
         try:
             self.settle(*({path.name for path in self.path.iterdir()} - set(self._syncing)))
-            for done in self._syncing.values():
-                done.result()
+            for filename, done in self._syncing.items():
+                if (self.path / filename).exists():  # it may have been removed since
+                    done.result()
             _sync(self.path)
             if self.target.exists():
                 self.target.rename(self._replaced)

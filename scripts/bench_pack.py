@@ -4,11 +4,13 @@
     .venv/bin/python scripts/bench_pack.py [--quick] [--rounds N] [--sets NAME,...] [--json FILE]
 
 All contenders run in turn, round after round, each as a fresh process whose start-up counts, and
-medians are compared: what else the machine does then touches all of them alike. Outputs are
-removed and the disk is synced before each run; what each run made is counted after it. The images
-are drawn once and kept in the work folder, as photos whose size and coding cost are those of
-real ones. `--quick` shows within a minute that everything works; its figures mean nothing.
-Memory is read from /proc, so this runs on Linux only.
+medians are compared. Outputs are removed and the disk is synced before each run; what each run
+made is counted after it. The images are drawn once and kept in the work folder; photos have the
+size and the coding cost of real ones.
+
+Ratios hold on a quiet machine only: other work slows down those that use two CPUs (imgrec,
+libjpeg-turbo) more than those that use one (tar, TFDS). `--quick` shows within a minute that
+everything works; its figures mean nothing. Memory is read from /proc, so this needs Linux.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -153,7 +156,7 @@ def _cut(images: ImageSet, number: int) -> Cut:
         height = int(np.clip(width * chance.normal(0.75, 0.08), 200, 700))
         size, quality = (width, height), int(chance.integers(87, 97))
     else:
-        width = height = int(chance.integers(64, 512))
+        width = height = int(chance.integers(64, 257))
         size, quality = (32, 32), 90
     left = int(chance.integers(CANVAS[0] - width))
     upper = int(chance.integers(CANVAS[1] - height))
@@ -301,26 +304,37 @@ CONTENDERS: Mapping[str, Contender] = {
 # The runs
 
 
+class Run(NamedTuple):
+    """What one run took."""
+
+    wall_s: float
+    cpu_s: float
+
+
 class Figures(NamedTuple):
     """What one image set took."""
 
     images: ImageSet
     image_bytes: int
-    seconds: dict[str, list[float]]
-    """Seconds of each run, by contender."""
+    runs: dict[str, list[Run]]
+    """The runs of each contender."""
 
-    def median(self, contender: str) -> float:
+    def median_s(self, contender: str) -> float:
         """Return the median seconds of a contender."""
-        return statistics.median(self.seconds[contender])
+        return statistics.median(run.wall_s for run in self.runs[contender])
 
     def table(self) -> str:
         """Return the figures as lines of text."""
-        rows: list[tuple[str, ...]] = [("", "median s", "min s", "max s", "runs", "images/s")]
-        for name, seconds in self.seconds.items():
-            median = self.median(name)
-            spread = (f"{value:.2f}" for value in (median, min(seconds), max(seconds)))
-            rate = f"{self.images.count / median:,.0f}"
-            rows.append((CONTENDERS[name].title, *spread, str(len(seconds)), rate))
+        rows: list[tuple[str, ...]] = [
+            ("", "median s", "min s", "max s", "CPU s", "runs", "images/s")
+        ]
+        for name, runs in self.runs.items():
+            walls = [run.wall_s for run in runs]
+            median_s = self.median_s(name)
+            cpu_s = statistics.median(run.cpu_s for run in runs)
+            seconds = [f"{value:.2f}" for value in (median_s, min(walls), max(walls), cpu_s)]
+            rate = f"{self.images.count / median_s:,.0f}"
+            rows.append((CONTENDERS[name].title, *seconds, str(len(runs)), rate))
         return table(rows)
 
 
@@ -330,13 +344,14 @@ def race(work: Path, images: ImageSet, rounds: int) -> Figures:
     image_bytes = _read_all(source)
     places = Places(source, work / "output", work / "scripts")
     names = [name for name, each in CONTENDERS.items() if images.is_photos or not each.photos_only]
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+    runs: dict[str, list[Run]] = {name: [] for name in names}
     for number in range(rounds):
         for name in names:
             if number < (CONTENDERS[name].most_rounds or rounds):
-                seconds[name].append(timed_run(CONTENDERS[name], places, images.count))
-                print(f"  round {number + 1}: {name} {seconds[name][-1]:.2f} s", file=sys.stderr)
-    return Figures(images, image_bytes, seconds)
+                run = timed_run(CONTENDERS[name], places, images.count)
+                runs[name].append(run)
+                print(f"  round {number + 1}: {name} {run.wall_s:.2f} s", file=sys.stderr)
+    return Figures(images, image_bytes, runs)
 
 
 def _read_all(source: Path) -> int:
@@ -344,19 +359,24 @@ def _read_all(source: Path) -> int:
     return sum(len(path.read_bytes()) for path in source.glob("*/*.jpg"))
 
 
-def timed_run(contender: Contender, places: Places, count: int) -> float:
-    """Return the seconds of one run; end the benchmark unless it went through `count` images."""
+def timed_run(contender: Contender, places: Places, count: int) -> Run:
+    """Run once and say what it took; end the benchmark unless it went through `count` images."""
     _clear(places.output)
     command = contender.command(places)
-    start = time.perf_counter()
+    cpu_s, start = _cpu_s_of_children(), time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, env=checkout_environment())
-    seconds = time.perf_counter() - start
+    run = Run(time.perf_counter() - start, _cpu_s_of_children() - cpu_s)
     if done.returncode:
         raise SystemExit(f"{contender.title} failed:\n{done.stderr}")
     if (made := contender.count(places, done.stdout)) != count:
-        raise SystemExit(f"{contender.title} went through {made} of {count} images")
+        raise SystemExit(f"{contender.title} went through {made:,} of {count:,} images")
     _clear(places.output)
-    return seconds
+    return run
+
+
+def _cpu_s_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _clear(output: Path) -> None:
@@ -469,7 +489,7 @@ WORKER_MB = 200
 def ratio_goals(figures: Figures, ratios: Iterable[Ratio]) -> Iterator[Goal]:
     """Yield what the figures say to the goals of their image set."""
     for ratio in ratios:
-        ours, theirs = figures.median(ratio.check), figures.median(ratio.other)
+        ours, theirs = figures.median_s(ratio.check), figures.median_s(ratio.other)
         is_time = ratio.sign == "<="
         what = f"{ratio.check}: {'time' if is_time else 'rate'} / {ratio.other}"
         yield Goal(what, ours / theirs if is_time else theirs / ours, ratio.sign, ratio.target)
@@ -494,7 +514,7 @@ def main() -> None:
     options = _parser().parse_args()
     write_scripts(options.work / "scripts")
     facts = setting(PACKAGES)
-    print(", ".join(f"{name} {value}" for name, value in facts.items()))
+    print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     if options.quick:
         print("--quick: too few images and runs for the goals to mean anything")
     start = measure_start(3 if options.quick else START_ROUNDS)
@@ -522,7 +542,7 @@ def bench_set(name: str, options: argparse.Namespace) -> dict[str, object]:
     return {
         "images": images.count,
         "bytes": figures.image_bytes,
-        "seconds": figures.seconds,
+        "runs": {name: [run._asdict() for run in runs] for name, runs in figures.runs.items()},
         "peak_bytes": memory._asdict(),
         "goals": [goal.as_value() for goal in goals],
     }

@@ -70,10 +70,11 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def setting(packages: Iterable[str]) -> dict[str, str]:
-    """Return what a figure depends on: CPUs, and the versions of Python and of `packages`."""
+    """Return what figures depend on: CPUs, load, and the versions of Python and of `packages`."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = {package: importlib.metadata.version(package) for package in packages}
-    return {"cpus": str(cpus), "python": platform.python_version(), **versions}
+    load = f"{os.getloadavg()[0]:.1f}"
+    return {"cpus": str(cpus), "load": load, "python": platform.python_version(), **versions}
 
 
 def checkout_environment() -> dict[str, str]:

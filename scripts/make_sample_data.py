@@ -72,8 +72,8 @@ def _grass(picture: Image.Image, chance: random.Random) -> None:
     pen, side = ImageDraw.Draw(picture), picture.width
     for _ in range(60):
         x, y = chance.uniform(0, side), chance.uniform(side * 0.6, side)
-        green = f"#{chance.randint(40, 90):02x}{chance.randint(110, 160):02x}{chance.randint(40, 80):02x}"
-        pen.line([(x, side), (x + chance.uniform(-30, 30), y)], fill=green, width=5)
+        red, green, blue = (chance.randint(*span) for span in ((40, 90), (110, 160), (40, 80)))
+        pen.line([(x, side), (x + chance.uniform(-30, 30), y)], fill=(red, green, blue), width=5)
 
 
 def _petal(

@@ -34,6 +34,12 @@ def test_an_engine_runs_again() -> None:
         assert list(engine.run(tasks.double, [2])) == [4]
 
 
+def test_preparing_leaves_no_trace_in_the_results() -> None:
+    with LocalEngine(2) as engine:
+        engine.prepare(tasks.double, 1)
+        assert sorted(engine.run(tasks.double, [1, 2, 3])) == [2, 4, 6]
+
+
 def test_tasks_are_taken_only_as_workers_get_to_them() -> None:
     taken = []
 

@@ -98,13 +98,18 @@ def is_well_formed(data: bytes, header: JpegHeader) -> bool:
             restarts = 0
 
 
+def preload() -> None:
+    """Import what `strict_fault` needs, which takes a while."""
+    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs  # noqa: F401
+
+
 def strict_fault(data: bytes) -> str:
     """Decode all of the coded data at 1/8 scale; return the decoder's first complaint, or "".
 
     Only for common JPEGs (`JpegHeader.is_common`): libjpeg-turbo's scaled decoding of others has
     been seen to read past its buffers.
     """
-    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
+    import simplejpeg
 
     try:
         # Grey needs no colour conversion, yet the coded data of every component is walked.

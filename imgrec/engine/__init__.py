@@ -13,3 +13,7 @@ class Engine(Protocol):
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Yield the results in any order; raise the first error; when closed, stop working."""
         ...
+
+    def prepare(self, function: Callable[[T], object], task: T) -> None:
+        """Have each worker call `function(task)` soon, for what it imports; results are lost."""
+        ...

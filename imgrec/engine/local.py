@@ -63,6 +63,12 @@ class LocalEngine:
             self.__exit__(None, None, None)
             raise
 
+    def prepare(self, function: Callable[[T], object], task: T) -> None:
+        """Let every worker call `function(task)` while the parent does something else."""
+        for worker in self._workers:
+            worker.send(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
+            worker.owes_reply = True
+
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Yield `function(task)` for each task, as results come; raise the first error.
 
@@ -73,6 +79,8 @@ class LocalEngine:
             raise ExecutionError("the engine has been stopped")
         calls = (pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL) for task in tasks)
         with selectors.DefaultSelector() as selector, self._stopped_unless_finished():
+            for worker in self._workers:
+                worker.settle()
             idle = list(self._workers)
             call = next(calls, None)
             while call is not None or len(idle) < len(self._workers):
@@ -109,6 +117,7 @@ class _Worker:
             process_group=0,  # Ctrl-C is the parent's to handle
         )
         assert self._process.stdin and self._process.stdout
+        self.owes_reply = False
         self._calls: IO[bytes] = self._process.stdin
         self.replies: IO[bytes] = self._process.stdout
 
@@ -127,6 +136,12 @@ class _Worker:
         if isinstance(error, ImgrecError):
             raise error
         return result
+
+    def settle(self) -> None:
+        """Wait for the reply that no one is waiting for."""
+        if self.owes_reply:
+            self.owes_reply = False
+            self.receive()
 
     def stop(self) -> None:
         self._process.kill()

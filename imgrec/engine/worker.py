@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import sys
-import traceback
 from typing import BinaryIO
 
 from imgrec.errors import ExecutionError, ImgrecError
@@ -45,6 +44,8 @@ def serve(calls: BinaryIO, replies: BinaryIO) -> None:
 
 
 def _unexpected(error: Exception) -> ExecutionError:
+    import traceback
+
     where = traceback.extract_tb(error.__traceback__)[-1]
     return ExecutionError(
         f"a worker failed with {type(error).__name__}: {error} ({where.filename}:{where.lineno})",

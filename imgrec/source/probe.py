@@ -7,7 +7,6 @@ same beginning.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from array import array
@@ -112,6 +111,8 @@ def content_key(size: int, head: bytes) -> bytes:
 
 def digest(batch: Batch) -> tuple[int, bytes]:
     """Return the batch's number and a whole-content key for each of its files."""
+    import hashlib
+
     keys = bytearray()
     for filename in batch.filenames:
         sha256 = hashlib.sha256()

@@ -10,13 +10,19 @@ from typing import NamedTuple
 from xxhash import xxh3_128_digest
 
 from imgrec import storage
-from imgrec.codec import example, tfrecord
+from imgrec.codec import example, jpeg, tfrecord
 from imgrec.codec.image import Packable, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped
 from imgrec.options import Check
 from imgrec.write.blobs import read_blob
+
+
+def warm_up(check: Check) -> None:
+    """Import what writing a shard will need."""
+    if check is Check.DECODE:
+        jpeg.preload()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
