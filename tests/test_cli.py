@@ -130,8 +130,11 @@ def test_a_dataset_is_found_by_name_and_by_path_at_any_level(
     value = json.loads(done.stdout)
     assert value["path"] == str(packed / "flowers/1.0.0")
     assert value["splits"]["val"] == {
-        "examples": 4, "bytes": value["splits"]["val"]["bytes"], "shards": 1, "class_counts": [2, 2],
-    }  # fmt: skip
+        "examples": 4,
+        "bytes": value["splits"]["val"]["bytes"],
+        "shards": 1,
+        "class_counts": [2, 2],
+    }
 
 
 def test_a_folder_of_that_name_does_not_hide_the_dataset(cli: Cli, packed: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imgrec.codec.tfrecord import MAX_PAYLOAD, OVERHEAD, frame, read_records
+from imgrec.codec.tfrecord import OVERHEAD, frame, read_records
 from imgrec.errors import CorruptRecord
 
 # tf.io.TFRecordWriter wrote it.
@@ -151,13 +151,13 @@ def test_a_file_cut_between_records_has_the_records_before(length: int) -> None:
     assert read(FILE[:length]) == [record for record in whole if record[0] < length]
 
 
-@pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1])
+@pytest.mark.parametrize("length", [1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1])
 def test_an_impossible_length_is_corrupt(length: int) -> None:
-    message = "a.tfrecord: impossible record length at byte 21"
+    message = "a.tfrecord: truncated record at byte 21"
     assert fault(record(b"first") + head(length)) == (message, "a.tfrecord", 21)
 
 
-@pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 1 << 40, (1 << 64) - 1])
+@pytest.mark.parametrize("length", [1 << 31, 1 << 40, (1 << 64) - 1])
 def test_an_impossible_length_takes_no_memory(length: int, tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     path.write_bytes(head(length))

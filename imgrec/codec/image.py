@@ -15,9 +15,6 @@ from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
 from imgrec.options import Check
 
-MAX_PIXELS = 89_478_485
-"""Pillow's limit against decompression bombs; a larger picture is refused, unread."""
-
 Shape = tuple[int, int, int]
 
 
@@ -46,9 +43,9 @@ def prepare(data: bytes, filename: str, check: Check) -> Packable:
 
 def _prepare_jpeg(data: bytes, image_format: str, check: Check) -> Packable:
     header = jpeg.read_header(data)
-    _refuse_bomb(header.shape)
+    pixels.refuse_bomb(*header.shape[:2])
     if not header.is_common:
-        return _transcode(data, image_format, check, "of a kind TensorFlow does not read")
+        return _transcode(data, image_format, check, "JPEG of a kind TensorFlow does not read")
     packable = Packable(data, header.shape, image_format)
     if check is Check.HEADER:
         return packable
@@ -58,20 +55,20 @@ def _prepare_jpeg(data: bytes, image_format: str, check: Check) -> Packable:
         return packable
     pixels.decode(data, image_format)
     if not jpeg.is_well_formed(data, header):
-        return _transcode(data, image_format, check, f"damaged: {fault}")
+        return _transcode(data, image_format, check, f"damaged JPEG: {fault}")
     return packable._replace(damaged=fault)
 
 
 def _transcode_cut_jpeg(data: bytes, check: Check) -> Packable:
     try:
-        return _transcode(data, "JPEG", check, "without its end marker")
+        return _transcode(data, "JPEG", check, "JPEG without its end marker")
     except BadImage as error:
         raise BadImage("truncated JPEG") from error
 
 
 def _prepare_png(data: bytes, image_format: str, check: Check) -> Packable:
     header = png.read_header(data)
-    _refuse_bomb(header.shape)
+    pixels.refuse_bomb(*header.shape[:2])
     if fault := _PNG_CHECKS[check](data, header):
         try:
             return _transcode(data, image_format, check, fault)
@@ -89,18 +86,17 @@ _PNG_CHECKS: Mapping[Check, Callable[[bytes, png.PngHeader], str]] = {
 
 def _prepare_bmp(data: bytes, image_format: str, check: Check) -> Packable:
     header = bmp.read_header(data)
-    _refuse_bomb(header.shape)
+    pixels.refuse_bomb(*header.shape[:2])
     if header.is_plain and (check is Check.HEADER or bmp.is_whole(data, header)):
         return Packable(data, header.shape, image_format)
-    return _transcode(data, image_format, check, "of a kind TensorFlow does not read")
+    return _transcode(data, image_format, check, "BMP of a kind TensorFlow does not read")
 
 
 def _transcode(data: bytes, image_format: str, _check: Check, reason: str = "") -> Packable:
     """Store the first picture's pixels as PNG."""
-    encoded, loss = pixels.to_png(pixels.decode(data, image_format))
-    shape = png.read_header(encoded).shape
-    why = ", ".join(filter(None, (f"{image_format} {reason}".strip(), loss)))
-    return Packable(encoded, shape, "PNG", transcoded=why)
+    encoded, loss = pixels.to_png(data, image_format)
+    why = ", ".join(filter(None, (reason or image_format, loss)))
+    return Packable(encoded, png.read_header(encoded).shape, "PNG", transcoded=why)
 
 
 _PREPARERS: Mapping[str, Callable[[bytes, str, Check], Packable]] = {
@@ -108,9 +104,3 @@ _PREPARERS: Mapping[str, Callable[[bytes, str, Check], Packable]] = {
     "PNG": _prepare_png,
     "BMP": _prepare_bmp,
 }
-
-
-def _refuse_bomb(shape: Shape) -> None:
-    height, width, _ = shape
-    if height * width > MAX_PIXELS:
-        raise BadImage(f"{width}x{height} pixels: more than the limit of {MAX_PIXELS:,}")

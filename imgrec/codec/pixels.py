@@ -5,12 +5,19 @@ from __future__ import annotations
 import importlib
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+MAX_PIXELS = 89_478_485
+"""Pillow's limit against decompression bombs; a larger picture is refused, unread."""
+MAX_SIDE = 1_000_000
+"""libpng's limit, and so TensorFlow's, for the width and height of a PNG."""
 
 _PILLOW_FORMATS = {"JPEG": ("JPEG", "MPO")}
 """Where Pillow has more than one name for what a format's first bytes begin."""
@@ -29,8 +36,14 @@ _PLUGINS = {
 _AS_IS = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 _CONVERTED = {
     "CMYK": "RGB", "YCbCr": "RGB", "LAB": "RGB", "HSV": "RGB", "RGBX": "RGB",
-    "PA": "RGBA", "RGBa": "RGBA", "La": "LA", "I;16B": "I;16", "I;16L": "I;16", "I;16N": "I;16",
+    "PA": "RGBA", "RGBa": "RGBA", "La": "LA",
 }  # fmt: skip
+
+
+def refuse_bomb(height: int, width: int) -> None:
+    """Raise BadImage for a picture that is too large to decode."""
+    if height * width > MAX_PIXELS or max(height, width) > MAX_SIDE:
+        raise BadImage(f"{width}x{height} pixels: more than the limit of {MAX_PIXELS:,}")
 
 
 def decode(data: bytes, image_format: str) -> Image:
@@ -38,22 +51,48 @@ def decode(data: bytes, image_format: str) -> Image:
 
     Only the one format named is tried, so that no other decoder ever sees the bytes.
     """
+    with _bad_images(image_format):
+        return _decode(data, image_format)
+
+
+def to_png(data: bytes, image_format: str) -> tuple[bytes, str]:
+    """Encode the first picture of a file as PNG, or raise BadImage.
+
+    Returns the PNG and, where it cannot hold every value, what was lost.
+    """
+    with _bad_images(image_format):
+        return _encode(_decode(data, image_format))
+
+
+@contextmanager
+def _bad_images(image_format: str) -> Iterator[None]:
     from PIL import Image, UnidentifiedImageError
 
-    _register_plugin(image_format)
-    formats = _PILLOW_FORMATS.get(image_format, (image_format,))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            image = Image.open(io.BytesIO(data), formats=formats)
-            image.load()
-            return image
+            yield
+    except BadImage:
+        raise
     except UnidentifiedImageError as error:
         raise BadImage(f"broken {image_format}") from error
+    except Image.DecompressionBombError as error:
+        raise BadImage(f"more pixels than the limit of {MAX_PIXELS:,}") from error
     # Pillow's decoders raise whatever their parsing stumbles over; all of it means a bad image.
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
         raise BadImage(f"broken {image_format}: {text}") from error
+
+
+def _decode(data: bytes, image_format: str) -> Image:
+    from PIL import Image
+
+    _register_plugin(image_format)
+    formats = _PILLOW_FORMATS.get(image_format, (image_format,))
+    image = Image.open(io.BytesIO(data), formats=formats)
+    refuse_bomb(image.height, image.width)
+    image.load()
+    return image
 
 
 def _register_plugin(image_format: str) -> None:
@@ -68,8 +107,7 @@ def _register_plugin(image_format: str) -> None:
         getattr(module, plugin.register)()
 
 
-def to_png(image: Image) -> tuple[bytes, str]:
-    """Encode a picture as PNG; return it and, where PNG cannot hold every value, what was lost."""
+def _encode(image: Image) -> tuple[bytes, str]:
     loss = ""
     if image.mode in _CONVERTED:
         if image.mode in ("CMYK", "LAB", "HSV", "YCbCr"):
@@ -77,20 +115,23 @@ def to_png(image: Image) -> tuple[bytes, str]:
         image = image.convert(_CONVERTED[image.mode])
     elif image.mode not in _AS_IS:
         image, loss = _to_16_bits(image)
+    profile = image.info.get("icc_profile")
     out = io.BytesIO()
-    image.save(out, "PNG")
+    image.save(out, "PNG", icc_profile=profile if isinstance(profile, bytes) else None)
     return out.getvalue(), loss
 
 
 def _to_16_bits(image: Image) -> tuple[Image, str]:
-    """Fit 32-bit integers or floats into 16 bits, unchanged if they do fit."""
+    """Fit integers or floats of other kinds into 16 bits, unchanged if they do fit."""
     import numpy as np
     from PIL import Image
 
-    values = np.nan_to_num(np.asarray(image, dtype=np.float64))
-    low, high = float(values.min()), float(values.max())
-    fits = low >= 0 and high <= 0xFFFF and bool((values == np.floor(values)).all())
+    values = np.asarray(image).astype(np.float64)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    fits = low >= 0 and high <= 0xFFFF and np.array_equal(values, np.floor(values))
     if not fits:
+        values = np.nan_to_num(values, nan=low, posinf=high, neginf=low)
         values = (values - low) * (0xFFFF / (high - low) if high > low else 0)
     loss = "" if fits else "32-bit values rescaled to 16 bits"
     return Image.fromarray(np.round(values).astype(np.uint16)), loss

@@ -81,7 +81,7 @@ def read_header(data: bytes) -> PngHeader:
     if not height or not width:
         raise BadImage("PNG of no size")
     channels = _SAMPLES[colour]
-    if colour == _PALETTE:
+    if colour == _PALETTE:  # no other transparency adds a channel in TensorFlow
         channels = 4 if _has_transparency(data) else 3
     return PngHeader(
         (height, width, channels), _SAMPLES[colour] * depth, colour == _PALETTE, methods[2] == 1
@@ -89,13 +89,18 @@ def read_header(data: bytes) -> PngHeader:
 
 
 def _has_transparency(data: bytes) -> bool:
-    # Only a palette's transparency adds a channel in TensorFlow; it must come before the pixels.
+    """Tell whether a palette comes with transparency that libpng does not ignore."""
+    colours = 0
     try:
         for chunk in _chunks(data):
-            if chunk.kind in (b"tRNS", b"IDAT"):
-                return chunk.kind == b"tRNS" and chunk.is_sound
+            if chunk.kind == b"PLTE" and not colours:
+                colours = len(chunk.payload) // 3
+            if chunk.kind == b"tRNS" and chunk.is_sound and 0 < len(chunk.payload) <= colours:
+                return True
+            if chunk.kind == b"IDAT":
+                return False
     except BadImage:
-        return False  # cut before its pixels: no more can be told from a header
+        pass  # cut before its pixels: no more can be told from a header
     return False
 
 
@@ -109,19 +114,22 @@ def structure_fault(data: bytes, header: PngHeader) -> str:
 
 def _chunk_fault(chunks: Sequence[_Chunk], header: PngHeader) -> str:
     kinds = [chunk.kind for chunk in chunks]
+    if not all(kind.isalpha() for kind in kinds) or kinds.count(b"IHDR") != 1:
+        return "PNG with a broken chunk"
     if b"IDAT" not in kinds:
         return "PNG without pixels"
     first = kinds.index(b"IDAT")
-    if header.is_palette and b"PLTE" not in kinds[:first]:
-        return "PNG without its palette"
     if set(kinds[first : first + kinds.count(b"IDAT")]) != {b"IDAT"}:
         return "PNG with scattered pixels"
+    palettes = [len(chunk.payload) for chunk in chunks[:first] if chunk.kind == b"PLTE"]
+    is_palette_sound = all(3 <= size <= 768 and size % 3 == 0 for size in palettes)
+    is_one = len(palettes) == kinds.count(b"PLTE") <= 1
+    if not is_palette_sound or not is_one or (header.is_palette and not palettes):
+        return "PNG with a broken palette"
     for chunk in chunks:
-        if not chunk.kind.isalpha():
-            return "PNG with a broken chunk"
         is_critical = not chunk.kind[0] & 0x20
         if is_critical and not chunk.is_sound:
-            return f"PNG with a wrong checksum of its {chunk.kind.decode('latin-1')} chunk"
+            return f"PNG with a wrong checksum of its {chunk.kind.decode()} chunk"
         if is_critical and chunk.kind not in (b"IHDR", b"PLTE", b"IDAT", b"IEND"):
             return "PNG with an unknown critical chunk"
     return ""

@@ -8,6 +8,7 @@ uint32 LE  masked CRC32C of the payload
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
@@ -23,8 +24,6 @@ _CRC = struct.Struct("<I")
 _MASK_DELTA = 0xA282EAD8
 OVERHEAD = _HEAD.size + _CRC.size
 """Bytes a frame adds to its payload."""
-MAX_PAYLOAD = 1 << 31
-"""No record of ours comes near; a protobuf cannot be larger."""
 
 
 def _masked(crc: int) -> int:
@@ -56,14 +55,15 @@ def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:
 
     Raises CorruptRecord, which names `path` and the offset, at the first byte that is wrong.
     """
-    offset = 0
+    size = file.seek(0, io.SEEK_END)
+    offset = file.seek(0)
     while head := file.read(_HEAD.size):
-        payload = _read_payload(file, head, path=path, offset=offset)
+        payload = _read_payload(file, head, path=path, offset=offset, size=size)
         yield offset, payload
         offset += OVERHEAD + len(payload)
 
 
-def _read_payload(file: BinaryIO, head: bytes, *, path: str, offset: int) -> bytes:
+def _read_payload(file: BinaryIO, head: bytes, *, path: str, offset: int, size: int) -> bytes:
     def corrupt(what: str) -> CorruptRecord:
         return CorruptRecord(f"{path}: {what} at byte {offset}", path=path, offset=offset)
 
@@ -72,11 +72,9 @@ def _read_payload(file: BinaryIO, head: bytes, *, path: str, offset: int) -> byt
     length, length_crc = _HEAD.unpack(head)
     if _masked(google_crc32c.value(head[: _LENGTH.size])) != length_crc:
         raise corrupt("wrong checksum of a record's length")
-    if length > MAX_PAYLOAD:
-        raise corrupt("impossible record length")
-    body = file.read(length + _CRC.size)
-    if len(body) < length + _CRC.size:
+    if length > size - offset - OVERHEAD:
         raise corrupt("truncated record")
+    body = file.read(length + _CRC.size)
     payload = body[:length]
     if _CRC.unpack(body[length:])[0] != _masked(google_crc32c.value(payload)):
         raise corrupt("wrong checksum of a record")

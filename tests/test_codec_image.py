@@ -1,0 +1,299 @@
+"""Images as they are packed, against what TensorFlow and Pillow make of the same bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from contextlib import suppress
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pictures import encode, jpeg, picture, png
+from PIL import Image
+from PIL.TiffImagePlugin import ImageFileDirectory_v2
+
+from imgrec.codec.image import Packable, prepare
+from imgrec.errors import BadImage
+from imgrec.options import Check
+
+
+@pytest.fixture(scope="module")
+def tf() -> ModuleType:
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow
+
+    return tensorflow
+
+
+def rotated() -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # orientation: to be turned by 90 degrees
+    return exif
+
+
+MOTION = encode(picture(1), "GIF", save_all=True, append_images=[picture(2), picture(3)])
+FLOATS = Image.fromarray(np.array([[-1.0, 0.0, 0.5, 1.0]], dtype=np.float32))
+RAW = {
+    **{f"{mode} JPEG": jpeg(mode=mode) for mode in ("RGB", "L", "CMYK")},
+    "progressive JPEG": jpeg(progressive=True),
+    "subsampled JPEG": jpeg(subsampling=2),
+    "JPEG of odd size": jpeg(size=(17, 11)),
+    "JPEG with restart markers": jpeg(restart_marker_blocks=1),
+    "JPEG with trailing bytes": jpeg() + b"trailing",
+    "JPEG with EXIF orientation": jpeg(exif=rotated()),
+    **{f"{m} PNG": png(mode=m) for m in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")},
+    "P PNG with transparency": png(mode="P", transparency=0),
+    "RGB BMP": encode(picture(), "BMP"),
+    "grey BMP": encode(picture(mode="L"), "BMP"),
+}
+TRANSCODED = {
+    "P BMP": (encode(picture(mode="P"), "BMP"), "BMP of a kind TensorFlow does not read"),
+    "1-bit BMP": (encode(picture(mode="1"), "BMP"), "BMP of a kind TensorFlow does not read"),
+    "GIF": (encode(picture(mode="P"), "GIF"), "GIF"),
+    "animated GIF": (MOTION, "GIF"),
+    "WebP": (encode(picture(), "WEBP", lossless=True), "WEBP"),
+    "RGBA WebP": (encode(picture(mode="RGBA"), "WEBP", lossless=True), "WEBP"),
+    "TIFF": (encode(picture(), "TIFF"), "TIFF"),
+    "CMYK TIFF": (encode(picture(mode="CMYK"), "TIFF"), "TIFF, CMYK colours converted to RGB"),
+    "float TIFF": (encode(FLOATS, "TIFF"), "TIFF, 32-bit values rescaled to 16 bits"),
+    "16-bit TIFF": (encode(picture(mode="I;16"), "TIFF"), "TIFF"),
+    "PPM": (encode(picture(), "PPM"), "PPM"),
+    "ICO": (encode(picture(size=(16, 16)), "ICO"), "ICO"),
+    "TGA": (encode(picture(), "TGA"), "TGA"),  # which only its file's name gives away
+    "AVIF": (encode(picture(), "AVIF"), "AVIF"),
+    "JPEG 2000": (encode(picture(), "JPEG2000"), "JPEG2000"),
+    "HEIC": (b"", "HEIF"),  # made by `image_of`, where its plugin is installed
+}
+IMAGES = {**RAW, **{kind: data for kind, (data, _) in TRANSCODED.items()}}
+SEEDS = sorted(filter(None, IMAGES.values()))
+
+
+def image_of(kind: str) -> bytes:
+    if kind == "HEIC":
+        pytest.importorskip("pillow_heif").register_heif_opener()
+        return encode(picture(), "HEIF")
+    return IMAGES[kind]
+
+
+def assert_tensorflow_agrees(tf: ModuleType, image: Packable) -> None:
+    decoded = tf.io.decode_image(image.data, expand_animations=False)
+    assert tuple(decoded.shape) == image.shape
+    coloured = tf.io.decode_image(image.data, channels=3, expand_animations=False)
+    assert tuple(coloured.shape) == (*image.shape[:2], 3)
+
+
+def reason(data: bytes, check: Check = Check.DECODE) -> str:
+    with pytest.raises(BadImage) as caught:
+        prepare(data, "a.jpg", check)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("check", Check)
+@pytest.mark.parametrize("kind", RAW)
+def test_what_tensorflow_reads_is_packed_as_it_is(kind: str, check: Check) -> None:
+    image = prepare(RAW[kind], "a.img", check)
+    assert (image.data, image.transcoded, image.damaged) == (RAW[kind], "", "")
+
+
+@pytest.mark.parametrize("kind", TRANSCODED)
+def test_what_tensorflow_does_not_read_right_becomes_a_png_that_says_why(kind: str) -> None:
+    image = prepare(image_of(kind), "a.tga", Check.DECODE)
+    assert (image.format, image.transcoded) == ("PNG", TRANSCODED[kind][1])
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_the_shape_is_what_tensorflow_decodes(tf: ModuleType, kind: str) -> None:
+    assert_tensorflow_agrees(tf, prepare(image_of(kind), "a.tga", Check.DECODE))
+
+
+EXACT = {kind for kind in RAW if "JPEG" not in kind} | {*TRANSCODED}
+DEEP = {"I;16 PNG", "16-bit TIFF", "float TIFF"}
+
+
+@pytest.mark.parametrize("kind", sorted(EXACT - DEEP))
+def test_tensorflow_sees_what_pillow_sees_in_the_first_frame(tf: ModuleType, kind: str) -> None:
+    image = prepare(image_of(kind), "a.tga", Check.DECODE)
+    height, width, channels = image.shape
+    first = Image.open(io.BytesIO(image_of(kind))).convert(["L", "LA", "RGB", "RGBA"][channels - 1])
+    expected = np.asarray(first).reshape(height, width, channels)
+    np.testing.assert_array_equal(tf.io.decode_image(image.data).numpy(), expected)
+
+
+@pytest.mark.parametrize("order", ["<u2", ">u2"], ids=["little-endian", "big-endian"])
+def test_a_16_bit_tiff_keeps_every_value(tf: ModuleType, order: str) -> None:
+    source = Image.fromarray(np.array([[0, 1, 256, 65535]], dtype=order))
+    image = prepare(encode(source, "TIFF"), "a.tif", Check.DECODE)
+    values = tf.io.decode_image(image.data, dtype=tf.uint16).numpy()
+    assert values.ravel().tolist() == [0, 1, 256, 65535]
+
+
+def test_floats_are_rescaled_to_all_of_16_bits() -> None:
+    image = prepare(IMAGES["float TIFF"], "a.tif", Check.DECODE)
+    values = np.asarray(Image.open(io.BytesIO(image.data)))
+    assert values.tolist() == [[0, 32768, 49151, 65535]]
+
+
+def test_exif_orientation_does_not_turn_the_shape() -> None:
+    assert prepare(RAW["JPEG with EXIF orientation"], "a", Check.DECODE).shape == (16, 24, 3)
+
+
+@pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
+@pytest.mark.parametrize("kind", ["RGB JPEG", "progressive JPEG", "JPEG with restart markers"])
+def test_a_jpeg_cut_anywhere_is_truncated(kind: str, check: Check) -> None:
+    data = RAW[kind]
+    reasons = {reason(data[:length], check) for length in range(3, len(data))}
+    assert reasons == {"truncated JPEG"}
+
+
+@pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
+def test_a_png_cut_in_its_pixels_is_truncated(check: Check) -> None:
+    data = png()
+    pixels_end = data.index(b"IEND") - 8
+    reasons = {reason(data[:length], check) for length in range(8, pixels_end - 10)}
+    assert reasons == {"truncated PNG"}
+
+
+@pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
+def test_a_png_with_a_flipped_bit_in_its_pixels_is_bad(check: Check) -> None:
+    data = bytearray(png())
+    data[data.index(b"IDAT") + 100] ^= 1
+    assert reason(bytes(data), check) == "PNG with a wrong checksum of its IDAT chunk"
+
+
+def test_a_repaired_png_says_once_that_it_is_a_png() -> None:
+    assert prepare(png()[:-12], "a.png", Check.DECODE).transcoded == "truncated PNG"
+
+
+def test_structure_does_not_find_a_flipped_bit_in_coded_data() -> None:
+    data = jpeg()
+    coded = range(data.index(b"\xff\xda") + 14, len(data) - 2)
+    flipped = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in coded]
+    images = [prepare(image, "a.jpg", Check.STRUCTURE) for image in flipped]
+    assert images == [Packable(image, (16, 24, 3), "JPEG") for image in flipped]
+
+
+def test_a_jpeg_of_which_coded_data_is_missing_is_packed_as_damaged() -> None:
+    data = jpeg()[:-12] + jpeg()[-2:]
+    fault = "Corrupt JPEG data: premature end of data segment"
+    packable = Packable(data, (16, 24, 3), "JPEG", damaged=fault)
+    assert prepare(data, "a.jpg", Check.DECODE) == packable
+
+
+@pytest.mark.parametrize("data", [jpeg()[:-100], png()[:100]], ids=["JPEG", "PNG"])
+def test_header_trusts_the_header_of_a_cut_image(data: bytes) -> None:
+    image = prepare(data, "a", Check.HEADER)
+    assert (image.data, image.shape, image.transcoded) == (data, (16, 24, 3), "")
+
+
+NO_IMAGES = {
+    "empty file": b"",
+    "text, not an image": b"hello\n",
+    "an HTML page, not an image": b"<!DOCTYPE html><html>404</html>",
+    "Git LFS pointer, not the image itself: run `git lfs pull`": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2\nsize 12345\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("check", Check)
+@pytest.mark.parametrize("why", NO_IMAGES)
+def test_what_is_no_image_says_what_it_is(why: str, check: Check) -> None:
+    assert reason(NO_IMAGES[why], check) == why
+
+
+def test_heic_without_its_plugin_names_the_pip_command() -> None:
+    code = r"""import sys; sys.modules["pillow_heif"] = None
+from imgrec.codec.image import Check, prepare
+prepare(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "a.heic", Check.DECODE)"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stderr.endswith("BadImage: HEIC needs a plugin: pip install pillow-heif\n")
+
+
+def chunk(kind: bytes, payload: bytes, crc_error: int = 0) -> bytes:
+    crc = zlib.crc32(kind + payload) ^ crc_error
+    return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", crc)
+
+
+def raw_png(*chunks: bytes) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks) + chunk(b"IEND", b"")
+
+
+def ihdr(width: int, height: int, colour: int) -> bytes:
+    return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))
+
+
+@pytest.mark.parametrize("check", Check)
+def test_a_png_that_claims_to_be_huge_is_refused_for_its_size(check: Check) -> None:
+    why = "30000x30000 pixels: more than the limit of 89,478,485"
+    assert reason(raw_png(ihdr(30_000, 30_000, 0)), check) == why
+
+
+def test_any_format_that_claims_to_be_huge_is_refused_for_its_size() -> None:
+    why = "10000x9000 pixels: more than the limit of 89,478,485"
+    assert reason(b"P4 10000 9000\n") == why
+
+
+PLTE, TRNS = chunk(b"PLTE", bytes(12)), chunk(b"tRNS", bytes(2))
+P_HEAD, RGB_HEAD = ihdr(4, 2, 3), ihdr(4, 2, 2)
+P_IDAT, RGB_IDAT = (chunk(b"IDAT", zlib.compress(bytes(size))) for size in (10, 26))
+ODD_PNGS = {
+    "palette of no colour": raw_png(P_HEAD, chunk(b"PLTE", b""), P_IDAT),
+    "palette of a broken colour": raw_png(P_HEAD, chunk(b"PLTE", bytes(13)), P_IDAT),
+    "two palettes": raw_png(P_HEAD, PLTE, PLTE, P_IDAT),
+    "late palette": raw_png(P_HEAD, P_IDAT, PLTE),
+    "no palette": raw_png(P_HEAD, P_IDAT),
+    "RGB with an empty palette": raw_png(RGB_HEAD, chunk(b"PLTE", b""), RGB_IDAT),
+    "two headers": raw_png(P_HEAD, P_HEAD, PLTE, P_IDAT),
+    "transparency of no colour": raw_png(P_HEAD, PLTE, chunk(b"tRNS", b""), P_IDAT),
+    "more transparency than palette": raw_png(P_HEAD, PLTE, chunk(b"tRNS", bytes(5)), P_IDAT),
+    "early transparency": raw_png(P_HEAD, TRNS, PLTE, P_IDAT),
+    "bad and good transparency": raw_png(P_HEAD, PLTE, chunk(b"tRNS", bytes(2), 1), TRNS, P_IDAT),
+    "too tall": raw_png(ihdr(1, 1_000_001, 0), chunk(b"IDAT", zlib.compress(bytes(2_000_002)))),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_PNGS)
+def test_an_odd_png_is_bad_or_tensorflow_agrees(tf: ModuleType, kind: str) -> None:
+    with suppress(BadImage):
+        assert_tensorflow_agrees(tf, prepare(ODD_PNGS[kind], "a.png", Check.DECODE))
+
+
+def test_a_tiff_whose_colour_profile_is_a_number_is_packed() -> None:
+    tags = ImageFileDirectory_v2()
+    tags.tagtype[34675] = 3  # InterColorProfile as a short
+    tags[34675] = 7
+    data = encode(picture(), "TIFF", tiffinfo=tags)
+    assert prepare(data, "a.tif", Check.DECODE).shape == (16, 24, 3)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """Cut, flip and splice a real image."""
+    data, other = draw(st.sampled_from(SEEDS)), draw(st.sampled_from(SEEDS))
+    for _ in range(draw(st.integers(1, 3))):
+        at, start = draw(st.integers(0, len(data) - 1)), draw(st.integers(0, len(other)))
+        flipped = bytes([data[at] ^ 1 << draw(st.integers(0, 7))])
+        piece = draw(st.sampled_from([flipped, flipped, b"", other[start:], other[start:][:20]]))
+        data = data[:at] + piece + data[at + draw(st.sampled_from([1, 1, 0, 20, 9999])) :] or b"x"
+    return data
+
+
+@settings(max_examples=400, deadline=None)
+@given(mutated() | st.binary(max_size=300), st.sampled_from(list(Check)))
+def test_any_bytes_are_packable_or_a_bad_image(data: bytes, check: Check) -> None:
+    with suppress(BadImage):
+        assert min(prepare(data, "a.tga", check).shape) > 0
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=mutated())
+def test_tensorflow_agrees_with_whatever_is_accepted(tf: ModuleType, data: bytes) -> None:
+    with suppress(BadImage):
+        assert_tensorflow_agrees(tf, prepare(data, "a.tga", Check.DECODE))
