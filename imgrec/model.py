@@ -1,13 +1,12 @@
 """The values that flow through a pack: from the catalog of a source to the results of its shards.
 
-All are immutable. `Sample` is a named tuple rather than a dataclass because there is one per
-image: a million of them are made twice as fast that way.
+All are immutable. Whatever there is one of per image is kept by column.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -46,6 +45,33 @@ class Sample(NamedTuple):
     blob: Blob
 
 
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """All images of a source, by column: a million of them are planned twice as fast as objects.
+
+    Column i of each belongs to one sample; the columns are the fields of `Sample`, in its order.
+    """
+
+    filenames: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    contents: tuple[bytes, ...] = ()
+    blobs: tuple[Blob, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Iterable[Sample]) -> Samples:
+        """Gather samples into columns."""
+        return cls(*zip(*rows, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.filenames)
+
+    def __iter__(self) -> Iterator[Sample]:
+        columns = self.filenames, self.class_names, self.splits, self.sizes
+        return map(Sample._make, zip(*columns, self.contents, self.blobs, strict=True))
+
+
 class Skipped(NamedTuple):
     """A file of which something must be said, mostly why it is not packed."""
 
@@ -69,7 +95,7 @@ class Catalog:
     name: str
     """What the source calls itself: the folder's name."""
     layout: str
-    samples: tuple[Sample, ...]
+    samples: Samples
     class_folders: Mapping[str, tuple[str, ...]]
     """The folders of each class, by the class's name as it stands on disk."""
     bad: tuple[Skipped, ...] = ()

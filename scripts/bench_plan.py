@@ -133,13 +133,13 @@ def measure(count: int) -> Figures:
 
 def make_catalog(count: int) -> Catalog:
     """Return a catalog of `count` samples, the same on every call."""
-    from imgrec.model import Catalog
+    from imgrec.model import Catalog, Samples
 
     names = [f"n{1440764 + 1373 * number:08d}" for number in range(CLASSES)]
     return Catalog(
         name="imagenet",
         layout="<class>/**/image",
-        samples=tuple(_samples(names, count)),
+        samples=Samples.of(_samples(names, count)),
         class_folders={name: (name,) for name in names},
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from imgrec.model import Catalog, Sample
+from imgrec.model import Catalog, Sample, Samples
 
 CLASSES = ("ash", "birch", "2", "10")
 
@@ -32,7 +32,7 @@ def catalog(samples: Iterable[Sample], **fields: object) -> Catalog:
         **{
             "name": "trees",
             "layout": "<class>/**/image",
-            "samples": samples,
+            "samples": Samples.of(samples),
             "class_folders": folders,
             **fields,
         }

@@ -15,7 +15,7 @@ from imgrec.model import (
     Catalog,
     Plan,
     SameImage,
-    Sample,
+    Samples,
     ShardTask,
     Skipped,
     printable,
@@ -38,19 +38,14 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     label_of = {folder: number[normal_name(folder)] for folder in catalog.class_folders}
 
     samples = catalog.samples
-    labels = [label_of[sample.class_name] for sample in samples]
-    ranks = rank(samples, options.seed)
-    splits = assign_splits(samples, labels, ranks, options.split_options)
+    labels = [label_of[class_name] for class_name in samples.class_names]
+    order = rank(samples, options.seed)
+    splits = assign_splits(samples, labels, order, options.split_options)
     groups = find_groups(samples)
     findings = judge(samples, groups, labels, splits)
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
-    # By rank: class-mixed, the same on every run; copies of one image by their names.
-    order = sorted(
-        (ranks[place], sample.filename, place)
-        for place, sample in enumerate(samples)
-        if place not in left_out
-    )
-    placed = _Placed(samples, labels, splits, [place for _, _, place in order])
+    kept = [place for place in order if place not in left_out]
+    placed = _Placed(samples, labels, splits, kept)
     tasks = tuple(_tasks(name, placed, options.shard_options))
     return Plan(
         name=name,
@@ -73,7 +68,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
 
 
 def _leave_out(
-    samples: Sequence[Sample],
+    samples: Samples,
     groups: Sequence[tuple[int, ...]],
     splits: Sequence[str],
     leaks: Sequence[SameImage],
@@ -91,18 +86,20 @@ def _leave_out(
 class _Placed(NamedTuple):
     """Samples with label and split of each, and the order in which they are to be written."""
 
-    samples: Sequence[Sample]
+    samples: Samples
     labels: Sequence[int]
     splits: Sequence[str]
     order: Sequence[int]
 
 
 def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardTask]:
-    counts = Counter(placed.splits[place] for place in placed.order)
+    samples = placed.samples
+    counts = Counter([placed.splits[place] for place in placed.order])
     for split in sorted(counts, key=SPLIT_ORDER.index):
         order = [place for place in placed.order if placed.splits[place] == split]
-        columns = zip(*[placed.samples[place] for place in order], strict=True)
-        filenames, _, _, sizes, _, blobs = columns
+        filenames = tuple([samples.filenames[place] for place in order])
+        sizes = tuple([samples.sizes[place] for place in order])
+        blobs = tuple([samples.blobs[place] for place in order])
         labels = tuple([placed.labels[place] for place in order])
         planned = list(map(record_bytes, sizes, filenames))
         lengths = cut(planned, options_for(split, counts, options))
@@ -140,7 +137,7 @@ def _fingerprint(
             "\0".join(task.filenames),
         )
         sha256.update("\n".join(columns).encode("utf-8", "surrogateescape"))
-    contents = [placed.samples[place].content for place in placed.order]
+    contents = [placed.samples.contents[place] for place in placed.order]
     sha256.update(b"".join(contents) + bytes(map(len, contents)))
     return sha256.hexdigest()
 

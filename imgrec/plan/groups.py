@@ -6,24 +6,24 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from imgrec.model import SPLIT_ORDER, SameImage, Sample, Skipped
+from imgrec.model import SPLIT_ORDER, SameImage, Samples, Skipped
 
 Group = tuple[int, ...]
 """Places of the samples of one image, two or more, in order of their file names."""
 
 
-def find_groups(samples: Sequence[Sample]) -> tuple[Group, ...]:
+def find_groups(samples: Samples) -> tuple[Group, ...]:
     """Return the groups of samples whose bytes are identical."""
-    counts = Counter(sample.content for sample in samples)
+    repeated = {content for content, count in Counter(samples.contents).items() if count > 1}
+    if not repeated:
+        return ()
     members: dict[bytes, list[int]] = defaultdict(list)
-    for place, sample in enumerate(samples):
-        if counts[sample.content] > 1:
-            members[sample.content].append(place)
-    ordered = (
-        tuple(sorted(places, key=lambda place: samples[place].filename))
-        for places in members.values()
-    )
-    return tuple(sorted(ordered, key=lambda group: samples[group[0]].filename))
+    for place, content in enumerate(samples.contents):
+        if content in repeated:
+            members[content].append(place)
+    by_name = samples.filenames.__getitem__
+    ordered = (tuple(sorted(places, key=by_name)) for places in members.values())
+    return tuple(sorted(ordered, key=lambda group: by_name(group[0])))
 
 
 class Findings(NamedTuple):
@@ -37,7 +37,7 @@ class Findings(NamedTuple):
 
 
 def judge(
-    samples: Sequence[Sample],
+    samples: Samples,
     groups: Sequence[Group],
     labels: Sequence[int],
     splits: Sequence[str],
@@ -46,7 +46,7 @@ def judge(
 
     def named(chosen: Sequence[Group]) -> tuple[SameImage, ...]:
         return tuple(
-            SameImage(tuple(samples[place].filename for place in group)) for group in chosen
+            SameImage(tuple(samples.filenames[place] for place in group)) for group in chosen
         )
 
     leaks = [group for group in groups if len({splits[place] for place in group}) > 1]
@@ -55,7 +55,7 @@ def judge(
 
 
 def leaked_copies(
-    samples: Sequence[Sample], groups: Sequence[Group], splits: Sequence[str]
+    samples: Samples, groups: Sequence[Group], splits: Sequence[str]
 ) -> dict[int, Skipped]:
     """Return the copies to leave out so that no image is in two splits.
 
@@ -64,9 +64,9 @@ def leaked_copies(
     dropped: dict[int, Skipped] = {}
     for group in groups:
         kept = max((splits[place] for place in group), key=SPLIT_ORDER.index)
-        twin = next(samples[place].filename for place in group if splits[place] == kept)
+        twin = next(samples.filenames[place] for place in group if splits[place] == kept)
         for place in group:
             if splits[place] != kept:
                 reason = f"leak: the same image as {twin} in {kept}"
-                dropped[place] = Skipped(samples[place].filename, reason)
+                dropped[place] = Skipped(samples.filenames[place], reason)
     return dropped

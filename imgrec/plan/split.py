@@ -8,53 +8,52 @@ One image more moves at most one other across each boundary, and a renamed image
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import count
 
 from imgrec.errors import PlanError
-from imgrec.model import TEST, TRAIN, VAL, Sample
+from imgrec.model import TEST, TRAIN, VAL, Samples
 from imgrec.options import SplitOptions
 
 _KEY_BYTES = 16
 
 
-def rank(samples: Sequence[Sample], seed: int) -> list[bytes]:
-    """Return for each sample a number, as bytes, that is random by its content and the seed."""
+def rank(samples: Samples, seed: int) -> list[int]:
+    """Return the places of all samples in an order that is random by their content and the seed.
+
+    Copies of one image stand together, in order of their names.
+    """
     key = blake2b(f"imgrec {seed}".encode(), digest_size=16).digest()
     # Only the part of a content that never changes ranks: see `source.probe.contents`.
-    return [
-        blake2b(sample.content[:_KEY_BYTES], key=key, digest_size=8).digest() for sample in samples
+    ranks = [
+        blake2b(content[:_KEY_BYTES], key=key, digest_size=8).digest()
+        for content in samples.contents
     ]
+    ranked = sorted(zip(ranks, samples.contents, samples.filenames, count()))
+    return [place for _, _, _, place in ranked]
 
 
 def assign_splits(
-    samples: Sequence[Sample],
-    labels: Sequence[int],
-    ranks: Sequence[bytes],
-    options: SplitOptions,
+    samples: Samples, labels: Sequence[int], order: Sequence[int], options: SplitOptions
 ) -> list[str]:
-    """Return the split of each sample, given label and rank of each.
+    """Return the split of each sample, given the label of each and their order by rank.
 
     A sample keeps the split that the source gives it, except that val and test, where the source
     has none, are taken out of its train. Raises PlanError if it has them already.
     """
-    given = {sample.split for sample in samples}
+    given = set(samples.splits)
     _refuse_second_split(given, VAL, options.val_fraction)
     _refuse_second_split(given, TEST, options.test_fraction)
-    splits = [sample.split or TRAIN for sample in samples]
-    if not samples or (not options.val_fraction and not options.test_fraction):
+    splits = [split or TRAIN for split in samples.splits]
+    if not splits or (not options.val_fraction and not options.test_fraction):
         return splits
-    trainable = [place for place, split in enumerate(splits) if split == TRAIN]
-    if not trainable:
+    if TRAIN not in splits:
         raise PlanError("the source has no train images to take a split from")
-    home: dict[tuple[bytes, bytes], int] = {}
+    trainable = [place for place in order if splits[place] == TRAIN]
+    moved = _held_out(samples.contents, labels, trainable, options)
     for place in trainable:
-        # An image under two labels counts for the smaller one.
-        image = ranks[place], samples[place].content
-        home[image] = min(home.get(image, labels[place]), labels[place])
-    moved = _held_out(home, options)
-    for place in trainable:
-        splits[place] = moved.get(samples[place].content, TRAIN)
+        splits[place] = moved.get(samples.contents[place], TRAIN)
     return splits
 
 
@@ -66,34 +65,43 @@ def _refuse_second_split(given: Iterable[str], split: str, fraction: float) -> N
         )
 
 
-def _held_out(home: Mapping[tuple[bytes, bytes], int], options: SplitOptions) -> dict[bytes, str]:
-    """Return the contents that leave train, and for which split, given the class of each image."""
-    by_class: dict[int, list[tuple[bytes, bytes]]] = defaultdict(list)
-    for image, label in home.items():
-        by_class[label].append(image)
+def _held_out(
+    contents: Sequence[bytes],
+    labels: Sequence[int],
+    trainable: Sequence[int],
+    options: SplitOptions,
+) -> dict[bytes, str]:
+    """Return the contents that leave train, and for which split."""
+    home: dict[bytes, int] = {}  # an image under two labels counts for the smaller one
+    for place in trainable:
+        content, label = contents[place], labels[place]
+        if home.setdefault(content, label) > label:
+            home[content] = label
+    by_class: dict[int, list[bytes]] = defaultdict(list)
+    for content, label in home.items():  # still in the order of their ranks
+        by_class[label].append(content)
     moved: dict[bytes, str] = {}
-    for images in by_class.values():
-        images.sort()
-        val, test = held_out_counts(len(images), options)
-        moved |= {content: VAL for _, content in images[:val]}
-        moved |= {content: TEST for _, content in images[len(images) - test :]}
+    for ranked in by_class.values():
+        val, test = held_out_counts(len(ranked), options)
+        moved |= dict.fromkeys(ranked[:val], VAL)
+        moved |= dict.fromkeys(ranked[len(ranked) - test :], TEST)
     return moved
 
 
-def held_out_counts(count: int, options: SplitOptions) -> tuple[int, int]:
-    """Return how many of a class's `count` images go to val and to test.
+def held_out_counts(images: int, options: SplitOptions) -> tuple[int, int]:
+    """Return how many of a class's `images` go to val and to test.
 
     Each gets at least one, and train keeps at least one, as far as there are enough.
 
     >>> held_out_counts(20, SplitOptions(val_fraction=0.1))
     (2, 0)
     """
-    val = _share(count, options.val_fraction, kept=1)
-    test = _share(count, options.test_fraction, kept=1 + val)
+    val = _share(images, options.val_fraction, kept=1)
+    test = _share(images, options.test_fraction, kept=1 + val)
     return val, test
 
 
-def _share(count: int, fraction: float, *, kept: int) -> int:
+def _share(images: int, fraction: float, *, kept: int) -> int:
     if not fraction:
         return 0
-    return max(min(max(round(count * fraction), 1), count - kept), 0)
+    return max(min(max(round(images * fraction), 1), images - kept), 0)

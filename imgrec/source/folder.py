@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
-from imgrec.model import TEST, TRAIN, VAL, Catalog, Sample, Skipped
+from imgrec.model import TEST, TRAIN, VAL, Catalog, Samples, Skipped
 from imgrec.options import FolderLayout, PackOptions
 from imgrec.source.probe import BATCH, Batch, Probes, Run, contents, probe
 from imgrec.source.walk import Folder, Walk
@@ -205,15 +205,18 @@ def _place(path: str, splits: Mapping[str, str]) -> _Place | str:
     return _Place(splits.get(parts[0], ""), parts[depth - 1], "/".join(parts[:depth]))
 
 
-def _samples(root: str, tree: _Tree, files: _ClassFiles, run: Run) -> tuple[Sample, ...]:
+def _samples(root: str, tree: _Tree, files: _ClassFiles, run: Run) -> Samples:
     names = [tree.names[number] for number in files.good]
     sizes = [tree.sizes[number] for number in files.good]
     keys = [tree.keys[number] for number in files.good]
-    values = contents(root, names, sizes, keys, run)
     prefix = os.path.join(os.path.abspath(root), "")
-    return tuple(
-        Sample(name, place.class_name, place.split, size, value, prefix + name)
-        for name, place, size, value in zip(names, files.places, sizes, values, strict=True)
+    return Samples(
+        filenames=tuple(names),
+        class_names=tuple([place.class_name for place in files.places]),
+        splits=tuple([place.split for place in files.places]),
+        sizes=tuple(sizes),
+        contents=tuple(contents(root, names, sizes, keys, run)),
+        blobs=tuple([prefix + name for name in names]),
     )
 
 
