@@ -18,15 +18,6 @@ TRAIN, VAL, TEST = "train", "val", "test"
 SPLIT_ORDER = (TRAIN, VAL, TEST)
 
 
-def printable(filename: str) -> str:
-    r"""Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
-
-    >>> printable("caf\udce9.jpg")
-    'caf\\udce9.jpg'
-    """
-    return filename.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 Blob: TypeAlias = str
 """Where the bytes of a sample are: the path of a file."""
 

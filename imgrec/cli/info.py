@@ -6,10 +6,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.model import DatasetInfo
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
+    from imgrec.model import DatasetInfo
 
 
 def add_to(verbs: Verbs) -> None:

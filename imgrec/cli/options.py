@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from enum import StrEnum
-from pathlib import Path
 from typing import TypeVar
 
 from imgrec.errors import UsageError
 from imgrec.options import Check, ClassOrder, FolderLayout, OnBad, OnLeak, PackOptions
-from imgrec.plan.labels import parse_classes
 
 _UNITS = {
     "": 1,
@@ -148,8 +146,11 @@ def pack_options(parsed: argparse.Namespace) -> PackOptions:
 
 
 def _read_classes(filename: str) -> tuple[str, ...]:
+    from imgrec.plan.labels import parse_classes
+
     try:
-        return parse_classes(Path(filename).read_text("utf-8"))
+        with open(filename, encoding="utf-8") as file:
+            return parse_classes(file.read())
     except OSError as error:
         raise UsageError(f"cannot read --classes {filename}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -9,10 +9,10 @@ from imgrec.cli import render
 from imgrec.cli.options import add_pack_options, pack_options
 from imgrec.cli.progress import Progress
 from imgrec.engine.local import LocalEngine
-from imgrec.model import Packed
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
+    from imgrec.model import Packed
 
 
 def add_to(verbs: Verbs) -> None:

@@ -10,10 +10,10 @@ from imgrec.cli import render
 from imgrec.cli.options import add_pack_options, pack_options
 from imgrec.cli.progress import Progress
 from imgrec.engine.local import LocalEngine
-from imgrec.model import Plan
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
+    from imgrec.model import Plan
 
 
 def add_to(verbs: Verbs) -> None:

@@ -6,8 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from imgrec.model import Ignored, SameImage, Skipped, SplitInfo, printable
+from imgrec.text import printable
+
+if TYPE_CHECKING:
+    from imgrec.model import Ignored, SameImage, Skipped, SplitInfo
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _WIDTH = 12

@@ -35,7 +35,7 @@ def prepare(data: bytes, filename: str, check: Check) -> Packable:
 
     Example: `prepare(Path("a.gif").read_bytes(), "a.gif", Check.DECODE).format == "PNG"`.
     """
-    image_format = format_of(data[:HEAD_BYTES], filename)
+    image_format = format_of(data, filename)
     if not image_format:
         raise BadImage(describe(data[:HEAD_BYTES]))
     return _PREPARERS.get(image_format, _transcode)(data, image_format, check)

@@ -9,22 +9,13 @@ from typing import NamedTuple
 
 from imgrec.errors import PlanError
 from imgrec.layout import checked_name, legal_name, shard_filename
-from imgrec.model import (
-    FORMAT,
-    SPLIT_ORDER,
-    Catalog,
-    Plan,
-    SameImage,
-    Samples,
-    ShardTask,
-    Skipped,
-    printable,
-)
+from imgrec.model import FORMAT, SPLIT_ORDER, Catalog, Plan, SameImage, Samples, ShardTask, Skipped
 from imgrec.options import OnLeak, PackOptions, ShardOptions
 from imgrec.plan.groups import find_groups, judge, leaked_copies
 from imgrec.plan.labels import label_names, normal_name
 from imgrec.plan.shards import cut, options_for, record_bytes
 from imgrec.plan.split import assign_splits, rank
+from imgrec.text import printable
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:

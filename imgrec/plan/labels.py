@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from imgrec.errors import PlanError, SourceError
-from imgrec.model import printable
 from imgrec.options import ClassOrder
+from imgrec.text import printable
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

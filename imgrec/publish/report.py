@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.model import SPLIT_ORDER, Plan, Report, ShardResult, Skipped, SplitInfo, printable
+from imgrec.model import SPLIT_ORDER, Plan, Report, ShardResult, Skipped, SplitInfo
 from imgrec.options import OnBad, PackOptions
+from imgrec.text import printable
 
 _SHOWN = 5
 

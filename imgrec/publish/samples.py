@@ -8,7 +8,8 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.model import ShardResult, printable
+from imgrec.model import ShardResult
+from imgrec.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,7 @@ import stat
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from xxhash import xxh3_128_digest
 
@@ -34,8 +33,7 @@ class Run(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """Some files below a root, numbered from `start`."""
 
     root: str
@@ -43,8 +41,7 @@ class Batch:
     filenames: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probes:
+class Probes(NamedTuple):
     """What a look at each file of a batch showed, by column."""
 
     start: int
