@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeAlias
 
-from imgrec import layout, storage
+from imgrec import layout
 from imgrec.engine import Engine
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import DatasetExists
@@ -22,6 +22,7 @@ from imgrec.publish.samples import preload
 from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import read_fingerprint, read_info, read_report
 from imgrec.source import folder
+from imgrec.storage.staging import Staging, stamp
 from imgrec.write.shard import ShardWriter, warm_up
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
@@ -51,10 +52,10 @@ def pack(
         target = _target(plan, options)
         if _is_current(target, plan, options, catalog.newest_change_ns):
             return _packed(target, started_ns, is_new=False)
-        with storage.Staging(target) as staging:
+        with Staging(target) as staging:
             results = _write(plan, staging, running, on_progress)
             complete(staging.path, plan, results, options)
-            storage.stamp(staging.path / layout.METADATA, started_ns)
+            stamp(staging.path / layout.METADATA, started_ns)
             is_new = _publish(staging, options)
     return _packed(target, started_ns, is_new=is_new)
 
@@ -118,13 +119,13 @@ def _is_current(target: Path, plan: Plan, options: PackOptions, newest_change_ns
     return newest_change_ns < (target / layout.METADATA).stat().st_mtime_ns
 
 
-def _publish(staging: storage.Staging, options: PackOptions) -> bool:
+def _publish(staging: Staging, options: PackOptions) -> bool:
     """Make the dataset visible, unless the very same one is."""
     if staging.target.exists() and not options.overwrite:
         old, new = (folder / layout.CHECKSUMS for folder in (staging.target, staging.path))
         if not old.exists() or old.read_bytes() != new.read_bytes():
             raise _in_the_way(staging.target)
-        storage.stamp(
+        stamp(
             staging.target / layout.METADATA,
             (staging.path / layout.METADATA).stat().st_mtime_ns,
         )
@@ -142,7 +143,7 @@ def _in_the_way(target: Path) -> DatasetExists:
 
 
 def _write(
-    plan: Plan, staging: storage.Staging, engine: Engine, on_progress: OnProgress | None
+    plan: Plan, staging: Staging, engine: Engine, on_progress: OnProgress | None
 ) -> list[ShardResult]:
     """Write all shards, the largest first so that no worker is left with one at the end."""
     writer = ShardWriter(folder=str(staging.path), check=plan.check)

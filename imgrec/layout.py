@@ -6,9 +6,12 @@ import os
 import re
 import unicodedata
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from imgrec.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DATASET_INFO = "dataset_info.json"
 FEATURES = "features.json"
@@ -67,6 +70,8 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
 
 def default_data_dir() -> Path:
     """Return the directory where TFDS itself keeps datasets."""
+    from pathlib import Path  # a worker needs only names, and this import is slow
+
     return Path(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
 
 

@@ -210,7 +210,7 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(
 
 
 def test_packing_twice_at_once_tells_the_second(cli: Cli, flowers: Path, data_dir: Path) -> None:
-    from imgrec.storage import Staging
+    from imgrec.storage.staging import Staging
 
     with Staging(data_dir / "flowers" / "1.0.0"):
         done = cli("pack", flowers)

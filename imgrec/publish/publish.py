@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from imgrec import layout, storage
+from imgrec import layout
 from imgrec.codec import report as report_codec
 from imgrec.model import FORMAT, Plan, Report, ShardResult
 from imgrec.options import PackOptions
 from imgrec.publish import tfds_files
 from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses, skipped_csv
 from imgrec.publish.samples import samples_table
+from imgrec.storage.files import Seal, remove, write_file
 
 
 def complete(
@@ -28,24 +29,22 @@ def complete(
     report = make_report(plan, results)
     seals = list(_keep_filled(folder, report, results))
     for filename, data in _documents(report, results):
-        seals.append(storage.write_file(folder / filename, data))
+        seals.append(write_file(str(folder / filename), data))
     lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
-    storage.write_file(folder / layout.CHECKSUMS, "".join(lines).encode())
+    write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
     return report
 
 
-def _keep_filled(
-    folder: Path, report: Report, results: Sequence[ShardResult]
-) -> Iterator[storage.Seal]:
+def _keep_filled(folder: Path, report: Report, results: Sequence[ShardResult]) -> Iterator[Seal]:
     """Yield the seals of all shards; remove those of splits in which every image was bad."""
     splits = {split.name for split in report.splits}
     for result in results:
         index = result.filename + layout.INDEX_SUFFIX
         if result.split in splits:
-            yield storage.Seal(result.filename, result.size, result.sha256)
-            yield storage.Seal(index, 0, result.index_sha256)
+            yield Seal(result.filename, result.size, result.sha256)
+            yield Seal(index, 0, result.index_sha256)
         else:
-            storage.remove(folder / result.filename, folder / index)
+            remove(str(folder / result.filename), str(folder / index))
 
 
 def _documents(report: Report, results: Sequence[ShardResult]) -> Iterator[tuple[str, bytes]]:

@@ -116,7 +116,7 @@ def scan(
         warnings=(
             *walk.links,
             *_empty_classes(tree.folders, splits, class_folders),
-            *_doubts(root, tree.folders, splits, class_folders),
+            *_doubts(tree.folders, splits, class_folders),
         ),
         newest_change_ns=tree.newest_change_ns,
     )
@@ -241,7 +241,6 @@ def _empty_classes(
 
 
 def _doubts(
-    root: str,
     folders: Sequence[Folder],
     splits: Mapping[str, str],
     class_folders: Mapping[str, tuple[str, ...]],
@@ -264,7 +263,7 @@ def _doubts(
         if len(inner) > 1:
             yield (
                 f"{name} is the only class; if its {len(inner)} folders are the classes, "
-                f"pack {os.path.join(root, name)} instead"
+                f"pack the folder {name} itself"
             )
 
 

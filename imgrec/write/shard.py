@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from imgrec import storage
 from imgrec.codec import example, jpeg, tfrecord
 from imgrec.codec.image import Packable, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped
 from imgrec.options import Check
+from imgrec.storage.files import HashingFile, Seal, create, write_file
 from imgrec.write.blobs import read_blob
 
 
@@ -37,9 +37,9 @@ class ShardWriter:
 
         A sample that cannot be packed is in the result's `bad`, with the reason, instead.
         """
-        path = Path(self.folder) / task.filename
+        path = os.path.join(self.folder, task.filename)
         gathered = _Gathered()
-        with storage.create(path, expected_bytes=task.expected_bytes) as file:
+        with create(path, expected_bytes=task.expected_bytes) as file:
             columns = zip(task.blobs, task.filenames, task.sizes, task.labels, strict=True)
             for blob, filename, size, label in columns:
                 try:
@@ -49,7 +49,7 @@ class ShardWriter:
                 else:
                     gathered.add(file, image, filename, label)
                     gathered.source_bytes += size
-        index = storage.write_file(path.with_name(path.name + INDEX_SUFFIX), gathered.index())
+        index = write_file(path + INDEX_SUFFIX, gathered.index())
         return gathered.result(task, file, index)
 
 
@@ -73,7 +73,7 @@ class _Gathered:
     transcoded: list[Skipped] = field(default_factory=list)
     damaged: list[Skipped] = field(default_factory=list)
 
-    def add(self, file: storage.HashingFile, image: Packable, filename: str, label: int) -> None:
+    def add(self, file: HashingFile, image: Packable, filename: str, label: int) -> None:
         data, shape, offset = image.data, image.shape, file.position
         encoded_name = filename.encode("utf-8", "surrogateescape")
         before, after = example.encode_around(
@@ -93,9 +93,7 @@ class _Gathered:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
         return "".join(f"{row.offset} {row.length}\n" for row in self.rows).encode()
 
-    def result(
-        self, task: ShardTask, file: storage.HashingFile, index: storage.Seal
-    ) -> ShardResult:
+    def result(self, task: ShardTask, file: HashingFile, index: Seal) -> ShardResult:
         rows = self.rows
         return ShardResult(
             split=task.split,

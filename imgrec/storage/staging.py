@@ -1,0 +1,99 @@
+"""The hidden folder in which a dataset grows until it is published."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from imgrec.errors import ExecutionError
+from imgrec.storage.files import write_error
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Staging:
+    """The hidden folder in which one dataset grows; locked while this object is open."""
+
+    def __init__(self, target: Path) -> None:
+        self._syncing: dict[str, Future[None]] = {}
+        self._syncer = ThreadPoolExecutor(max_workers=1)
+        self.target = target
+        self.path = target.with_name(f".{target.name}.incomplete")
+        self._replaced = target.with_name(f".{target.name}.replaced")
+        self._lock = -1
+
+    def __enter__(self) -> Staging:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.path, os.O_RDONLY)
+            # The kernel drops this lock with the process, however that ends.
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ExecutionError(
+                f"another run is packing {self.target} right now",
+                hint="wait for it, or pack under another --name or --version",
+                path=str(self.target),
+            ) from error
+        except OSError as error:
+            raise write_error(str(self.target), error) from error
+        self._restore()
+        self._empty()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._syncer.shutdown(cancel_futures=True)
+        if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
+            shutil.rmtree(self.path)
+            if not any(self.target.parent.iterdir()):
+                self.target.parent.rmdir()
+        os.close(self._lock)
+
+    def _restore(self) -> None:
+        """Bring back what a run that died in mid-replacement had put aside."""
+        if not self._replaced.exists():
+            return
+        if self.target.exists():
+            shutil.rmtree(self._replaced)
+        else:
+            self._replaced.rename(self.target)
+
+    def _empty(self) -> None:
+        for leftover in self.path.iterdir():
+            leftover.unlink()
+
+    def settle(self, *filenames: str) -> None:
+        """Begin to bring finished files to disk, while others are still being written."""
+        for filename in filenames:
+            self._syncing[filename] = self._syncer.submit(_sync, self.path / filename)
+
+    def publish(self) -> None:
+        """Give the folder its final name, at once, replacing what stood there."""
+        try:
+            self.settle(*({path.name for path in self.path.iterdir()} - set(self._syncing)))
+            for filename, done in self._syncing.items():
+                if (self.path / filename).exists():  # it may have been removed since
+                    done.result()
+            _sync(self.path)
+            if self.target.exists():
+                self.target.rename(self._replaced)
+            self.path.rename(self.target)
+            _sync(self.target.parent)
+        except OSError as error:
+            self._restore()
+            raise write_error(str(self.target), error) from error
+        shutil.rmtree(self._replaced, ignore_errors=True)
+
+
+def stamp(path: Path, time_ns: int) -> None:
+    """Date a file back to `time_ns`."""
+    os.utime(path, ns=(time_ns, time_ns))
