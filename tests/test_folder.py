@@ -162,9 +162,8 @@ def test_empty_class_folders_are_named(tmp_path: Path) -> None:
 
 def test_a_single_folder_of_folders_raises_a_doubt(tmp_path: Path) -> None:
     catalog = found(class_tree(tmp_path, {"Dataset/0": 1, "Dataset/1": 1}))
-    assert catalog.warnings == (
-        "Dataset is the only class; if its 2 folders are the classes, pack the folder Dataset itself",
-    )
+    (warning,) = catalog.warnings
+    assert warning.startswith("Dataset is the only class; if its 2 folders are the classes, pack ")
 
 
 def test_a_folder_without_images_is_an_error(tmp_path: Path) -> None:
