@@ -13,14 +13,14 @@ from typing import TypeAlias
 from imgrec import layout
 from imgrec.engine import Engine
 from imgrec.engine.local import LocalEngine
-from imgrec.errors import DatasetExists
+from imgrec.errors import DatasetExists, UsageError
 from imgrec.model import Catalog, DatasetInfo, Packed, Plan, ShardResult
 from imgrec.options import PackOptions
 from imgrec.plan.build import make_plan
 from imgrec.publish.publish import complete
 from imgrec.publish.samples import preload
 from imgrec.read.locate import find_dataset
-from imgrec.read.metadata import read_fingerprint, read_info, read_report
+from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
 from imgrec.source import folder
 from imgrec.storage.staging import Staging, stamp
 from imgrec.write.shard import ShardWriter, warm_up
@@ -45,6 +45,7 @@ def pack(
     """
     options = options or PackOptions()
     started_ns = time.time_ns()
+    _refuse_output_inside(source, options)
     with _running(engine, options) as running:
         catalog = _scan(source, options, running, on_progress)
         running.prepare(warm_up, options.check)
@@ -101,11 +102,20 @@ def _scan(
     return folder.scan(os.fspath(source), options, engine.run, seen)
 
 
+def _data_dir(options: PackOptions) -> Path:
+    return Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
+
+
 def _target(plan: Plan, options: PackOptions) -> Path:
-    data_dir = (
-        Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
-    )
-    return layout.dataset_dir(data_dir, plan.name, plan.version)
+    return layout.dataset_dir(_data_dir(options), plan.name, plan.version)
+
+
+def _refuse_output_inside(source: str | os.PathLike[str], options: PackOptions) -> None:
+    if _data_dir(options).resolve().is_relative_to(Path(source).resolve()):
+        raise UsageError(
+            f"--data-dir {_data_dir(options)} is inside the source {os.fspath(source)}",
+            hint="choose a folder outside, or the next run would find the output of this one",
+        )
 
 
 def _is_current(target: Path, plan: Plan, options: PackOptions, newest_change_ns: int) -> bool:
@@ -114,6 +124,12 @@ def _is_current(target: Path, plan: Plan, options: PackOptions, newest_change_ns
         return False
     if read_fingerprint(target) != plan.fingerprint:
         raise _in_the_way(target)
+    if fault := find_damage(target):
+        raise DatasetExists(
+            f"{target} is damaged: {fault}",
+            hint="pass --overwrite to pack it again",
+            path=str(target),
+        )
     # Names, sizes and beginnings are the same. The rest is too if nothing was touched since;
     # otherwise packing again tells, byte by byte.
     return newest_change_ns < (target / layout.METADATA).stat().st_mtime_ns

@@ -25,7 +25,7 @@ INDEX_SUFFIX = ".idx"
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 """What `shard_filename` writes, in TFDS's own words."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")  # shard names, which are longer, have 255 at most
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
@@ -44,7 +44,7 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"--name {name!r} is not a name that tfds.load can find",
-            hint=f"use lower-case letters, digits and _, such as {legal_name(name)}",
+            hint=f"use up to 100 lower-case letters, digits and _, such as {legal_name(name)}",
         )
     return name
 
@@ -59,7 +59,7 @@ def legal_name(text: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", ascii_text.lower()).strip("_")
     if not name:
         return "dataset"
-    return name if name[0].isalpha() else f"dataset_{name}"
+    return (name if name[0].isalpha() else f"dataset_{name}")[:100].rstrip("_")
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
@@ -83,11 +83,21 @@ def dataset_dir(data_dir: Path, name: str, version: str) -> Path:
 def load_line(data_dir: Path, name: str, version: str, split: str) -> str:
     """Return the line that loads a dataset with TFDS alone, from wherever it is run.
 
-    A class of TFDS's own catalogue wins over files, unless the version is given.
+    A class of TFDS's own catalogue wins over files, and a higher version over a lower one, unless
+    the version is given.
     """
-    target = f"{name}:{version}" if name in tfds_catalogue() else name
+    is_hidden = name in tfds_catalogue() or _has_higher_version(data_dir / name, version)
+    target = f"{name}:{version}" if is_hidden else name
     where = "" if _is_default(data_dir) else f", data_dir={str(data_dir.absolute())!r}"
     return f'tfds.load("{target}", split="{split}", as_supervised=True{where})'
+
+
+def _has_higher_version(folder: Path, version: str) -> bool:
+    try:
+        versions = [parse_version(entry) for entry in os.listdir(folder)]
+    except OSError:
+        return False
+    return any(found and found > (parse_version(version) or found) for found in versions)
 
 
 def _is_default(data_dir: Path) -> bool:

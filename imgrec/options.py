@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -113,7 +114,18 @@ class PackOptions:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
+        for field, kind in _CHOICES.items():
+            object.__setattr__(self, field, _choice(field, kind, getattr(self, field)))
+        for field in ("seed", "shards", "shard_bytes", "workers"):
+            _refuse_other_than(int, field, getattr(self, field))
+        for field in ("val_fraction", "test_fraction", "max_bad"):
+            _refuse_other_than((int, float), field, getattr(self, field))
         _ = self.split_options, self.shard_options
+        if "://" in self.data_dir:
+            raise UsageError(
+                f"--data-dir {self.data_dir} is not a folder on this machine",
+                hint="give the path of a folder",
+            )
         if not re.fullmatch(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", self.version):
             raise UsageError(
                 f"--version {self.version!r} is not a version that TFDS reads",
@@ -151,3 +163,26 @@ class PackOptions:
             "check": str(self.check),
             "on_leak": str(self.on_leak),
         }
+
+
+_CHOICES: Mapping[str, type[StrEnum]] = {
+    "class_order": ClassOrder,
+    "check": Check,
+    "on_bad": OnBad,
+    "on_leak": OnLeak,
+    "layout": FolderLayout,
+}
+
+
+def _choice(field: str, kind: type[StrEnum], value: str) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise UsageError(
+            f"{field} cannot be {value!r}", hint=f"choose from {', '.join(kind)}"
+        ) from error
+
+
+def _refuse_other_than(kind: type | tuple[type, ...], field: str, value: object) -> None:
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise UsageError(f"{field} cannot be {value!r}", hint="give a number")

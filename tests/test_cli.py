@@ -54,12 +54,13 @@ def test_the_console_script_is_the_same_program() -> None:
         ),
         (["info", "nothing"], 5, "imgrec: no dataset 'nothing': it is neither"),
         (["info", "flowers"], 5, "imgrec: no dataset 'flowers': it is neither"),
-        (["pack", "flowers", "--data-dir", "flowers/rose/000.jpg"], 6, "imgrec: cannot write "),
+        (["pack", "flowers", "--data-dir", "a file"], 6, "imgrec: cannot write "),
     ],
 )
 def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
     cli: Cli, flowers: Path, arguments: list[str], code: int, message: str
 ) -> None:
+    (flowers.parent / "a file").touch()
     done = cli(*arguments)
     assert done.stderr.startswith(message)
     assert len(done.stderr.splitlines()) <= 2
@@ -76,6 +77,29 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str]) -> None:
 def test_a_size_that_is_none_is_explained(cli: Cli) -> None:
     done = cli("pack", "x", "--shard-size", "big")
     assert "'big' is not a size; write it as 128MiB or 1GB" in done.stderr
+
+
+def test_a_wrong_choice_is_answered_with_the_choices(cli: Cli) -> None:
+    done = cli("pack", "x", "--check", "pixels")
+    assert "invalid choice: 'pixels' (choose from " in done.stderr
+
+
+def test_modules_in_the_current_folder_are_not_run_by_workers(flowers: Path) -> None:
+    (flowers.parent / "xxhash.py").write_text("raise SystemExit('run')")
+    code = f"import imgrec; print(imgrec.dry_run({str(flowers)!r}).planned)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=flowers.parent, env=environment, text=True, capture_output=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("16\n", "")
+
+
+def test_a_closed_standard_output_is_no_traceback(flowers: Path, data_dir: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(data_dir)}
+    command = f"{sys.executable} -m imgrec pack {flowers} >&-"
+    done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_shard_size_takes_units(cli: Cli, flowers: Path) -> None:

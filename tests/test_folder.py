@@ -103,6 +103,14 @@ def test_a_flat_test_folder_beside_a_train_of_classes_makes_no_class(tmp_path: P
     assert ignored(catalog) == {"outside a class folder": 1}
 
 
+def test_splits_without_classes_do_not_become_classes(tmp_path: Path) -> None:
+    tree = class_tree(tmp_path, {"train": 2, "test": 2})
+    with pytest.raises(SourceError, match="test and train hold images but no class folders"):
+        found(tree)
+    chosen = found(tree, layout="classes")
+    assert set(chosen.class_folders) == {"test", "train"}
+
+
 def test_clutter_is_ignored_by_kind(tmp_path: Path) -> None:
     clutter = {
         "a/.hidden.jpg": jpeg(1),
@@ -119,8 +127,9 @@ def test_clutter_is_ignored_by_kind(tmp_path: Path) -> None:
     catalog = found(write_tree(tmp_path, {"a/1.jpg": jpeg(), **clutter}))
     assert names(catalog) == ["a/1.jpg"]
     assert ignored(catalog) == {
-        "hidden": 2, ".DS_Store": 1, ".ipynb_checkpoints": 1, "Thumbs.db": 1, "desktop.ini": 1,
-        "__MACOSX": 1, "not an image": 2, "outside a class folder": 1,
+        "hidden file": 1, "hidden folder": 1, ".DS_Store": 1, ".ipynb_checkpoints": 1,
+        "Thumbs.db": 1, "desktop.ini": 1, "__MACOSX": 1, "not an image": 2,
+        "outside a class folder": 1,
     }  # fmt: skip
 
 
@@ -230,23 +239,33 @@ def test_pipes_and_sockets_are_ignored(tmp_path: Path) -> None:
     assert ignored(found(tmp_path)) == {"special file": 2}
 
 
-def test_unreadable_files_and_folders_are_named(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 2, "b": 1})
-    (tmp_path / "a/001.jpg").chmod(0)
-    (tmp_path / "b").chmod(0)
+def without_privileges(tmp_path: Path) -> str:
+    """Scan a folder in a process that may not read everything, and return what came of it."""
     code = (
-        "import sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path; "
-        "from test_folder import found; print(found(Path(sys.argv[1])).bad)"
+        "import sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path\n"
+        "from test_folder import found\n"
+        "try: print(found(Path(sys.argv[1])).bad)\n"
+        "except Exception as error: print(error)"
     )
     command = [sys.executable, "-c", code, str(tmp_path), str(ROOT / "tests"), str(ROOT)]
     if os.geteuid() == 0:  # root reads everything, unless it gives that up
         command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
-    done = subprocess.run(command, text=True, capture_output=True, check=True)
-    (tmp_path / "b").chmod(0o700)
-    assert done.stdout == (
-        "(Skipped(filename='a/001.jpg', reason='unreadable: Permission denied'), "
-        "Skipped(filename='b', reason='unreadable folder: Permission denied'))\n"
-    )
+    return subprocess.run(command, text=True, capture_output=True, check=True).stdout
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 2})
+    (tmp_path / "a/001.jpg").chmod(0)
+    expected = "(Skipped(filename='a/001.jpg', reason='unreadable: Permission denied'),)\n"
+    assert without_privileges(tmp_path) == expected
+
+
+def test_unreadable_folders_are_an_error_since_labels_would_shift(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 2, "b": 1})
+    (tmp_path / "a").chmod(0)
+    message = without_privileges(tmp_path)
+    (tmp_path / "a").chmod(0o700)
+    assert message == f"{tmp_path} has folders that cannot be read: a (Permission denied)\n"
 
 
 awkward_names = st.text(

@@ -211,6 +211,48 @@ def test_a_change_behind_the_beginning_of_a_file_of_the_same_size_is_noticed(
     assert cli("pack", flowers, "--check", "header").returncode == 5
 
 
+@pytest.mark.parametrize("harm", ["remove", "cut"])
+def test_a_damaged_dataset_is_not_taken_for_packed(cli: Cli, flowers: Path, harm: str) -> None:
+    folder = Path(str(pack(cli, flowers)["path"]))
+    shard = folder / "flowers-train.tfrecord-00000-of-00001"
+    if harm == "remove":
+        shard.unlink()
+    else:
+        shard.write_bytes(shard.read_bytes()[:-1])
+    done = cli("pack", flowers)
+    assert done.returncode == 5
+    assert f"{folder} is damaged: " in done.stderr
+    assert cli("pack", flowers, "--overwrite").returncode == 0
+    assert cli("pack", flowers).returncode == 0
+
+
+def test_a_data_dir_inside_the_source_is_refused(cli: Cli, flowers: Path) -> None:
+    done = cli("pack", flowers, "--data-dir", flowers / "out")
+    assert done.returncode == 2
+    assert "is inside the source" in done.stderr
+    assert not (flowers / "out").exists()
+
+
+def test_the_load_line_of_an_older_version_names_it(cli: Cli, flowers: Path) -> None:
+    pack(cli, flowers, "--version", "1.10.0")
+    value = pack(cli, flowers, "--version", "1.9.0")
+    assert str(value["load"]).startswith('tfds.load("flowers:1.9.0", ')
+
+
+def test_a_class_whose_images_are_all_bad_is_a_warning(cli: Cli, flowers: Path) -> None:
+    write_tree(flowers, {"lily/half.jpg": jpeg(1)[:400]})
+    value = pack(cli, flowers)
+    assert value["classes"] == ["lily", "rose", "tulip"]
+    assert value["warnings"] == ["train has no images of lily: all of them are bad"]
+
+
+def test_a_conflict_shows_a_file_of_each_class(cli: Cli, flowers: Path) -> None:
+    copies = {f"rose/copy{number}.jpg": jpeg(500) for number in range(5)}
+    write_tree(flowers, {**copies, "tulip/same.jpg": jpeg(500)})
+    shown = "rose/copy0.jpg = rose/copy1.jpg = tulip/same.jpg = … 3 more"
+    assert cli("pack", flowers).stdout.count(shown) == 2
+
+
 def test_touched_but_equal_files_are_still_the_same_dataset(cli: Cli, flowers: Path) -> None:
     pack(cli, flowers)
     for file in flowers.rglob("*.jpg"):

@@ -189,6 +189,33 @@ def test_more_shards_than_images_are_refused() -> None:
         make_plan(catalog([sample("1", "a", 1)]), PackOptions(shards=3))
 
 
+def test_a_split_that_imgrec_makes_takes_nothing_that_the_source_has_in_another() -> None:
+    samples = [sample(f"{n}", "a", n, "train") for n in range(10)]
+    samples += [sample(f"copy{n}", "a", n, "val") for n in range(8)]
+    plan = make_plan(catalog(samples), PackOptions(test_fraction=0.9))
+    (test,) = [task for task in plan.tasks if task.split == "test"]
+    assert set(test.filenames) < {"train/a/8.jpg", "train/a/9.jpg"}
+
+
+def test_a_split_that_cannot_be_made_is_a_warning() -> None:
+    samples = [sample(f"{n}", "a", 1) for n in range(6)]
+    plan = make_plan(catalog(samples), PackOptions(val_fraction=0.5))
+    assert plan.warnings == (
+        "there is no val: no class has enough different images to give one away",
+    )
+
+
+def test_options_may_be_given_as_text() -> None:
+    assert PackOptions(on_leak="drop").on_leak is OnLeak.DROP  # type: ignore[arg-type]
+
+
+def test_an_option_that_is_no_choice_names_the_choices() -> None:
+    with pytest.raises(UsageError) as caught:
+        PackOptions(check="pixels")  # type: ignore[arg-type]
+    assert str(caught.value) == "check cannot be 'pixels'"
+    assert caught.value.hint == "choose from decode, structure, header"
+
+
 def test_records_are_class_mixed() -> None:
     samples = [sample(f"{n}", "ash" if n < 500 else "birch", n) for n in range(1000)]
     plan = make_plan(catalog(samples), PackOptions(shards=1))
@@ -209,6 +236,10 @@ def test_records_are_class_mixed() -> None:
         {"shard_bytes": 0},
         {"workers": 0},
         {"max_bad": 1.5},
+        {"val_fraction": "0.1"},
+        {"shards": 2.5},
+        {"seed": "a"},
+        {"data_dir": "gs://bucket"},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:

@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from imgrec.cli import info, pack, plan
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
         code: int = options.run(options)
-        sys.stdout.flush()
+        _flush()
         return code
     except ImgrecError as error:
         _complain(f"{error}", error.hint)
@@ -55,9 +56,15 @@ def run() -> NoReturn:
     """Run the command as a program of its own."""
     code = main()
     # Taking a million small values apart one by one, just to end, takes seconds.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):
+        _flush()
     os._exit(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as it is if the shell closed it
+            stream.flush()
 
 
 def _complain(message: str, hint: str) -> None:

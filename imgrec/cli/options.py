@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TypeVar
 
 from imgrec.errors import UsageError
-from imgrec.options import Check, ClassOrder, FolderLayout, OnBad, OnLeak, PackOptions
+from imgrec.options import PackOptions
 
 _UNITS = {
     "": 1,
@@ -21,7 +21,6 @@ _UNITS = {
     "GIB": 1 << 30,
 }
 _DEFAULTS = PackOptions()
-S = TypeVar("S", bound=StrEnum)
 
 
 def parse_size(text: str) -> int:
@@ -66,22 +65,19 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
     _choice(
         add,
         "--on-leak",
-        OnLeak,
         _DEFAULTS.on_leak,
         "what to do about one image in two splits of the source",
     )
 
     add = parser.add_argument_group("labels").add_argument
     add("--classes", metavar="FILE", help="class names in the order of their labels, one a line")
-    _choice(
-        add, "--class-order", ClassOrder, _DEFAULTS.class_order, "order of labels without --classes"
-    )
-    _choice(add, "--layout", FolderLayout, _DEFAULTS.layout, "what the folders in SOURCE are")
+    _choice(add, "--class-order", _DEFAULTS.class_order, "order of labels without --classes")
+    _choice(add, "--layout", _DEFAULTS.layout, "what the folders in SOURCE are")
     add("--follow-links", action="store_true", help="walk links to folders outside SOURCE too")
 
     add = parser.add_argument_group("images").add_argument
-    _choice(add, "--check", Check, _DEFAULTS.check, "how much of each image is proved")
-    _choice(add, "--on-bad", OnBad, _DEFAULTS.on_bad, "what a bad image does")
+    _choice(add, "--check", _DEFAULTS.check, "how much of each image is proved")
+    _choice(add, "--on-bad", _DEFAULTS.on_bad, "what a bad image does")
     add(
         "--max-bad",
         type=float,
@@ -114,11 +110,16 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="show no progress")
 
 
-def _choice(add: object, flag: str, kind: type[S], default: S, what: str) -> None:
-    add(  # type: ignore[operator]  # argparse does not type its bound add_argument
-        flag, type=kind, choices=list(kind), default=default,
-        metavar="|".join(kind), help=f"{what}; default: {default}",
-    )  # fmt: skip
+def _choice(add: Callable[..., object], flag: str, default: StrEnum, what: str) -> None:
+    choices = [str(choice) for choice in type(default)]
+    shown = "|".join(choices)
+    add(
+        flag,
+        choices=choices,
+        default=str(default),
+        metavar=shown,
+        help=f"{what}; default: {default}",
+    )
 
 
 def pack_options(parsed: argparse.Namespace) -> PackOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,10 @@ from imgrec.text import printable
 if TYPE_CHECKING:
     from imgrec.model import Ignored, SameImage, Skipped, SplitInfo
 
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WIDTH = 12
 _SHOWN = 3
+_REASONS = 8
 
 
 def safe(text: str) -> str:
@@ -77,10 +78,17 @@ def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
     if not files:
         return []
     lines = [line(title, number(len(files), "file"))]
-    for reason, count in Counter(file.reason for file in files).most_common():
-        examples = [file.filename for file in files if file.reason == reason]
-        lines.append(line("", f"{count:,} x {reason}: {names(examples, _SHOWN)}"))
-    return lines
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        by_reason[file.reason].append(file.filename)
+    ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    for reason, examples in ranked[:_REASONS]:
+        lines.append(line("", f"{len(examples):,} x {reason}: {names(examples, _SHOWN)}"))
+    return [*lines, *_more(len(ranked) - _REASONS, "reason")]
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [line("", f"… {number(count, f'more {what}')}: see report.json")] if count > 0 else []
 
 
 def ignored_lines(ignored: Sequence[Ignored]) -> list[str]:
@@ -97,8 +105,17 @@ def same_lines(title: str, what: str, groups: Sequence[SameImage]) -> list[str]:
     if not groups:
         return []
     lines = [line(title, f"{number(len(groups), 'image')} {what}")]
-    lines += [line("", " = ".join(group.filenames[:_SHOWN])) for group in groups[:_SHOWN]]
-    return lines
+    lines += [line("", _some_of(group.filenames)) for group in groups[:_SHOWN]]
+    return [*lines, *_more(len(groups) - _SHOWN, "image")]
+
+
+def _some_of(filenames: Sequence[str]) -> str:
+    """Return some names of one image, from different folders first."""
+    first = {name.rpartition("/")[0]: name for name in reversed(filenames)}
+    chosen = sorted([*first.values(), *filenames], key=lambda name: name not in first.values())
+    shown = list(dict.fromkeys(chosen))[:_SHOWN]
+    rest = len(filenames) - len(shown)
+    return " = ".join(sorted(shown)) + (f" = … {rest:,} more" if rest else "")
 
 
 def extra_copies(groups: Iterable[SameImage]) -> int:

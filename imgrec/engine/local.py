@@ -109,7 +109,7 @@ class _Worker:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed by stop()
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START],
+            [sys.executable, "-P", "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,

@@ -9,7 +9,18 @@ from typing import NamedTuple
 
 from imgrec.errors import PlanError
 from imgrec.layout import checked_name, legal_name, shard_filename
-from imgrec.model import FORMAT, SPLIT_ORDER, Catalog, Plan, SameImage, Samples, ShardTask, Skipped
+from imgrec.model import (
+    FORMAT,
+    SPLIT_ORDER,
+    TEST,
+    VAL,
+    Catalog,
+    Plan,
+    SameImage,
+    Samples,
+    ShardTask,
+    Skipped,
+)
 from imgrec.options import OnLeak, PackOptions, ShardOptions
 from imgrec.plan.groups import find_groups, judge, leaked_copies
 from imgrec.plan.labels import label_names, normal_name
@@ -53,7 +64,11 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         duplicates=findings.duplicates,
         leaks=findings.leaks,
         conflicts=findings.conflicts,
-        warnings=(*catalog.warnings, *_missing_classes(classes, tasks)),
+        warnings=(
+            *catalog.warnings,
+            *_missing_splits(tasks, options),
+            *_missing_classes(classes, tasks),
+        ),
         options=options.deciding(),
     )
 
@@ -131,6 +146,13 @@ def _fingerprint(
     contents = [placed.samples.contents[place] for place in placed.order]
     sha256.update(b"".join(contents) + bytes(map(len, contents)))
     return sha256.hexdigest()
+
+
+def _missing_splits(tasks: Sequence[ShardTask], options: PackOptions) -> Iterator[str]:
+    found = {task.split for task in tasks}
+    for split, fraction in ((VAL, options.val_fraction), (TEST, options.test_fraction)):
+        if fraction and split not in found:
+            yield f"there is no {split}: no class has enough different images to give one away"
 
 
 def _missing_classes(classes: Sequence[str], tasks: Sequence[ShardTask]) -> Iterator[str]:

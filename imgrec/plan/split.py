@@ -50,7 +50,13 @@ def assign_splits(
         return splits
     if TRAIN not in splits:
         raise PlanError("the source has no train images to take a split from")
-    trainable = [place for place in order if splits[place] == TRAIN]
+    # What the source also has in val or test stays where it is: there it would leak once more.
+    taken = {
+        content for content, split in zip(samples.contents, splits, strict=True) if split != TRAIN
+    }
+    trainable = [
+        place for place in order if splits[place] == TRAIN and samples.contents[place] not in taken
+    ]
     moved = _held_out(samples.contents, labels, trainable, options)
     for place in trainable:
         splits[place] = moved.get(samples.contents[place], TRAIN)

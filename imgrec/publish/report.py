@@ -34,8 +34,16 @@ def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
         duplicates=plan.duplicates,
         leaks=plan.leaks,
         conflicts=plan.conflicts,
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *_emptied_classes(plan, results)),
     )
+
+
+def _emptied_classes(plan: Plan, results: Sequence[ShardResult]) -> Iterator[str]:
+    """Name the classes of which every image of a split turned out to be bad."""
+    planned = {(task.split, label) for task in plan.tasks for label in task.labels}
+    packed = {(result.split, label) for result in results for label in result.records.labels}
+    for split, label in sorted(planned - packed):
+        yield f"{split} has no images of {plan.classes[label]}: all of them are bad"
 
 
 def _merged(parts: Iterable[Iterable[Skipped]]) -> tuple[Skipped, ...]:

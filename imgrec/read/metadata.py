@@ -65,6 +65,22 @@ def read_fingerprint(folder: Path) -> str:
         return ""
 
 
+def find_damage(folder: Path) -> str:
+    """Return what a glance at its files shows to be wrong with a dataset, or ""."""
+    try:
+        lines = (folder / layout.CHECKSUMS).read_text("utf-8").splitlines()
+        listed = [line.partition("  ")[2] for line in lines]
+        sizes = {name: (folder / name).stat().st_size for name in listed}
+    except OSError as error:
+        return f"{Path(error.filename).name}: {error.strerror}"
+    for split in read_info(folder).splits:
+        shards = [name for name in listed if f"-{split.name}.tfrecord-" in name]
+        total = sum(sizes[name] for name in shards if not name.endswith(layout.INDEX_SUFFIX))
+        if total != split.num_bytes:
+            return f"the shards of {split.name} have {total} bytes instead of {split.num_bytes}"
+    return ""
+
+
 def _has_metadata(folder: Path) -> bool:
     return (folder / layout.METADATA).is_file()
 

@@ -99,6 +99,7 @@ def scan(
     for probes in run(probe, tree.batches(walk)):
         tree.note(probes)
         on_progress(len(probes.sizes))
+    _refuse_closed(root, walk.closed)
     splits = _split_folders(root, tree.folders, options.layout)
     files = _files_of_classes(tree, splits, walk)
     bad = [*walk.unreadable, *files.bad]
@@ -132,6 +133,15 @@ def _refuse_non_folder(root: str) -> None:
     raise SourceError(f"{root} is not a folder", hint="give a folder of class folders", path=root)
 
 
+def _refuse_closed(root: str, closed: Sequence[str]) -> None:
+    if closed:
+        raise SourceError(
+            f"{root} has folders that cannot be read: {', '.join(closed)}",
+            hint="make them readable or take them out: a class may be in there",
+            path=root,
+        )
+
+
 def _split_folders(root: str, folders: Sequence[Folder], layout: FolderLayout) -> Mapping[str, str]:
     """Return which split each split folder is; nothing if the top folders are classes."""
     named = {folder.path: folder for folder in folders if folder.path.lower() in _SPLIT_NAMES}
@@ -144,6 +154,7 @@ def _split_folders(root: str, folders: Sequence[Folder], layout: FolderLayout) -
             )
         return {}
     if layout is FolderLayout.AUTO and not _hold_classes(named.values()):
+        _refuse_flat_splits(root, folders, named)
         return {}
     splits = {path: _SPLIT_NAMES[path.lower()] for path in named}
     for split in set(splits.values()):
@@ -169,6 +180,18 @@ def _hold_classes(named: Iterable[Folder]) -> bool:
             return False
         hold_folders |= folder.has_folders
     return hold_folders
+
+
+def _refuse_flat_splits(root: str, folders: Sequence[Folder], named: Mapping[str, Folder]) -> None:
+    """Raise SourceError if all there is are splits without classes, which would become classes."""
+    tops = {folder.path for folder in folders if folder.path and "/" not in folder.path}
+    if tops == set(named):
+        raise SourceError(
+            f"{root}: {' and '.join(sorted(tops))} hold images but no class folders",
+            hint="put the images of each class into a folder, or, if these are the classes, "
+            "pass --layout classes",
+            path=root,
+        )
 
 
 def _files_of_classes(tree: _Tree, splits: Mapping[str, str], walk: Walk) -> _ClassFiles:

@@ -68,6 +68,8 @@ class Walk:
     follow_links: bool = False
     tally: Tally = field(default_factory=Tally)
     unreadable: list[Skipped] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    """Folders that cannot be listed, each with the reason."""
     links: list[str] = field(default_factory=list)
     """Links that were not walked, each with the reason."""
 
@@ -85,7 +87,7 @@ class Walk:
                     raise SourceError(
                         f"cannot read {self.root}: {error.strerror}", path=self.root
                     ) from error
-                self.unreadable.append(Skipped(visit.path, f"unreadable folder: {error.strerror}"))
+                self.closed.append(f"{visit.path} ({error.strerror})")
                 continue
             files, below = self._sort_out(listing, visit, real_root)
             yield Folder(visit.path, tuple(files), bool(below))
@@ -100,7 +102,8 @@ class Walk:
             name = entry.name
             path = f"{visit.path}/{name}" if visit.path else name
             if name in _CLUTTER or name[0] == ".":
-                self.tally.add(_CLUTTER.get(name, "hidden"), path)
+                hidden = "hidden folder" if entry.is_dir(follow_symlinks=False) else "hidden file"
+                self.tally.add(_CLUTTER.get(name, hidden), path)
             elif entry.is_symlink():
                 self._follow(path, visit, real_root, files, below)
             elif entry.is_dir(follow_symlinks=False):
