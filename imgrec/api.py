@@ -169,7 +169,7 @@ def _write(
     with closing(engine.run(writer, tasks)) as running:
         for result in running:
             results[result.filename] = result
-            staging.settle(result.filename, result.filename + layout.INDEX_SUFFIX)
+            staging.settle(result.filename)
             if on_progress:
                 done = len(result.records.filenames) + len(result.bad)
                 on_progress("pack", done, plan.planned)
