@@ -103,6 +103,18 @@ def test_a_flat_test_folder_beside_a_train_of_classes_makes_no_class(tmp_path: P
     assert ignored(catalog) == {"outside a class folder": 1}
 
 
+def test_a_stray_image_in_a_split_folder_does_not_make_classes_of_the_splits(
+    tmp_path: Path,
+) -> None:
+    tree = {"train/a/1.jpg": jpeg(1), "val/a/2.jpg": jpeg(2), "train/stray.jpg": jpeg(3)}
+    catalog = found(write_tree(tmp_path, tree))
+    assert [(s.class_name, s.split) for s in catalog.samples] == [("a", "train"), ("a", "val")]
+    assert ignored(catalog) == {"outside a class folder": 1}
+    assert catalog.warnings == (
+        "images right in train are not packed: they are in no class folder",
+    )
+
+
 def test_splits_without_classes_do_not_become_classes(tmp_path: Path) -> None:
     tree = class_tree(tmp_path, {"train": 2, "test": 2})
     with pytest.raises(SourceError, match="test and train hold images but no class folders"):

@@ -111,9 +111,8 @@ def same_lines(title: str, what: str, groups: Sequence[SameImage]) -> list[str]:
 
 def _some_of(filenames: Sequence[str]) -> str:
     """Return some names of one image, from different folders first."""
-    first = {name.rpartition("/")[0]: name for name in reversed(filenames)}
-    chosen = sorted([*first.values(), *filenames], key=lambda name: name not in first.values())
-    shown = list(dict.fromkeys(chosen))[:_SHOWN]
+    firsts = {name.rpartition("/")[0]: name for name in reversed(filenames)}.values()
+    shown = list(dict.fromkeys([*sorted(firsts), *filenames]))[:_SHOWN]
     rest = len(filenames) - len(shown)
     return " = ".join(sorted(shown)) + (f" = … {rest:,} more" if rest else "")
 

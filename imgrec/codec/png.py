@@ -106,10 +106,15 @@ def _has_transparency(data: bytes) -> bool:
 
 def structure_fault(data: bytes, header: PngHeader) -> str:
     """Walk the chunks and their checksums; return what is wrong with them, or ""."""
+    return _walk(data, header)[1]
+
+
+def _walk(data: bytes, header: PngHeader) -> tuple[list[_Chunk], str]:
     try:
-        return _chunk_fault(list(_chunks(data)), header)
+        chunks = list(_chunks(data))
     except BadImage as error:
-        return str(error)
+        return [], str(error)
+    return chunks, _chunk_fault(chunks, header)
 
 
 def _chunk_fault(chunks: Sequence[_Chunk], header: PngHeader) -> str:
@@ -137,9 +142,10 @@ def _chunk_fault(chunks: Sequence[_Chunk], header: PngHeader) -> str:
 
 def pixel_fault(data: bytes, header: PngHeader) -> str:
     """Walk the chunks and decompress every pixel; return what is wrong, or ""."""
-    if fault := structure_fault(data, header):
+    chunks, fault = _walk(data, header)
+    if fault:
         return fault
-    pixels = (chunk.payload for chunk in _chunks(data) if chunk.kind == b"IDAT")
+    pixels = (chunk.payload for chunk in chunks if chunk.kind == b"IDAT")
     try:
         return _row_fault(_inflate(pixels), _passes(header))
     except zlib.error as error:

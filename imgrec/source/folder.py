@@ -5,22 +5,17 @@ from __future__ import annotations
 import os
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
-from imgrec.model import TEST, TRAIN, VAL, Catalog, Samples, Skipped
-from imgrec.options import FolderLayout, PackOptions
+from imgrec.model import Catalog, Samples, Skipped
+from imgrec.options import PackOptions
 from imgrec.source.probe import BATCH, Batch, Probes, Run, contents, probe
+from imgrec.source.splits import has_images, split_folders
 from imgrec.source.walk import Folder, Walk
 
-_SPLIT_NAMES = {
-    "train": TRAIN, "training": TRAIN,
-    "val": VAL, "valid": VAL, "validation": VAL,
-    "test": TEST, "testing": TEST,
-}  # fmt: skip
 _OUTSIDE = "outside a class folder"
 _BESIDE = "beside the split folders"
 _OTHER = "not an image"
@@ -100,7 +95,7 @@ def scan(
         tree.note(probes)
         on_progress(len(probes.sizes))
     _refuse_closed(root, walk.closed)
-    splits = _split_folders(root, tree.folders, options.layout)
+    splits = split_folders(root, tree.folders, options.layout)
     files = _files_of_classes(tree, splits, walk)
     bad = [*walk.unreadable, *files.bad]
     samples = _samples(root, tree, files, run)
@@ -138,58 +133,6 @@ def _refuse_closed(root: str, closed: Sequence[str]) -> None:
         raise SourceError(
             f"{root} has folders that cannot be read: {', '.join(closed)}",
             hint="make them readable or take them out: a class may be in there",
-            path=root,
-        )
-
-
-def _split_folders(root: str, folders: Sequence[Folder], layout: FolderLayout) -> Mapping[str, str]:
-    """Return which split each split folder is; nothing if the top folders are classes."""
-    named = {folder.path: folder for folder in folders if folder.path.lower() in _SPLIT_NAMES}
-    if layout is FolderLayout.CLASSES or not named:
-        if layout is FolderLayout.SPLITS:
-            raise SourceError(
-                f"{root} has no split folders",
-                hint="call them train, val and test, or leave out --layout",
-                path=root,
-            )
-        return {}
-    if layout is FolderLayout.AUTO and not _hold_classes(named.values()):
-        _refuse_flat_splits(root, folders, named)
-        return {}
-    splits = {path: _SPLIT_NAMES[path.lower()] for path in named}
-    for split in set(splits.values()):
-        same = [path for path, meaning in splits.items() if meaning == split]
-        if len(same) > 1:
-            raise SourceError(
-                f"{root}: the folders {' and '.join(same)} both mean the split {split}",
-                hint="merge or rename them",
-                path=root,
-            )
-    return splits
-
-
-def _hold_classes(named: Iterable[Folder]) -> bool:
-    """Tell split folders, which hold class folders, from classes called `train` or `test`.
-
-    A flat `test` beside a `train` of class folders is common, and still a split.
-    """
-    hold_folders = False
-    for folder in named:
-        has_images = any(extension(name) in IMAGE_EXTENSIONS for name in folder.files)
-        if has_images and _SPLIT_NAMES[folder.path.lower()] != TEST:
-            return False
-        hold_folders |= folder.has_folders
-    return hold_folders
-
-
-def _refuse_flat_splits(root: str, folders: Sequence[Folder], named: Mapping[str, Folder]) -> None:
-    """Raise SourceError if all there is are splits without classes, which would become classes."""
-    tops = {folder.path for folder in folders if folder.path and "/" not in folder.path}
-    if tops == set(named):
-        raise SourceError(
-            f"{root}: {' and '.join(sorted(tops))} hold images but no class folders",
-            hint="put the images of each class into a folder, or, if these are the classes, "
-            "pass --layout classes",
             path=root,
         )
 
@@ -269,17 +212,16 @@ def _doubts(
     class_folders: Mapping[str, tuple[str, ...]],
 ) -> Iterator[str]:
     """Yield what may not be as the user thinks."""
-    beside = sorted({
-        folder.path.split("/")[0]
-        for folder in folders
-        if _place(folder.path, splits) == _BESIDE
-        and any(extension(name) in IMAGE_EXTENSIONS for name in folder.files)
-    })  # fmt: skip
+    with_images = [folder for folder in folders if has_images(folder)]
+    where = {folder.path: _place(folder.path, splits) for folder in with_images}
+    beside = sorted({path.split("/")[0] for path, place in where.items() if place == _BESIDE})
     if beside:
         yield (
             f"{', '.join(beside)}: not packed, as they stand beside the split folders "
             f"{', '.join(sorted(splits))}; if all are classes, pass --layout classes"
         )
+    if outside := [path or "the source" for path, place in where.items() if place == _OUTSIDE]:
+        yield f"images right in {', '.join(outside)} are not packed: they are in no class folder"
     if len(class_folders) == 1 and not splits:
         (name,) = class_folders
         inner = [folder.path for folder in folders if folder.path.count("/") == 1]
