@@ -22,15 +22,31 @@ if TYPE_CHECKING:
         SourceError,
         UsageError,
     )
-    from imgrec.model import DatasetInfo, Packed, Plan, Report
-    from imgrec.options import Check, ClassOrder, FolderLayout, OnBad, OnLeak, PackOptions
+    from imgrec.model import Plan
+    from imgrec.options import (
+        Check,
+        CifarLabels,
+        ClassOrder,
+        ColumnKind,
+        ColumnOption,
+        FolderLayout,
+        OnBad,
+        OnLeak,
+        PackOptions,
+        SourceKind,
+        SourceOptions,
+    )
+    from imgrec.outcome import DatasetInfo, Packed, Report
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BadImage",
     "Check",
+    "CifarLabels",
     "ClassOrder",
+    "ColumnKind",
+    "ColumnOption",
     "CorruptRecord",
     "DatasetError",
     "DatasetExists",
@@ -48,6 +64,8 @@ __all__ = [
     "PlanError",
     "Report",
     "SourceError",
+    "SourceKind",
+    "SourceOptions",
     "UsageError",
     "dry_run",
     "info",
@@ -58,7 +76,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Importing all of imgrec takes a tenth of a second, which every worker process would pay.
     if name in __all__:
-        for module in ("imgrec.errors", "imgrec.options", "imgrec.model", "imgrec.api"):
-            if hasattr(found := import_module(module), name):
+        for module in ("errors", "options", "model", "outcome", "api"):
+            if hasattr(found := import_module(f"imgrec.{module}"), name):
                 return getattr(found, name)
     raise AttributeError(f"module 'imgrec' has no attribute {name!r}")

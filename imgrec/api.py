@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TypeAlias
 
@@ -14,14 +15,16 @@ from imgrec import layout
 from imgrec.engine import Engine
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import DatasetExists, UsageError
-from imgrec.model import Catalog, DatasetInfo, Packed, Plan, ShardResult
+from imgrec.model import Plan, ShardResult
 from imgrec.options import PackOptions
-from imgrec.plan.build import make_plan
+from imgrec.outcome import DatasetInfo, Packed
+from imgrec.plan.build import dataset_name, make_plan
 from imgrec.publish.publish import complete
 from imgrec.publish.samples import preload
 from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
-from imgrec.source import folder
+from imgrec.source.context import Context
+from imgrec.source.detect import name_of, scan
 from imgrec.storage.staging import Staging, stamp
 from imgrec.write.shard import ShardWriter, warm_up
 
@@ -45,19 +48,25 @@ def pack(
     """
     options = options or PackOptions()
     started_ns = time.time_ns()
-    _refuse_output_inside(source, options)
-    with _running(engine, options) as running:
-        catalog = _scan(source, options, running, on_progress)
+    path = os.fspath(source)
+    target = _target(path, options)
+    _refuse_output_inside(path, options)
+    is_free = options.overwrite or not target.exists()
+    with _running(engine, options) as running, ExitStack() as stack:
+        staging = Staging(target)
+        spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack)
+        context = _context(options, running, on_progress, spool, keeps_small=is_free)
+        catalog = scan(path, context)
         running.prepare(warm_up, options.check)
         plan = make_plan(catalog, options)
-        target = _target(plan, options)
-        if _is_current(target, plan, options, catalog.newest_change_ns):
-            return _packed(target, started_ns, is_new=False)
-        with Staging(target) as staging:
-            results = _write(plan, staging, running, on_progress)
-            complete(staging.path, plan, results, options)
-            stamp(staging.path / layout.METADATA, started_ns)
-            is_new = _publish(staging, options)
+        if not is_free:
+            if _is_current(target, plan, catalog.newest_change_ns):
+                return _packed(target, started_ns, is_new=False)
+            stack.enter_context(staging)
+        results = _write(plan, staging, running, on_progress)
+        complete(staging.path, plan, results, options)
+        stamp(staging.path / layout.METADATA, started_ns)
+        is_new = _publish(staging, options)
     return _packed(target, started_ns, is_new=is_new)
 
 
@@ -70,8 +79,10 @@ def dry_run(
 ) -> Plan:
     """Decide all that `pack` would, and write nothing."""
     options = options or PackOptions()
-    with _running(engine, options) as running:
-        return make_plan(_scan(source, options, running, on_progress), options)
+    path = os.fspath(source)
+    with _running(engine, options) as running, ExitStack() as stack:
+        context = _context(options, running, on_progress, _temporary(stack))
+        return make_plan(scan(path, context), options)
 
 
 def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:
@@ -89,39 +100,50 @@ def _running(engine: Engine | None, options: PackOptions) -> Iterator[Engine]:
         yield own
 
 
-def _scan(
-    source: str | os.PathLike[str],
+def _context(
     options: PackOptions,
     engine: Engine,
     on_progress: OnProgress | None,
-) -> Catalog:
+    spool: str,
+    *,
+    keeps_small: bool = False,
+) -> Context:
     def seen(files: int) -> None:
         if on_progress:
             on_progress("scan", files, None)
 
-    return folder.scan(os.fspath(source), options, engine.run, seen)
+    return Context(
+        options=options.source,
+        run=engine.run,
+        on_progress=seen,
+        spool=spool,
+        keeps_small=keeps_small,
+    )
+
+
+def _temporary(stack: ExitStack) -> str:
+    return stack.enter_context(TemporaryDirectory(prefix="imgrec-"))
 
 
 def _data_dir(options: PackOptions) -> Path:
     return Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
 
 
-def _target(plan: Plan, options: PackOptions) -> Path:
-    return layout.dataset_dir(_data_dir(options), plan.name, plan.version)
+def _target(source: str, options: PackOptions) -> Path:
+    name = dataset_name(name_of(source, options.source), options)
+    return layout.dataset_dir(_data_dir(options), name, options.version)
 
 
-def _refuse_output_inside(source: str | os.PathLike[str], options: PackOptions) -> None:
+def _refuse_output_inside(source: str, options: PackOptions) -> None:
     if _data_dir(options).resolve().is_relative_to(Path(source).resolve()):
         raise UsageError(
-            f"--data-dir {_data_dir(options)} is inside the source {os.fspath(source)}",
+            f"--data-dir {_data_dir(options)} is inside the source {source}",
             hint="choose a folder outside, or the next run would find the output of this one",
         )
 
 
-def _is_current(target: Path, plan: Plan, options: PackOptions, newest_change_ns: int) -> bool:
+def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:
     """Tell whether the dataset is there already; raise DatasetExists if another one is."""
-    if options.overwrite or not target.exists():
-        return False
     if read_fingerprint(target) != plan.fingerprint:
         raise _in_the_way(target)
     if fault := find_damage(target):

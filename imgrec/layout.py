@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DATASET_INFO = "dataset_info.json"
 FEATURES = "features.json"
 LABELS = "label.labels.txt"
+SEQUENCE_LABELS = "labels.labels.txt"
+"""As `LABELS`, where an image may have several."""
 METADATA = "metadata.json"
 SAMPLES = "samples.parquet"
 REPORT = "report.json"

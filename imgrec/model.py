@@ -6,20 +6,31 @@ All are immutable. Whatever there is one of per image is kept by column.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple, TypeVar
 
-from imgrec.options import Check
+from imgrec.blob import Blob
+from imgrec.options import Check, ColumnKind
+
+T = TypeVar("T")
 
 FORMAT = 1
 """Version of the dataset directory; part of every fingerprint."""
 TRAIN, VAL, TEST = "train", "val", "test"
-SPLIT_ORDER = (TRAIN, VAL, TEST)
+FOLD = "fold_"
+UNLABELLED = -1
+"""The label of an image of which no class is known."""
 
 
-Blob: TypeAlias = str
-"""Where the bytes of a sample are: the path of a file."""
+def split_order(split: str) -> tuple[int, str]:
+    """Sort key of splits: train, the folds by number, val, test.
+
+    >>> sorted(["test", "fold_10", "fold_2", "val", "train"], key=split_order)
+    ['train', 'fold_2', 'fold_10', 'val', 'test']
+    """
+    fold = int(split.removeprefix(FOLD)) if split.startswith(FOLD) else -1
+    return {TRAIN: -1, VAL: 1 << 30, TEST: 1 << 31}.get(split, fold), split
 
 
 class Sample(NamedTuple):
@@ -28,6 +39,7 @@ class Sample(NamedTuple):
     filename: str
     """Posix path inside the source."""
     class_name: str
+    """Its class, or "" if the source does not say."""
     split: str
     """The split the source puts it in, or "" where the source has none."""
     size: int
@@ -36,11 +48,19 @@ class Sample(NamedTuple):
     blob: Blob
 
 
+class Column(NamedTuple):
+    """A column of the source that travels into the records: one value a sample."""
+
+    name: str
+    kind: ColumnKind
+    values: tuple[int | float | str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """All images of a source, by column: a million of them are planned twice as fast as objects.
 
-    Column i of each belongs to one sample; the columns are the fields of `Sample`, in its order.
+    Column i of each belongs to one sample; the first are the fields of `Sample`, in its order.
     """
 
     filenames: tuple[str, ...] = ()
@@ -49,6 +69,13 @@ class Samples:
     sizes: tuple[int, ...] = ()
     contents: tuple[bytes, ...] = ()
     blobs: tuple[Blob, ...] = ()
+    groups: tuple[str, ...] = ()
+    """What must stay in one split together, "" for nothing else; empty if there are no groups."""
+    pinned: tuple[str, ...] = ()
+    """The split that each image must stay in, "" for any; empty if all are free."""
+    label_sets: tuple[tuple[str, ...], ...] = ()
+    """All classes of each image where one may have several; empty where each has one."""
+    columns: tuple[Column, ...] = ()
 
     @classmethod
     def of(cls, rows: Iterable[Sample]) -> Samples:
@@ -58,9 +85,26 @@ class Samples:
     def __len__(self) -> int:
         return len(self.filenames)
 
+    def pick(self, places: Sequence[int]) -> Samples:
+        """Return the samples at `places`, in that order."""
+        return Samples(
+            **{
+                field.name: _picked(getattr(self, field.name), places)
+                for field in fields(self)
+                if field.name != "columns"
+            },
+            columns=tuple(
+                column._replace(values=_picked(column.values, places)) for column in self.columns
+            ),
+        )
+
     def __iter__(self) -> Iterator[Sample]:
         columns = self.filenames, self.class_names, self.splits, self.sizes
         return map(Sample._make, zip(*columns, self.contents, self.blobs, strict=True))
+
+
+def _picked(column: tuple[T, ...], places: Sequence[int]) -> tuple[T, ...]:
+    return tuple([column[place] for place in places]) if column else ()
 
 
 class Skipped(NamedTuple):
@@ -116,6 +160,9 @@ class ShardTask:
     filenames: tuple[str, ...]
     sizes: tuple[int, ...]
     labels: tuple[int, ...]
+    label_sets: tuple[tuple[int, ...], ...] = ()
+    """As in `Samples`."""
+    columns: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +200,8 @@ class RecordTable:
 
     filenames: tuple[str, ...]
     labels: array[int]
+    label_sets: tuple[tuple[int, ...], ...]
+    """As in `Samples`."""
     offsets: array[int]
     """Where each record's frame starts in the shard."""
     lengths: array[int]
@@ -162,7 +211,7 @@ class RecordTable:
     formats: tuple[str, ...]
     """How each stored image is encoded: JPEG, PNG or BMP."""
     hashes: bytes
-    """16 bytes a record: the XXH3 (128 bits) of its stored image."""
+    """16 bytes a record: the XXH3 (128 bits) of the image as it is in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,69 +232,3 @@ class ShardResult:
     """Packed, but not as the file's own bytes, and why."""
     damaged: tuple[Skipped, ...]
     """Packed as they are, since every decoder accepts them, with what a strict one says."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitInfo:
-    """One split of a packed dataset."""
-
-    name: str
-    shard_lengths: tuple[int, ...]
-    num_bytes: int
-    class_counts: tuple[int, ...] | None = None
-    """Images per label; None where the dataset does not say."""
-
-    @property
-    def examples(self) -> int:
-        """Count the records of the split."""
-        return sum(self.shard_lengths)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetInfo:
-    """What a packed dataset says of itself."""
-
-    name: str
-    version: str
-    path: str
-    classes: tuple[str, ...]
-    splits: tuple[SplitInfo, ...]
-    fingerprint: str
-    """Empty for a dataset that imgrec did not make."""
-    load: str
-    """The line of Python that loads it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What became of every file of a source; `report.json` in the dataset."""
-
-    name: str
-    version: str
-    source: str
-    layout: str
-    fingerprint: str
-    options: Mapping[str, object]
-    classes: tuple[str, ...]
-    splits: tuple[SplitInfo, ...]
-    source_bytes: int
-    """Size of the files that were packed, as they are in the source."""
-    skipped: tuple[Skipped, ...]
-    ignored: tuple[Ignored, ...]
-    transcoded: tuple[Skipped, ...]
-    damaged: tuple[Skipped, ...]
-    duplicates: tuple[SameImage, ...]
-    leaks: tuple[SameImage, ...]
-    conflicts: tuple[SameImage, ...]
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
-    """The outcome of a pack."""
-
-    info: DatasetInfo
-    report: Report
-    seconds: float
-    is_new: bool
-    """False if the dataset was there already, the same to the byte."""

@@ -11,14 +11,15 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "imgrec"
 RANKS = {
-    "errors": 0, "text": 0,
+    "errors": 0, "text": 0, "blob": 0,
     "options": 1,
     "model": 2,
-    "layout": 3, "storage": 3, "codec": 3,
-    "source": 4, "plan": 4, "write": 4, "read": 4,
-    "engine": 5, "publish": 5,
-    "api": 6,
-    "cli": 7,
+    "outcome": 3,
+    "layout": 4, "storage": 4, "codec": 4,
+    "source": 5, "plan": 5, "write": 5, "read": 5,
+    "engine": 6, "publish": 6,
+    "api": 7,
+    "cli": 8,
 }  # fmt: skip
 FREE = {"__init__", "__main__"}
 """The doors of the package, which may open on anything."""

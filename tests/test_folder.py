@@ -17,8 +17,9 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog, Skipped
-from imgrec.options import FolderLayout, PackOptions
-from imgrec.source.folder import scan
+from imgrec.options import FolderLayout, SourceOptions
+from imgrec.source.context import Context
+from imgrec.source.detect import scan
 
 
 def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
@@ -26,7 +27,13 @@ def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[ob
 
 
 def found(root: Path, **options: object) -> Catalog:
-    return scan(str(root), PackOptions(**options), run, lambda _: None)  # type: ignore[arg-type]
+    context = Context(
+        options=SourceOptions(**options),  # type: ignore[arg-type]
+        run=run,  # type: ignore[arg-type]
+        on_progress=lambda _: None,
+        spool="",
+    )
+    return scan(str(root), context)
 
 
 def names(catalog: Catalog) -> list[str]:
@@ -96,11 +103,17 @@ def test_two_folders_for_one_split_are_an_error(tmp_path: Path) -> None:
         found(write_tree(tmp_path, tree))
 
 
-def test_a_flat_test_folder_beside_a_train_of_classes_makes_no_class(tmp_path: Path) -> None:
+def test_a_flat_test_folder_beside_a_train_of_classes_has_images_without_labels(
+    tmp_path: Path,
+) -> None:
     tree = {"train/a/1.jpg": jpeg(1), "train/b/2.jpg": jpeg(2), "test/3.jpg": jpeg(3)}
     catalog = found(write_tree(tmp_path, tree))
-    assert {s.class_name for s in catalog.samples} == {"a", "b"}
-    assert ignored(catalog) == {"outside a class folder": 1}
+    assert [(s.filename, s.class_name, s.split) for s in catalog.samples] == [
+        ("test/3.jpg", "", "test"),
+        ("train/a/1.jpg", "a", "train"),
+        ("train/b/2.jpg", "b", "train"),
+    ]
+    assert set(catalog.class_folders) == {"a", "b"}
 
 
 def test_a_stray_image_in_a_split_folder_does_not_make_classes_of_the_splits(

@@ -8,10 +8,11 @@ import imgrec
 from imgrec import errors
 
 PUBLIC = [
-    "BadImage", "Check", "ClassOrder", "CorruptRecord", "DatasetError", "DatasetExists",
-    "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
-    "MissingExtra", "OnBad", "OnLeak", "PackOptions", "Packed", "Plan", "PlanError", "Report",
-    "SourceError", "UsageError", "dry_run", "info", "pack",
+    "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind", "ColumnOption",
+    "CorruptRecord", "DatasetError", "DatasetExists", "DatasetInfo", "DatasetNotFound",
+    "ExecutionError", "FolderLayout", "ImgrecError", "MissingExtra", "OnBad", "OnLeak",
+    "PackOptions", "Packed", "Plan", "PlanError", "Report", "SourceError", "SourceKind",
+    "SourceOptions", "UsageError", "dry_run", "info", "pack",
 ]  # fmt: skip
 
 

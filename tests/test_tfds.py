@@ -18,8 +18,8 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 
 import imgrec
 from imgrec.layout import tfds_catalogue
-from imgrec.model import Packed
 from imgrec.options import PackOptions
+from imgrec.outcome import Packed
 
 CLASSES = ("daisy", "rose", "天竺葵")
 

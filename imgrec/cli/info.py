@@ -9,7 +9,7 @@ from imgrec.cli import render
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
-    from imgrec.model import DatasetInfo
+    from imgrec.outcome import DatasetInfo
 
 
 def add_to(verbs: Verbs) -> None:

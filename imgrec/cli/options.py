@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from imgrec.errors import UsageError
-from imgrec.options import PackOptions
+from imgrec.options import PackOptions, SourceOptions
 
 _UNITS = {
     "": 1,
@@ -21,6 +21,7 @@ _UNITS = {
     "GIB": 1 << 30,
 }
 _DEFAULTS = PackOptions()
+_SOURCE = _DEFAULTS.source
 
 
 def parse_size(text: str) -> int:
@@ -72,7 +73,7 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("labels").add_argument
     add("--classes", metavar="FILE", help="class names in the order of their labels, one a line")
     _choice(add, "--class-order", _DEFAULTS.class_order, "order of labels without --classes")
-    _choice(add, "--layout", _DEFAULTS.layout, "what the folders in SOURCE are")
+    _choice(add, "--layout", _SOURCE.layout, "what the folders in SOURCE are")
     add("--follow-links", action="store_true", help="walk links to folders outside SOURCE too")
 
     add = parser.add_argument_group("images").add_argument
@@ -125,6 +126,7 @@ def _choice(add: Callable[..., object], flag: str, default: StrEnum, what: str) 
 def pack_options(parsed: argparse.Namespace) -> PackOptions:
     """Turn parsed arguments into a value; raise UsageError if they cannot be."""
     return PackOptions(
+        source=SourceOptions(layout=parsed.layout, follow_links=parsed.follow_links),
         name=parsed.name,
         version=parsed.version,
         data_dir=parsed.data_dir,
@@ -139,8 +141,6 @@ def pack_options(parsed: argparse.Namespace) -> PackOptions:
         on_bad=parsed.on_bad,
         max_bad=parsed.max_bad,
         on_leak=parsed.on_leak,
-        layout=parsed.layout,
-        follow_links=parsed.follow_links,
         workers=parsed.workers,
         overwrite=parsed.overwrite,
     )

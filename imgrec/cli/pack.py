@@ -12,7 +12,7 @@ from imgrec.engine.local import LocalEngine
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
-    from imgrec.model import Packed
+    from imgrec.outcome import Packed
 
 
 def add_to(verbs: Verbs) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.model import Ignored, SameImage, Skipped, SplitInfo
+    from imgrec.model import Ignored, SameImage, Skipped
+    from imgrec.outcome import SplitInfo
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WIDTH = 12

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from imgrec.errors import CorruptRecord
 
@@ -26,6 +26,7 @@ _LEN = 2  # protobuf wire type: length-delimited
 _TAG_1 = b"\x0a"  # field 1, length-delimited
 _TAG_2 = b"\x12"  # field 2, length-delimited
 _TAG_3 = b"\x1a"  # field 3, length-delimited
+_IMAGE = b"image"
 
 
 @lru_cache(maxsize=1 << 16)
@@ -77,6 +78,34 @@ def encode_around(
     )
     after = _label_and_shape(label, shape)
     return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
+
+
+def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> tuple[bytes, bytes]:
+    """Return what goes before and after the image's bytes in a record of any features beside it.
+
+    >>> encode_all_around(1, features={"filename": (b"a",), "label": (3,), "shape": (1, 2, 3)}) == (
+    ...     encode_around(1, filename=b"a", label=3, shape=(1, 2, 3)))
+    True
+    """
+    # Protobuf's own maps sort by the bytes of the key, and so do we.
+    entries = {key.encode(): value for key, value in features.items()}
+    ordered = sorted(entries)
+    before = b"".join(_entry(key, entries[key]) for key in ordered if key < _IMAGE)
+    before += _bytes_entry_head(_IMAGE, image_length)
+    after = b"".join(_entry(key, entries[key]) for key in ordered if key > _IMAGE)
+    return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
+
+
+def _entry(key: bytes, values: Feature) -> bytes:
+    first = values[0] if values else 0
+    if isinstance(first, bytes):
+        texts = cast("tuple[bytes, ...]", values)  # all are of the first one's type
+        feature = _field(_TAG_1, b"".join(_field(_TAG_1, text) for text in texts))
+    elif isinstance(first, float):
+        feature = _field(_TAG_2, _field(_TAG_1, struct.pack(f"<{len(values)}f", *values)))
+    else:
+        return _int64_entry(key, cast("tuple[int, ...]", values))
+    return _field(_TAG_1, _field(_TAG_1, key) + _field(_TAG_2, feature))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from imgrec.blob import Pixels
 from imgrec.codec import bmp, jpeg, pixels, png
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
@@ -39,6 +40,11 @@ def prepare(data: bytes, filename: str, check: Check) -> Packable:
     if not image_format:
         raise BadImage(describe(data[:HEAD_BYTES]))
     return _PREPARERS.get(image_format, _transcode)(data, image_format, check)
+
+
+def pack_pixels(data: bytes, blob: Pixels) -> Packable:
+    """Store uncompressed pixels as PNG."""
+    return Packable(pixels.encode(data, blob), (blob.height, blob.width, blob.channels), "PNG")
 
 
 def _prepare_jpeg(data: bytes, image_format: str, check: Check) -> Packable:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from imgrec.blob import Pixels
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
@@ -62,6 +63,24 @@ def to_png(data: bytes, image_format: str) -> tuple[bytes, str]:
     """
     with _bad_images(image_format):
         return _encode(_decode(data, image_format))
+
+
+def encode(data: bytes, blob: Pixels) -> bytes:
+    """Encode uncompressed pixels, grey or RGB, as PNG."""
+    from PIL import Image
+
+    size = blob.width, blob.height
+    if blob.channels == 1:
+        image = Image.frombytes("L", size, data)
+    elif blob.is_planar:
+        plane = blob.width * blob.height
+        bands = [data[at : at + plane] for at in range(0, len(data), plane)]
+        image = Image.merge("RGB", [Image.frombytes("L", size, band) for band in bands])
+    else:
+        image = Image.frombytes("RGB", size, data)
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()
 
 
 @contextmanager

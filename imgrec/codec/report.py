@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from imgrec.errors import DatasetError
-from imgrec.model import Ignored, Report, SameImage, Skipped, SplitInfo
+from imgrec.model import Ignored, SameImage, Skipped
+from imgrec.outcome import Report, SplitInfo
 from imgrec.text import printable
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
 
 from imgrec.errors import PlanError
 from imgrec.layout import checked_name, legal_name, shard_filename
 from imgrec.model import (
     FORMAT,
-    SPLIT_ORDER,
     TEST,
+    UNLABELLED,
     VAL,
     Catalog,
     Plan,
@@ -20,6 +21,7 @@ from imgrec.model import (
     Samples,
     ShardTask,
     Skipped,
+    split_order,
 )
 from imgrec.options import OnLeak, PackOptions, ShardOptions
 from imgrec.plan.groups import find_groups, judge, leaked_copies
@@ -28,16 +30,24 @@ from imgrec.plan.shards import cut, options_for, record_bytes
 from imgrec.plan.split import assign_splits, rank
 from imgrec.text import printable
 
+T = TypeVar("T")
+
+
+def dataset_name(source_name: str, options: PackOptions) -> str:
+    """Return the name of the dataset that a source becomes."""
+    return checked_name(options.name or legal_name(source_name))
+
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     """Decide label, split, shard and place of every sample.
 
     The same samples and options give the same plan, in whatever order the samples come.
     """
-    name = checked_name(options.name or legal_name(catalog.name))
+    name = dataset_name(catalog.name, options)
     classes = label_names(catalog.class_folders, options.class_order, options.classes)
     number = {class_name: label for label, class_name in enumerate(classes)}
     label_of = {folder: number[normal_name(folder)] for folder in catalog.class_folders}
+    label_of[""] = UNLABELLED
 
     samples = catalog.samples
     labels = [label_of[class_name] for class_name in samples.class_names]
@@ -47,7 +57,8 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     findings = judge(samples, groups, labels, splits)
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
     kept = [place for place in order if place not in left_out]
-    placed = _Placed(samples, labels, splits, kept)
+    label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.label_sets]
+    placed = _Placed(samples, labels, label_sets, splits, kept)
     tasks = tuple(_tasks(name, placed, options.shard_options))
     return Plan(
         name=name,
@@ -94,6 +105,8 @@ class _Placed(NamedTuple):
 
     samples: Samples
     labels: Sequence[int]
+    label_sets: Sequence[tuple[int, ...]]
+    """Empty unless an image may have several labels."""
     splits: Sequence[str]
     order: Sequence[int]
 
@@ -101,12 +114,16 @@ class _Placed(NamedTuple):
 def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardTask]:
     samples = placed.samples
     counts = Counter([placed.splits[place] for place in placed.order])
-    for split in sorted(counts, key=SPLIT_ORDER.index):
+    for split in sorted(counts, key=split_order):
         order = [place for place in placed.order if placed.splits[place] == split]
-        filenames = tuple([samples.filenames[place] for place in order])
-        sizes = tuple([samples.sizes[place] for place in order])
-        blobs = tuple([samples.blobs[place] for place in order])
-        labels = tuple([placed.labels[place] for place in order])
+        filenames = _picked(samples.filenames, order)
+        sizes = _picked(samples.sizes, order)
+        blobs = _picked(samples.blobs, order)
+        labels = _picked(placed.labels, order)
+        label_sets = _picked(placed.label_sets, order) if placed.label_sets else ()
+        columns = [
+            column._replace(values=_picked(column.values, order)) for column in samples.columns
+        ]
         planned = list(map(record_bytes, sizes, filenames))
         lengths = cut(planned, options_for(split, counts, options))
         end = 0
@@ -121,7 +138,19 @@ def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardT
                 filenames=filenames[start:end],
                 sizes=sizes[start:end],
                 labels=labels[start:end],
+                label_sets=label_sets[start:end],
+                columns=tuple(
+                    column._replace(values=column.values[start:end]) for column in columns
+                ),
             )
+
+
+def _picked(column: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
+    # itemgetter takes a third of the time of a comprehension, but treats one item by itself.
+    if len(places) == 1:
+        return (column[places[0]],)
+    picked: tuple[T, ...] = itemgetter(*places)(column)
+    return picked
 
 
 def _fingerprint(
@@ -141,6 +170,7 @@ def _fingerprint(
             " ".join(map(str, task.labels)),
             " ".join(map(str, task.sizes)),
             "\0".join(task.filenames),
+            *map(repr, (*filter(None, (task.label_sets,)), *task.columns)),
         )
         sha256.update("\n".join(columns).encode("utf-8", "surrogateescape"))
     contents = [placed.samples.contents[place] for place in placed.order]
@@ -159,8 +189,10 @@ def _missing_classes(classes: Sequence[str], tasks: Sequence[ShardTask]) -> Iter
     """Name the classes that a split does not have; its labels are the same all the same."""
     found: dict[str, set[int]] = {}
     for task in tasks:
-        found.setdefault(task.split, set()).update(task.labels)
+        found.setdefault(task.split, set()).update(*(task.label_sets or (task.labels,)))
     for split, labels in found.items():
+        if labels == {UNLABELLED}:
+            continue
         if missing := [classes[label] for label in range(len(classes)) if label not in labels]:
             yield f"{split} has no images of {_enumerate(missing)}"
 

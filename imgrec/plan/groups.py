@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from imgrec.model import SPLIT_ORDER, SameImage, Samples, Skipped
+from imgrec.model import SameImage, Samples, Skipped, split_order
 
 Group = tuple[int, ...]
 """Places of the samples of one image, two or more, in order of their file names."""
@@ -63,7 +63,7 @@ def leaked_copies(
     """
     dropped: dict[int, Skipped] = {}
     for group in groups:
-        kept = max((splits[place] for place in group), key=SPLIT_ORDER.index)
+        kept = max((splits[place] for place in group), key=split_order)
         twin = next(samples.filenames[place] for place in group if splits[place] == kept)
         for place in group:
             if splits[place] != kept:

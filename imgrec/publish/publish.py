@@ -8,8 +8,9 @@ from pathlib import Path
 
 from imgrec import layout
 from imgrec.codec import report as report_codec
-from imgrec.model import FORMAT, Plan, Report, ShardResult
+from imgrec.model import FORMAT, Plan, ShardResult
 from imgrec.options import PackOptions
+from imgrec.outcome import Report
 from imgrec.publish import tfds_files
 from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses, skipped_csv
 from imgrec.publish.samples import samples_table
@@ -28,7 +29,7 @@ def complete(
     refuse_bad_source(plan, results, options)
     report = make_report(plan, results)
     seals = list(_keep_filled(folder, report, results))
-    for filename, data in _documents(report, results):
+    for filename, data in _documents(plan, report, results):
         seals.append(write_file(str(folder / filename), data))
     lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
     write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
@@ -47,15 +48,24 @@ def _keep_filled(folder: Path, report: Report, results: Sequence[ShardResult]) -
             remove(str(folder / result.filename), str(folder / index))
 
 
-def _documents(report: Report, results: Sequence[ShardResult]) -> Iterator[tuple[str, bytes]]:
-    yield layout.LABELS, tfds_files.label_lines(report.classes)
+def _documents(
+    plan: Plan, report: Report, results: Sequence[ShardResult]
+) -> Iterator[tuple[str, bytes]]:
+    columns = plan.tasks[0].columns
+    schema = tfds_files.Schema(
+        classes=len(report.classes),
+        shape=tfds_files.common_shape(results),
+        is_multilabel=bool(plan.tasks[0].label_sets),
+        columns=tuple((column.name, column.kind) for column in columns),
+    )
+    labels = layout.SEQUENCE_LABELS if schema.is_multilabel else layout.LABELS
+    yield labels, tfds_files.label_lines(report.classes)
     yield layout.SAMPLES, samples_table(results)
     yield layout.REPORT, report_codec.encode(report)
     yield layout.SKIPPED, skipped_csv(report)
     yield layout.METADATA, _metadata(report)
-    shape = tfds_files.common_shape(results)
-    yield layout.FEATURES, tfds_files.features(len(report.classes), shape)
-    yield layout.DATASET_INFO, tfds_files.dataset_info(report)
+    yield layout.FEATURES, tfds_files.features(schema)
+    yield layout.DATASET_INFO, tfds_files.dataset_info(report, schema)
 
 
 def _metadata(report: Report) -> bytes:

@@ -6,10 +6,20 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.model import SPLIT_ORDER, Plan, Report, ShardResult, Skipped, SplitInfo
+from imgrec.model import (
+    UNLABELLED,
+    Plan,
+    RecordTable,
+    ShardResult,
+    ShardTask,
+    Skipped,
+    split_order,
+)
 from imgrec.options import OnBad, PackOptions
+from imgrec.outcome import Report, SplitInfo
 from imgrec.text import printable
 
 _SHOWN = 5
@@ -40,10 +50,18 @@ def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
 
 def _emptied_classes(plan: Plan, results: Sequence[ShardResult]) -> Iterator[str]:
     """Name the classes of which every image of a split turned out to be bad."""
-    planned = {(task.split, label) for task in plan.tasks for label in task.labels}
-    packed = {(result.split, label) for result in results for label in result.records.labels}
+    planned = {(task.split, label) for task in plan.tasks for label in set(_all_labels(task))}
+    packed = {
+        (result.split, label) for result in results for label in set(_all_labels(result.records))
+    }
     for split, label in sorted(planned - packed):
+        if label == UNLABELLED:
+            continue
         yield f"{split} has no images of {plan.classes[label]}: all of them are bad"
+
+
+def _all_labels(records: ShardTask | RecordTable) -> Iterable[int]:
+    return chain.from_iterable(records.label_sets) if records.label_sets else records.labels
 
 
 def _merged(parts: Iterable[Iterable[Skipped]]) -> tuple[Skipped, ...]:
@@ -51,10 +69,10 @@ def _merged(parts: Iterable[Iterable[Skipped]]) -> tuple[Skipped, ...]:
 
 
 def _splits(plan: Plan, results: Sequence[ShardResult]) -> Iterator[SplitInfo]:
-    for split in SPLIT_ORDER:
+    for split in sorted({result.split for result in results}, key=split_order):
         shards = [result for result in results if result.split == split]
-        counts = Counter(label for shard in shards for label in shard.records.labels)
-        if counts:
+        counts = Counter(chain.from_iterable(_all_labels(shard.records) for shard in shards))
+        if any(shard.records.filenames for shard in shards):
             yield SplitInfo(
                 name=split,
                 shard_lengths=tuple(len(shard.records.filenames) for shard in shards),

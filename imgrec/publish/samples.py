@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.model import ShardResult
+from imgrec.model import RecordTable, ShardResult
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _columns(result: ShardResult) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]
         "shard": _strings([result.filename] * count),
         "offset": _integers(records.offsets),
         "length": _integers(records.lengths),
-        "label": _integers(records.labels),
+        **_labels(records),
         "filename": _strings([printable(name) for name in records.filenames]),
         "xxh3": _strings([hashes[at : at + 32] for at in range(0, 32 * count, 32)]),
         "height": _integers(records.shapes[0::3]),
@@ -51,6 +51,19 @@ def _columns(result: ShardResult) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]
         "channels": _integers(records.shapes[2::3]),
         "format": _strings(records.formats),
     }
+
+
+def _labels(records: RecordTable) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]:
+    """Return the column `label`, or `labels` where an image may have several."""
+    import pyarrow as pa
+
+    if not records.label_sets:
+        return {"label": _integers(records.labels)}
+    ends = array("i", itertools.accumulate(map(len, records.label_sets), initial=0))
+    values = _integers(array("q", itertools.chain.from_iterable(records.label_sets)))
+    kind = pa.list_(pa.int64())
+    buffers = [None, pa.py_buffer(ends)]
+    return {"labels": pa.Array.from_buffers(kind, len(ends) - 1, buffers, children=[values])}
 
 
 # pyarrow turns Python lists into arrays too, but imports pandas for it if there is one, which

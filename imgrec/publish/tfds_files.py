@@ -7,15 +7,33 @@ what it writes may change from version to version, while equal inputs must give 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from imgrec.layout import FILEPATH_TEMPLATE
-from imgrec.model import Report, ShardResult
+from imgrec.model import ShardResult
+from imgrec.options import ColumnKind
+from imgrec.outcome import Report
 
 _FEATURES = "tensorflow_datasets.core.features."
 
 
-def dataset_info(report: Report) -> bytes:
+class Schema(NamedTuple):
+    """What the records of a dataset hold."""
+
+    classes: int
+    shape: tuple[int, int, int]
+    """Of the images, as TFDS decodes them; -1 is a size that differs."""
+    is_multilabel: bool
+    columns: tuple[tuple[str, ColumnKind], ...]
+
+    @property
+    def label_key(self) -> str:
+        """Return the name of the feature that holds the label or labels."""
+        return "labels" if self.is_multilabel else "label"
+
+
+def dataset_info(report: Report, schema: Schema) -> bytes:
     """Return dataset_info.json: a protobuf of TFDS as JSON, whose integers are strings."""
     images = sum(split.examples for split in report.splits)
     value = {
@@ -33,41 +51,65 @@ def dataset_info(report: Report) -> bytes:
             }
             for split in report.splits
         ],
-        "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "label"}]}},
+        "supervisedKeys": {
+            "tuple": {"items": [{"featureKey": "image"}, {"featureKey": schema.label_key}]}
+        },
     }
     return _json(value)
 
 
-def features(classes: int, shape: tuple[int, int, int]) -> bytes:
-    """Return features.json: how TFDS reads a record; -1 in `shape` is a size that differs."""
+def features(schema: Schema) -> bytes:
+    """Return features.json: how TFDS reads a record."""
+    class_label = {
+        "pythonClassName": f"{_FEATURES}class_label_feature.ClassLabel",
+        "classLabel": {"numClasses": str(schema.classes)},
+    }
     value = {
         "pythonClassName": f"{_FEATURES}features_dict.FeaturesDict",
         "featuresDict": {
             "features": {
-                "filename": {
-                    "pythonClassName": f"{_FEATURES}text_feature.Text",
-                    "text": {},
-                },
+                "filename": _TEXT,
                 "image": {
                     "pythonClassName": f"{_FEATURES}image_feature.Image",
-                    "image": {"shape": _dimensions(shape), "dtype": "uint8"},
+                    "image": {"shape": _dimensions(schema.shape), "dtype": "uint8"},
                 },
-                "label": {
-                    "pythonClassName": f"{_FEATURES}class_label_feature.ClassLabel",
-                    "classLabel": {"numClasses": str(classes)},
-                },
-                "shape": {
-                    "pythonClassName": f"{_FEATURES}tensor_feature.Tensor",
-                    "tensor": {"shape": _dimensions((3,)), "dtype": "int64", "encoding": "none"},
-                },
+                **(
+                    {"labels": _sequence(class_label)}
+                    if schema.is_multilabel
+                    else {"label": class_label}
+                ),
+                "shape": _tensor("int64", (3,)),
+                **{name: _COLUMNS[kind] for name, kind in schema.columns},
             }
         },
     }
     return _json(value)
 
 
+def _sequence(feature: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "pythonClassName": f"{_FEATURES}sequence_feature.Sequence",
+        "sequence": {"feature": feature, "length": "-1"},
+    }
+
+
+def _tensor(dtype: str, shape: Sequence[int]) -> dict[str, object]:
+    return {
+        "pythonClassName": f"{_FEATURES}tensor_feature.Tensor",
+        "tensor": {"shape": _dimensions(shape), "dtype": dtype, "encoding": "none"},
+    }
+
+
 def _dimensions(shape: Sequence[int]) -> dict[str, list[str]]:
-    return {"dimensions": [str(size) for size in shape]}
+    return {"dimensions": [str(size) for size in shape]} if shape else {}
+
+
+_TEXT = {"pythonClassName": f"{_FEATURES}text_feature.Text", "text": {}}
+_COLUMNS = {
+    ColumnKind.INT: _tensor("int64", ()),
+    ColumnKind.FLOAT: _tensor("float32", ()),
+    ColumnKind.TEXT: _TEXT,
+}
 
 
 def common_shape(results: Sequence[ShardResult]) -> tuple[int, int, int]:

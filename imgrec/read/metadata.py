@@ -9,7 +9,7 @@ from typing import Any
 from imgrec import layout
 from imgrec.codec import report as report_codec
 from imgrec.errors import DatasetError
-from imgrec.model import DatasetInfo, Report, SplitInfo
+from imgrec.outcome import DatasetInfo, Report, SplitInfo
 
 
 def read_info(folder: Path) -> DatasetInfo:
@@ -31,7 +31,8 @@ def read_info(folder: Path) -> DatasetInfo:
         name=name,
         version=version,
         path=str(folder.absolute()),
-        classes=_read_labels(folder / layout.LABELS),
+        classes=_read_labels(folder / layout.LABELS)
+        or _read_labels(folder / layout.SEQUENCE_LABELS),
         splits=splits,
         fingerprint=fingerprint,
         load=layout.load_line(folder.absolute().parent.parent, name, version, first),

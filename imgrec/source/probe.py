@@ -2,13 +2,11 @@
 
 Only files of one size can be identical, and the first few kilobytes tell almost all of those
 apart. So a file is read whole, before it is packed, only if another has the same size and the
-same beginning.
+same beginning. Files that the first look reads whole are kept in a spool, and not opened again.
 """
 
 from __future__ import annotations
 
-import os
-import stat
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +14,11 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from xxhash import xxh3_128_digest
 
+from imgrec.blob import Blob
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, describe, extension, format_of
+from imgrec.errors import BadImage
+from imgrec.storage.blobs import look, read_blob
+from imgrec.storage.spool import append
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,11 +36,16 @@ class Run(Protocol):
 
 
 class Batch(NamedTuple):
-    """Some files below a root, numbered from `start`."""
+    """Some files, numbered from `start`."""
 
-    root: str
     start: int
-    filenames: tuple[str, ...]
+    blobs: tuple[Blob, ...]
+    sizes: tuple[int, ...]
+    """Of the blobs that are not files; empty if all are."""
+    names: tuple[str, ...]
+    """Of the blobs that are not files; empty if all are."""
+    spool: str = ""
+    """The folder for copies of small files; "" for none."""
 
 
 class Probes(NamedTuple):
@@ -53,6 +60,12 @@ class Probes(NamedTuple):
     others: tuple[int, ...]
     """Places of files that are no images and were not meant as such."""
     newest_change_ns: int
+    spool: str
+    """The file with copies of small files; "" for none."""
+    spooled: tuple[int, ...]
+    """Places of the files that are in the spool, one after the other."""
+    spool_offset: int
+    """Where in the spool they begin."""
 
 
 def probe(batch: Batch) -> Probes:
@@ -60,25 +73,33 @@ def probe(batch: Batch) -> Probes:
     sizes, keys = array("Q"), []
     faults: dict[int, str] = {}
     others: list[int] = []
+    spooled: list[int] = []
+    copies: list[bytes] = []
     newest = 0
-    prefix = os.path.join(batch.root, "")
-    for place, filename in enumerate(batch.filenames):
-        size, key = 0, bytes(KEY_BYTES)
+    keeps = bool(batch.spool)
+    told_sizes = batch.sizes or (0,) * len(batch.blobs)
+    for place, (blob, told) in enumerate(zip(batch.blobs, told_sizes, strict=True)):
         try:
-            size, changed_ns, head = _look(prefix + filename)
-        except OSError as error:
-            faults[place] = f"unreadable: {error.strerror}"
-        else:
-            key = content_key(size, head)
-            if changed_ns > newest:
-                newest = changed_ns
-            if not format_of(head, filename):
-                if extension(filename) in IMAGE_EXTENSIONS:
-                    faults[place] = describe(head)
-                else:
-                    others.append(place)
+            size, changed_ns, head = look(blob, told, HEAD_BYTES)
+        except BadImage as error:
+            faults[place] = str(error)
+            sizes.append(0)
+            keys.append(bytes(KEY_BYTES))
+            continue
         sizes.append(size)
-        keys.append(key)
+        keys.append(content_key(size, head))
+        if changed_ns > newest:
+            newest = changed_ns
+        name = batch.names[place] if batch.names else str(blob)
+        if not format_of(head, name):
+            if extension(name) in IMAGE_EXTENSIONS:
+                faults[place] = describe(head)
+            else:
+                others.append(place)
+        elif keeps and len(head) == size:
+            spooled.append(place)
+            copies.append(head)
+    spool, spool_offset = append(batch.spool, copies) if copies else ("", 0)
     return Probes(
         start=batch.start,
         sizes=sizes,
@@ -86,19 +107,10 @@ def probe(batch: Batch) -> Probes:
         faults=faults,
         others=tuple(others),
         newest_change_ns=newest,
+        spool=spool,
+        spooled=tuple(spooled) if spool else (),
+        spool_offset=spool_offset,
     )
-
-
-def _look(path: str) -> tuple[int, int, bytes]:
-    # O_NONBLOCK: a file that has become a pipe since it was listed must not hold us up.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "not a regular file")
-        return status.st_size, status.st_ctime_ns, os.read(descriptor, HEAD_BYTES)
-    finally:
-        os.close(descriptor)
 
 
 def content_key(size: int, head: bytes) -> bytes:
@@ -106,25 +118,28 @@ def content_key(size: int, head: bytes) -> bytes:
     return xxh3_128_digest(head, size & 0xFFFFFFFFFFFFFFFF)
 
 
-def digest(batch: Batch) -> tuple[int, bytes]:
-    """Return the batch's number and a whole-content key for each of its files."""
+class _Suspects(NamedTuple):
+    start: int
+    blobs: tuple[Blob, ...]
+    sizes: tuple[int, ...]
+
+
+def digest(suspects: _Suspects) -> tuple[int, bytes]:
+    """Return the number of the first and a whole-content key for each of some files."""
     import hashlib
 
     keys = bytearray()
-    for filename in batch.filenames:
-        sha256 = hashlib.sha256()
+    for blob, size in zip(suspects.blobs, suspects.sizes, strict=True):
         try:
-            with open(os.path.join(batch.root, filename), "rb") as file:
-                while block := file.read(1 << 20):
-                    sha256.update(block)
-        except OSError:
-            sha256.update(os.fsencode(filename))  # gone since: the writer will say so
-        keys += sha256.digest()[:KEY_BYTES]
-    return batch.start, bytes(keys)
+            content = read_blob(blob, size)
+        except BadImage:
+            content = repr(blob).encode("utf-8", "surrogateescape")  # the writer will say why
+        keys += hashlib.sha256(content).digest()[:KEY_BYTES]
+    return suspects.start, bytes(keys)
 
 
 def contents(
-    root: str, filenames: Sequence[str], sizes: Sequence[int], keys: Sequence[bytes], run: Run
+    blobs: Sequence[Blob], sizes: Sequence[int], keys: Sequence[bytes], run: Run
 ) -> list[bytes]:
     """Return for each file a value that equals another's exactly if their bytes are equal.
 
@@ -137,10 +152,10 @@ def contents(
         place for place, key in enumerate(keys) if sizes[place] > HEAD_BYTES and counts[key] > 1
     ]
     suspects = (
-        Batch(
-            root=root,
+        _Suspects(
             start=start,
-            filenames=tuple(filenames[place] for place in unclear[start : start + 64]),
+            blobs=tuple(blobs[place] for place in unclear[start : start + 64]),
+            sizes=tuple(sizes[place] for place in unclear[start : start + 64]),
         )
         for start in range(0, len(unclear), 64)
     )

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, VAL
-from imgrec.options import FolderLayout
-from imgrec.source.walk import Folder
+from imgrec.options import FolderLayout, SourceOptions
+from imgrec.source.tree import Folder
 
 _SPLIT_NAMES = {
     "train": TRAIN, "training": TRAIN,
@@ -22,11 +22,14 @@ def has_images(folder: Folder) -> bool:
     return any(extension(name) in IMAGE_EXTENSIONS for name in folder.files)
 
 
-def split_folders(root: str, folders: Sequence[Folder], layout: FolderLayout) -> Mapping[str, str]:
+def split_folders(
+    root: str, folders: Sequence[Folder], options: SourceOptions
+) -> Mapping[str, str]:
     """Return which split each split folder is; nothing if the top folders are classes.
 
     Raises SourceError if what was asked for is not there, or if splits hold no classes.
     """
+    layout = options.layout
     tops = {folder.path: folder for folder in folders if folder.path and "/" not in folder.path}
     named = {path: folder for path, folder in tops.items() if path.lower() in _SPLIT_NAMES}
     if layout is FolderLayout.SPLITS and not named:
@@ -37,7 +40,8 @@ def split_folders(root: str, folders: Sequence[Folder], layout: FolderLayout) ->
         )
     if layout is FolderLayout.CLASSES or not named:
         return {}
-    if layout is FolderLayout.AUTO and not _are_splits(root, tops, named):
+    is_clear = layout is FolderLayout.SPLITS or bool(options.label_regex)
+    if not is_clear and not _are_splits(root, tops, named):
         return {}
     splits = {path: _SPLIT_NAMES[path.lower()] for path in named}
     _refuse_two_of_one(root, splits)
@@ -58,8 +62,8 @@ def _are_splits(root: str, tops: Mapping[str, Folder], named: Mapping[str, Folde
     if not hold_folders and any(map(has_images, named.values())):
         raise SourceError(
             f"{root}: {' and '.join(sorted(named))} hold images but no class folders",
-            hint="put the images of each class into a folder, or, if these are the classes, "
-            "pass --layout classes",
+            hint="put the images of each class into a folder; if the file names tell the classes, "
+            "pass --label-regex; if these are the classes, --layout classes",
             path=root,
         )
     return True

@@ -4,49 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.model import Ignored, Skipped
-
-_EXAMPLES = 5
-_CLUTTER = {
-    "__MACOSX": "__MACOSX", "Thumbs.db": "Thumbs.db", "ehthumbs.db": "Thumbs.db",
-    "desktop.ini": "desktop.ini", "Desktop.ini": "desktop.ini",
-    ".ipynb_checkpoints": ".ipynb_checkpoints", ".DS_Store": ".DS_Store",
-}  # fmt: skip
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts what is passed over, by kind, with the first few names of each."""
-
-    _counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    _examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, kind: str, filename: str) -> None:
-        """Count one file of a kind."""
-        self._counts[kind] += 1
-        if len(self._examples[kind]) < _EXAMPLES:
-            self._examples[kind].append(filename)
-
-    def ignored(self) -> tuple[Ignored, ...]:
-        """Return what was counted, by kind."""
-        return tuple(
-            Ignored(kind=kind, count=count, examples=tuple(self._examples[kind]))
-            for kind, count in sorted(self._counts.items())
-        )
-
-
-class Folder(NamedTuple):
-    """One folder of the tree: its posix path below the root ("" for the root) and its files."""
-
-    path: str
-    files: tuple[str, ...]
-    has_folders: bool
+from imgrec.model import Skipped
+from imgrec.source.tally import CLUTTER, Tally, clutter_kind
+from imgrec.source.tree import Folder
 
 
 class _Visit(NamedTuple):
@@ -67,14 +32,14 @@ class Walk:
     root: str
     follow_links: bool = False
     tally: Tally = field(default_factory=Tally)
-    unreadable: list[Skipped] = field(default_factory=list)
+    bad: list[Skipped] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
-    """Folders that cannot be listed, each with the reason."""
-    links: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     """Links that were not walked, each with the reason."""
 
     def folders(self) -> Iterator[Folder]:
-        """Yield each folder once, a parent before its children."""
+        """Yield each folder once, a parent before its children, in the order of names."""
+        prefix = os.path.join(os.path.abspath(self.root), "")
         real_root = os.path.realpath(self.root)
         stack = [_Visit("", real_root, ())]
         while stack:
@@ -90,7 +55,9 @@ class Walk:
                 self.closed.append(f"{visit.path} ({error.strerror})")
                 continue
             files, below = self._sort_out(listing, visit, real_root)
-            yield Folder(visit.path, tuple(files), bool(below))
+            within = f"{prefix}{visit.path}/" if visit.path else prefix
+            blobs = tuple([within + name for name in files])
+            yield Folder(visit.path, tuple(files), bool(below), blobs)
             stack.extend(reversed(below))
 
     def _sort_out(
@@ -101,9 +68,9 @@ class Walk:
         for entry in listing:
             name = entry.name
             path = f"{visit.path}/{name}" if visit.path else name
-            if name in _CLUTTER or name[0] == ".":
-                hidden = "hidden folder" if entry.is_dir(follow_symlinks=False) else "hidden file"
-                self.tally.add(_CLUTTER.get(name, hidden), path)
+            if name in CLUTTER or name[0] == ".":
+                is_folder = entry.is_dir(follow_symlinks=False)
+                self.tally.add(clutter_kind(name, is_folder=is_folder), path)
             elif entry.is_symlink():
                 self._follow(path, visit, real_root, files, below)
             elif entry.is_dir(follow_symlinks=False):
@@ -121,16 +88,16 @@ class Walk:
         try:
             mode = os.stat(real).st_mode
         except OSError:
-            self.unreadable.append(Skipped(path, "broken link"))
+            self.bad.append(Skipped(path, "broken link"))
             return
         if stat.S_ISREG(mode):
             files.append(path.rpartition("/")[2])
         elif not stat.S_ISDIR(mode):
             self.tally.add("special file", path)
         elif any(_is_inside(folder, real) for folder in (visit.real, *visit.came_from)):
-            self.links.append(f"{path}: a link back to where it came from, not walked")
+            self.warnings.append(f"{path}: a link back to where it came from, not walked")
         elif not self.follow_links and not _is_inside(real, real_root):
-            self.links.append(
+            self.warnings.append(
                 f"{path}: a link out of the source, not walked without --follow-links"
             )
         else:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from imgrec.errors import ExecutionError
@@ -29,11 +30,15 @@ class Staging:
         self._syncer = ThreadPoolExecutor(max_workers=1)
         self.target = target
         self.path = target.with_name(f".{target.name}.incomplete")
+        self.spool = self.path / ".spool"
+        """The folder, made by whoever needs it, for what is not published."""
         self._replaced = target.with_name(f".{target.name}.replaced")
+        self._made: list[Path] = []
         self._lock = -1
 
     def __enter__(self) -> Staging:
         try:
+            self._made = [folder for folder in self.path.parents if not folder.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path, os.O_RDONLY)
             # The kernel drops this lock with the process, however that ends.
@@ -54,9 +59,14 @@ class Staging:
         self._syncer.shutdown(cancel_futures=True)
         if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
             shutil.rmtree(self.path)
-            if not any(self.target.parent.iterdir()):
-                self.target.parent.rmdir()
+            self._unmake()
         os.close(self._lock)
+
+    def _unmake(self) -> None:
+        """Remove the folders above that were made for nothing."""
+        with suppress(OSError):  # as soon as one is not empty
+            for folder in {self.target.parent: None} | dict.fromkeys(self._made):
+                folder.rmdir()
 
     def _restore(self) -> None:
         """Bring back what a run that died in mid-replacement had put aside."""
@@ -68,6 +78,7 @@ class Staging:
             self._replaced.rename(self.target)
 
     def _empty(self) -> None:
+        shutil.rmtree(self.spool, ignore_errors=True)
         for leftover in self.path.iterdir():
             leftover.unlink()
 
@@ -79,6 +90,7 @@ class Staging:
     def publish(self) -> None:
         """Give the folder its final name, at once, replacing what stood there."""
         try:
+            shutil.rmtree(self.spool, ignore_errors=True)
             self.settle(*({path.name for path in self.path.iterdir()} - set(self._syncing)))
             for filename, done in self._syncing.items():
                 if (self.path / filename).exists():  # it may have been removed since

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from array import array
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 from xxhash import xxh3_128_digest
 
+from imgrec.blob import Pixels
 from imgrec.codec import example, jpeg, tfrecord
-from imgrec.codec.image import Packable, prepare
+from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped
 from imgrec.options import Check
+from imgrec.storage.blobs import read_blob
 from imgrec.storage.files import HashingFile, Seal, create, write_file
-from imgrec.write.blobs import read_blob
+
+T = TypeVar("T")
 
 
 def warm_up(check: Check) -> None:
@@ -38,63 +43,76 @@ class ShardWriter:
         A sample that cannot be packed is in the result's `bad`, with the reason, instead.
         """
         path = os.path.join(self.folder, task.filename)
-        gathered = _Gathered()
+        gathered = _Gathered(task)
         with create(path, expected_bytes=task.expected_bytes) as file:
-            columns = zip(task.blobs, task.filenames, task.sizes, task.labels, strict=True)
-            for blob, filename, size, label in columns:
+            samples = zip(task.blobs, task.filenames, task.sizes, strict=True)
+            for place, (blob, filename, size) in enumerate(samples):
                 try:
-                    image = prepare(read_blob(blob, size), filename, self.check)
+                    data = read_blob(blob, size)
+                    image = (
+                        pack_pixels(data, blob)
+                        if type(blob) is Pixels
+                        else prepare(data, filename, self.check)
+                    )
                 except BadImage as error:
                     gathered.bad.append(Skipped(filename, str(error)))
                 else:
-                    gathered.add(file, image, filename, label)
-                    gathered.source_bytes += size
+                    gathered.add(file, image, place, xxh3_128_digest(data))
         index = write_file(path + INDEX_SUFFIX, gathered.index())
-        return gathered.result(task, file, index)
+        return gathered.result(file, index)
 
 
-class _Row(NamedTuple):
-    filename: str
-    label: int
-    offset: int
-    length: int
-    shape: tuple[int, int, int]
-    format: str
-    content_hash: bytes
-
-
-@dataclass(slots=True)
 class _Gathered:
-    """The rows of the record table, and what else is to be said, while they grow."""
+    """What is known of the records of a shard while it grows."""
 
-    rows: list[_Row] = field(default_factory=list)
-    source_bytes: int = 0
-    bad: list[Skipped] = field(default_factory=list)
-    transcoded: list[Skipped] = field(default_factory=list)
-    damaged: list[Skipped] = field(default_factory=list)
+    def __init__(self, task: ShardTask) -> None:
+        self.task = task
+        self.is_plain = not task.label_sets and not task.columns
+        self.places: list[int] = []
+        """Which samples of the task the records are."""
+        self.images: list[tuple[tuple[int, int, int], str]] = []
+        """Shape and format of each."""
+        self.ends: list[int] = []
+        self.hashes: list[bytes] = []
+        self.bad: list[Skipped] = []
+        self.transcoded: list[Skipped] = []
+        self.damaged: list[Skipped] = []
 
-    def add(self, file: HashingFile, image: Packable, filename: str, label: int) -> None:
-        data, shape, offset = image.data, image.shape, file.position
-        encoded_name = filename.encode("utf-8", "surrogateescape")
-        before, after = example.encode_around(
-            len(data), filename=encoded_name, label=label, shape=shape
-        )
+    def add(self, file: HashingFile, image: Packable, place: int, content_hash: bytes) -> None:
+        data, shape, image_format, transcoded, damaged = image
+        filename = self.task.filenames[place]
+        if self.is_plain:
+            before, after = example.encode_around(
+                len(data),
+                filename=filename.encode("utf-8", "surrogateescape"),
+                label=self.task.labels[place],
+                shape=shape,
+            )
+        else:
+            before, after = example.encode_all_around(
+                len(data), features=_features(self.task, place, shape)
+            )
         head, foot = tfrecord.frame(before, data, after)
         file.write(head + before, data, after + foot)
-        content_hash = xxh3_128_digest(data)
-        length = file.position - offset
-        self.rows.append(_Row(filename, label, offset, length, shape, image.format, content_hash))
-        if image.transcoded:
-            self.transcoded.append(Skipped(filename, image.transcoded))
-        if image.damaged:
-            self.damaged.append(Skipped(filename, image.damaged))
+        self.places.append(place)
+        self.images.append((shape, image_format))
+        self.ends.append(file.position)
+        self.hashes.append(content_hash)
+        if transcoded:
+            self.transcoded.append(Skipped(filename, transcoded))
+        if damaged:
+            self.damaged.append(Skipped(filename, damaged))
+
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        """Yield offset and length of each record."""
+        return ((start, end - start) for start, end in pairwise((0, *self.ends)))
 
     def index(self) -> bytes:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
-        return "".join(f"{row.offset} {row.length}\n" for row in self.rows).encode()
+        return "".join([f"{offset} {length}\n" for offset, length in self._spans()]).encode()
 
-    def result(self, task: ShardTask, file: HashingFile, index: Seal) -> ShardResult:
-        rows = self.rows
+    def result(self, file: HashingFile, index: Seal) -> ShardResult:
+        task = self.task
         return ShardResult(
             split=task.split,
             index=task.index,
@@ -103,16 +121,40 @@ class _Gathered:
             sha256=file.sha256(),
             index_sha256=index.sha256,
             records=RecordTable(
-                filenames=tuple(row.filename for row in rows),
-                labels=array("q", (row.label for row in rows)),
-                offsets=array("Q", (row.offset for row in rows)),
-                lengths=array("Q", (row.length for row in rows)),
-                shapes=array("I", (size for row in rows for size in row.shape)),
-                formats=tuple(row.format for row in rows),
-                hashes=b"".join(row.content_hash for row in rows),
+                filenames=self._picked(task.filenames),
+                labels=array("q", self._picked(task.labels)),
+                label_sets=self._picked(task.label_sets) if task.label_sets else (),
+                offsets=array("Q", [0, *self.ends[:-1]] if self.ends else []),
+                lengths=array("Q", [length for _, length in self._spans()]),
+                shapes=array("I", [size for shape, _ in self.images for size in shape]),
+                formats=tuple([image_format for _, image_format in self.images]),
+                hashes=b"".join(self.hashes),
             ),
-            source_bytes=self.source_bytes,
+            source_bytes=sum(self._picked(task.sizes)),
             bad=tuple(self.bad),
             transcoded=tuple(self.transcoded),
             damaged=tuple(self.damaged),
         )
+
+    def _picked(self, column: tuple[T, ...]) -> tuple[T, ...]:
+        if len(self.places) == len(column):
+            return column
+        return tuple([column[place] for place in self.places])
+
+
+def _features(
+    task: ShardTask, place: int, shape: tuple[int, int, int]
+) -> dict[str, example.Feature]:
+    """Return all features of a record but the image."""
+    features: dict[str, example.Feature] = {
+        "filename": (task.filenames[place].encode("utf-8", "surrogateescape"),),
+        "shape": shape,
+    }
+    if task.label_sets:
+        features["labels"] = task.label_sets[place]
+    else:
+        features["label"] = (task.labels[place],)
+    for column in task.columns:
+        value = column.values[place]
+        features[column.name] = (value.encode(),) if isinstance(value, str) else (value,)
+    return features

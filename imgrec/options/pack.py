@@ -1,59 +1,30 @@
-"""Everything that can be asked of a pack."""
+"""What becomes of a source: its name, splits, labels, checks and shards."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 
 from imgrec.errors import UsageError
-
-
-class Check(StrEnum):
-    """How much of an image is proved before it is packed."""
-
-    DECODE = "decode"
-    STRUCTURE = "structure"
-    HEADER = "header"
-
-
-class OnBad(StrEnum):
-    """What a bad image does to the run."""
-
-    SKIP = "skip"
-    FAIL = "fail"
-
-
-class OnLeak(StrEnum):
-    """What is done about one image in two splits of the source."""
-
-    REPORT = "report"
-    DROP = "drop"
-    FAIL = "fail"
-
-
-class ClassOrder(StrEnum):
-    """How class names are ordered into labels."""
-
-    NATURAL = "natural"
-    LEXICAL = "lexical"
-
-
-class FolderLayout(StrEnum):
-    """What the folders right below the root of a source mean."""
-
-    AUTO = "auto"
-    CLASSES = "classes"
-    SPLITS = "splits"
+from imgrec.options.choices import (
+    Check,
+    ClassOrder,
+    OnBad,
+    OnLeak,
+    choose,
+    refuse_non_numbers,
+)
+from imgrec.options.source import SourceOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
-    """Which fraction of each class goes to which split, chosen by which seed."""
+    """Which part of each class goes to which split, chosen by which seed."""
 
     val_fraction: float = 0.0
     test_fraction: float = 0.0
+    folds: int = 0
+    """How many equal folds train is cut into instead of val; 0 for none."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -67,6 +38,13 @@ class SplitOptions:
             raise UsageError(
                 "--val-split and --test-split together leave nothing to train on",
                 hint="let them add up to less than 1",
+            )
+        if self.folds < 0 or self.folds == 1:
+            raise UsageError(f"--folds {self.folds} divides nothing", hint="give 2 or more")
+        if self.folds and self.val_fraction:
+            raise UsageError(
+                "--folds and --val-split are two ways to validate",
+                hint="leave out --val-split: each fold is val in its turn",
             )
 
 
@@ -90,6 +68,7 @@ class ShardOptions:
 class PackOptions:
     """Everything that can be asked of a pack; the defaults are those of the command line."""
 
+    source: SourceOptions = field(default_factory=SourceOptions)
     name: str = ""
     """The dataset's name; the source's own, made legal, when empty."""
     version: str = "1.0.0"
@@ -97,7 +76,12 @@ class PackOptions:
     """Where datasets live; where TFDS itself looks, when empty."""
     val_fraction: float = 0.0
     test_fraction: float = 0.0
+    folds: int = 0
     seed: int = 0
+    split_from: str = ""
+    """A dataset, by name or path, whose images keep the splits they have there."""
+    split_file: str = ""
+    """A table of files and splits, which they keep."""
     classes: tuple[str, ...] | None = None
     """Class names in the order of their labels; those of the source in `class_order` when None."""
     class_order: ClassOrder = ClassOrder.NATURAL
@@ -107,19 +91,22 @@ class PackOptions:
     on_bad: OnBad = OnBad.SKIP
     max_bad: float = 0.1
     on_leak: OnLeak = OnLeak.REPORT
-    layout: FolderLayout = FolderLayout.AUTO
-    follow_links: bool = False
     workers: int | None = None
     """Processes that work; as many as there are CPUs for this process when None."""
     overwrite: bool = False
 
     def __post_init__(self) -> None:
-        for field, kind in _CHOICES.items():
-            object.__setattr__(self, field, _choice(field, kind, getattr(self, field)))
-        for field in ("seed", "shards", "shard_bytes", "workers"):
-            _refuse_other_than(int, field, getattr(self, field))
-        for field in ("val_fraction", "test_fraction", "max_bad"):
-            _refuse_other_than((int, float), field, getattr(self, field))
+        choose(
+            self,
+            {"class_order": ClassOrder, "check": Check, "on_bad": OnBad, "on_leak": OnLeak},
+        )
+        refuse_non_numbers(
+            self,
+            {
+                **dict.fromkeys(("seed", "folds", "shards", "shard_bytes", "workers"), int),
+                **dict.fromkeys(("val_fraction", "test_fraction", "max_bad"), (int, float)),
+            },
+        )
         _ = self.split_options, self.shard_options
         if "://" in self.data_dir:
             raise UsageError(
@@ -143,7 +130,10 @@ class PackOptions:
     def split_options(self) -> SplitOptions:
         """Return what decides the splits."""
         return SplitOptions(
-            val_fraction=self.val_fraction, test_fraction=self.test_fraction, seed=self.seed
+            val_fraction=self.val_fraction,
+            test_fraction=self.test_fraction,
+            folds=self.folds,
+            seed=self.seed,
         )
 
     @property
@@ -156,6 +146,7 @@ class PackOptions:
         return {
             "val_split": self.val_fraction,
             "test_split": self.test_fraction,
+            "folds": self.folds,
             "seed": self.seed,
             "class_order": "file" if self.classes else str(self.class_order),
             "shards": self.shards,
@@ -163,26 +154,3 @@ class PackOptions:
             "check": str(self.check),
             "on_leak": str(self.on_leak),
         }
-
-
-_CHOICES: Mapping[str, type[StrEnum]] = {
-    "class_order": ClassOrder,
-    "check": Check,
-    "on_bad": OnBad,
-    "on_leak": OnLeak,
-    "layout": FolderLayout,
-}
-
-
-def _choice(field: str, kind: type[StrEnum], value: str) -> StrEnum:
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise UsageError(
-            f"{field} cannot be {value!r}", hint=f"choose from {', '.join(kind)}"
-        ) from error
-
-
-def _refuse_other_than(kind: type | tuple[type, ...], field: str, value: object) -> None:
-    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise UsageError(f"{field} cannot be {value!r}", hint="give a number")

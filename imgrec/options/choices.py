@@ -1,0 +1,93 @@
+"""The words that options are chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from imgrec.errors import UsageError
+
+
+class Check(StrEnum):
+    """How much of an image is proved before it is packed."""
+
+    DECODE = "decode"
+    STRUCTURE = "structure"
+    HEADER = "header"
+
+
+class OnBad(StrEnum):
+    """What a bad image does to the run."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class OnLeak(StrEnum):
+    """What is done about one image in two splits of the source."""
+
+    REPORT = "report"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class ClassOrder(StrEnum):
+    """How class names are ordered into labels."""
+
+    NATURAL = "natural"
+    LEXICAL = "lexical"
+
+
+class FolderLayout(StrEnum):
+    """What the folders right below the root of a source mean."""
+
+    AUTO = "auto"
+    CLASSES = "classes"
+    SPLITS = "splits"
+
+
+class SourceKind(StrEnum):
+    """What a source is."""
+
+    AUTO = "auto"
+    FOLDER = "folder"
+    ARCHIVE = "archive"
+    MANIFEST = "manifest"
+    CIFAR = "cifar"
+    IDX = "idx"
+    PIXELS = "pixels"
+
+
+class CifarLabels(StrEnum):
+    """Which of the two labels of a CIFAR-100 image is its class."""
+
+    FINE = "fine"
+    COARSE = "coarse"
+
+
+class ColumnKind(StrEnum):
+    """What the values of an extra column are."""
+
+    INT = "int"
+    FLOAT = "float"
+    TEXT = "text"
+
+
+def choose(options: object, choices: Mapping[str, type[StrEnum]]) -> None:
+    """Turn the named fields of frozen options into choices; raise UsageError if one is none."""
+    for field, kind in choices.items():
+        value = getattr(options, field)
+        try:
+            object.__setattr__(options, field, kind(value))
+        except ValueError as error:
+            raise UsageError(
+                f"{field} cannot be {value!r}", hint=f"choose from {', '.join(kind)}"
+            ) from error
+
+
+def refuse_non_numbers(options: object, kinds: Mapping[str, type | tuple[type, ...]]) -> None:
+    """Raise UsageError if one of the named fields is neither None nor a number of its kind."""
+    for field, kind in kinds.items():
+        value = getattr(options, field)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise UsageError(f"{field} cannot be {value!r}", hint="give a number")

@@ -1,0 +1,116 @@
+"""A tree of files, on disk or in an archive, and what a first look at each showed."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from imgrec.blob import Blob, Slice
+from imgrec.model import Skipped
+from imgrec.source.context import Context
+from imgrec.source.probe import BATCH, Batch, Probes, probe
+from imgrec.source.tally import Tally
+
+
+class Folder(NamedTuple):
+    """One folder of a tree: its posix path below the root ("" for the root) and its files."""
+
+    path: str
+    files: tuple[str, ...]
+    has_folders: bool
+    blobs: tuple[Blob, ...]
+    sizes: tuple[int, ...] = ()
+    """Of each file; empty on disk, where the first look tells."""
+
+
+class Lister(Protocol):
+    """Lists the files of a tree, and remembers what it passed over."""
+
+    root: str
+    """What the tree is called in messages."""
+    tally: Tally
+    bad: list[Skipped]
+    """Files that are known not to be readable."""
+    closed: list[str]
+    """Folders that cannot be listed, each with the reason."""
+    warnings: list[str]
+
+    def folders(self) -> Iterator[Folder]:
+        """Yield each folder once, a parent before its children, in the order of names."""
+        ...
+
+
+@dataclass(slots=True)
+class Tree:
+    """All files of a tree in the order of the listing, by column."""
+
+    folders: list[Folder] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    blobs: list[Blob] = field(default_factory=list)
+    told_sizes: list[int] = field(default_factory=list)
+    sizes: array[int] = field(default_factory=lambda: array("Q"))
+    keys: list[bytes] = field(default_factory=list)
+    faults: dict[int, str] = field(default_factory=dict)
+    """What is wrong with files, by number, that were meant as images."""
+    others: set[int] = field(default_factory=set)
+    """Numbers of the files that are no images and were not meant as such."""
+    newest_change_ns: int = 0
+
+    def add(self, folder: Folder) -> None:
+        """Add a folder and its files."""
+        prefix = f"{folder.path}/" if folder.path else ""
+        self.folders.append(folder)
+        self.names += [prefix + name for name in folder.files]
+        self.blobs += folder.blobs
+        self.told_sizes += folder.sizes
+
+    def batch(self, start: int, end: int, spool: str) -> Batch:
+        """Return some of the files, to be looked at."""
+        on_disk = not self.told_sizes
+        return Batch(
+            start=start,
+            blobs=tuple(self.blobs[start:end]),
+            sizes=() if on_disk else tuple(self.told_sizes[start:end]),
+            names=() if on_disk else tuple(self.names[start:end]),
+            spool=spool if on_disk else "",
+        )
+
+    def note(self, probes: Probes) -> None:
+        """Put what a look at one batch showed into its place; batches come in any order."""
+        start, end = probes.start, probes.start + len(probes.sizes)
+        if (missing := end - len(self.sizes)) > 0:
+            self.sizes.frombytes(bytes(8 * missing))
+            self.keys += [b""] * missing
+        self.sizes[start:end] = probes.sizes
+        self.keys[start:end] = probes.keys
+        self.faults.update({start + at: why for at, why in probes.faults.items()})
+        self.others.update(start + at for at in probes.others)
+        self.newest_change_ns = max(self.newest_change_ns, probes.newest_change_ns)
+        offset = probes.spool_offset
+        for at in probes.spooled:
+            self.blobs[start + at] = Slice(probes.spool, offset)
+            offset += probes.sizes[at]
+
+
+def look_at(lister: Lister, context: Context) -> Tree:
+    """List a tree and look at the beginning of each of its files."""
+    tree = Tree()
+    for probes in context.run(probe, _batches(lister, tree, context)):
+        tree.note(probes)
+        context.on_progress(len(probes.sizes))
+    return tree
+
+
+def _batches(lister: Lister, tree: Tree, context: Context) -> Iterator[Batch]:
+    """List a tree, yielding its files to be looked at while the listing goes on."""
+    spool = context.spool if context.keeps_small else ""
+    start = 0
+    for folder in lister.folders():
+        tree.add(folder)
+        while len(tree.names) - start >= BATCH:
+            yield tree.batch(start, start + BATCH, spool)
+            start += BATCH
+    if start < len(tree.names):
+        yield tree.batch(start, len(tree.names), spool)
