@@ -133,6 +133,8 @@ class Catalog:
     samples: Samples
     class_folders: Mapping[str, tuple[str, ...]]
     """The folders of each class, by the class's name as it stands on disk."""
+    class_order: tuple[str, ...] | None = None
+    """Class names in the order of their labels, where the source itself fixes it."""
     bad: tuple[Skipped, ...] = ()
     """Files meant as images that are known not to be one before any pixel is looked at."""
     ignored: tuple[Ignored, ...] = ()

@@ -44,7 +44,9 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     The same samples and options give the same plan, in whatever order the samples come.
     """
     name = dataset_name(catalog.name, options)
-    classes = label_names(catalog.class_folders, options.class_order, options.classes)
+    classes = label_names(
+        catalog.class_folders, options.class_order, options.classes or catalog.class_order
+    )
     number = {class_name: label for label, class_name in enumerate(classes)}
     label_of = {folder: number[normal_name(folder)] for folder in catalog.class_folders}
     label_of[""] = UNLABELLED
