@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from imgrec import layout
-from imgrec.engine import Engine
 from imgrec.engine.local import LocalEngine
-from imgrec.errors import DatasetExists, UsageError
-from imgrec.model import Plan, ShardResult
+from imgrec.errors import UsageError
 from imgrec.options import PackOptions
-from imgrec.outcome import DatasetInfo, Packed
-from imgrec.plan.build import dataset_name, make_plan
-from imgrec.publish.publish import complete
-from imgrec.publish.samples import preload
-from imgrec.read.locate import find_dataset
-from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
 from imgrec.source.context import Context
 from imgrec.source.detect import name_of, scan
-from imgrec.storage.staging import Staging, stamp
-from imgrec.write.shard import ShardWriter, warm_up
+from imgrec.storage.staging import Staging
 
-OnProgress: TypeAlias = Callable[[str, int, int | None], object]
-"""Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
+if TYPE_CHECKING:
+    from imgrec.engine import Engine
+    from imgrec.model import Plan
+    from imgrec.outcome import DatasetInfo, Packed
+    from imgrec.packing import OnProgress
 
 
 def pack(
@@ -52,22 +47,23 @@ def pack(
     target = _target(path, options)
     _refuse_output_inside(path, options)
     is_free = options.overwrite or not target.exists()
+    Thread(target=import_module, args=("imgrec.packing",), daemon=True).start()  # while we scan
     with _running(engine, options) as running, ExitStack() as stack:
         staging = Staging(target)
         spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack)
         context = _context(options, running, on_progress, spool, keeps_small=is_free)
         catalog = scan(path, context)
-        running.prepare(warm_up, options.check)
-        plan = make_plan(catalog, options)
-        if not is_free:
-            if _is_current(target, plan, catalog.newest_change_ns):
-                return _packed(target, started_ns, is_new=False)
-            stack.enter_context(staging)
-        results = _write(plan, staging, running, on_progress)
-        complete(staging.path, plan, results, options)
-        stamp(staging.path / layout.METADATA, started_ns)
-        is_new = _publish(staging, options)
-    return _packed(target, started_ns, is_new=is_new)
+        from imgrec.packing import Job, pack_catalog
+
+        job = Job(
+            options=options,
+            engine=running,
+            on_progress=on_progress,
+            started_ns=started_ns,
+            staging=staging,
+            is_free=is_free,
+        )
+        return pack_catalog(catalog, job)
 
 
 def dry_run(
@@ -82,11 +78,17 @@ def dry_run(
     path = os.fspath(source)
     with _running(engine, options) as running, ExitStack() as stack:
         context = _context(options, running, on_progress, _temporary(stack))
-        return make_plan(scan(path, context), options)
+        catalog = scan(path, context)
+    from imgrec.plan.build import make_plan
+
+    return make_plan(catalog, options)
 
 
 def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:
     """Say what a packed dataset holds, found by name or by a path at any level."""
+    from imgrec.read.locate import find_dataset
+    from imgrec.read.metadata import read_info
+
     return read_info(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
 
 
@@ -130,7 +132,7 @@ def _data_dir(options: PackOptions) -> Path:
 
 
 def _target(source: str, options: PackOptions) -> Path:
-    name = dataset_name(name_of(source, options.source), options)
+    name = layout.dataset_name(name_of(source, options.source), options.name)
     return layout.dataset_dir(_data_dir(options), name, options.version)
 
 
@@ -140,68 +142,3 @@ def _refuse_output_inside(source: str, options: PackOptions) -> None:
             f"--data-dir {_data_dir(options)} is inside the source {source}",
             hint="choose a folder outside, or the next run would find the output of this one",
         )
-
-
-def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:
-    """Tell whether the dataset is there already; raise DatasetExists if another one is."""
-    if read_fingerprint(target) != plan.fingerprint:
-        raise _in_the_way(target)
-    if fault := find_damage(target):
-        raise DatasetExists(
-            f"{target} is damaged: {fault}",
-            hint="pass --overwrite to pack it again",
-            path=str(target),
-        )
-    # Names, sizes and beginnings are the same. The rest is too if nothing was touched since;
-    # otherwise packing again tells, byte by byte.
-    return newest_change_ns < (target / layout.METADATA).stat().st_mtime_ns
-
-
-def _publish(staging: Staging, options: PackOptions) -> bool:
-    """Make the dataset visible, unless the very same one is."""
-    if staging.target.exists() and not options.overwrite:
-        old, new = (folder / layout.CHECKSUMS for folder in (staging.target, staging.path))
-        if not old.exists() or old.read_bytes() != new.read_bytes():
-            raise _in_the_way(staging.target)
-        stamp(
-            staging.target / layout.METADATA,
-            (staging.path / layout.METADATA).stat().st_mtime_ns,
-        )
-        return False
-    staging.publish()
-    return True
-
-
-def _in_the_way(target: Path) -> DatasetExists:
-    return DatasetExists(
-        f"{target} already holds another dataset",
-        hint="pack under another --version or --name, or pass --overwrite to replace it",
-        path=str(target),
-    )
-
-
-def _write(
-    plan: Plan, staging: Staging, engine: Engine, on_progress: OnProgress | None
-) -> list[ShardResult]:
-    """Write all shards, the largest first so that no worker is left with one at the end."""
-    writer = ShardWriter(folder=str(staging.path), check=plan.check)
-    tasks = sorted(plan.tasks, key=lambda task: -task.expected_bytes)
-    Thread(target=preload, daemon=True).start()  # while the workers work
-    results = {}
-    with closing(engine.run(writer, tasks)) as running:
-        for result in running:
-            results[result.filename] = result
-            staging.settle(result.filename)
-            if on_progress:
-                done = len(result.records.filenames) + len(result.bad)
-                on_progress("pack", done, plan.planned)
-    return [results[task.filename] for task in plan.tasks]
-
-
-def _packed(target: Path, started_ns: int, *, is_new: bool) -> Packed:
-    return Packed(
-        info=read_info(target),
-        report=read_report(target),
-        seconds=(time.time_ns() - started_ns) / 1e9,
-        is_new=is_new,
-    )

@@ -41,6 +41,11 @@ def shard_filename(name: str, split: str, index: int, count: int) -> str:
     return f"{name}-{split}.tfrecord-{index:0{width}d}-of-{count:0{width}d}"
 
 
+def dataset_name(source_name: str, wanted: str) -> str:
+    """Return the name of the dataset that a source becomes, unless another is wanted."""
+    return checked_name(wanted or legal_name(source_name))
+
+
 def checked_name(name: str) -> str:
     """Return `name` if `tfds.load` can find a dataset called that, else raise UsageError."""
     if not _NAME.fullmatch(name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def printable(filename: str) -> str:
     r"""Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
@@ -10,3 +12,10 @@ def printable(filename: str) -> str:
     'caf\\udce9.jpg'
     """
     return filename.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def picked(match: re.Match[str], group: str) -> str:
+    """Return what a pattern picks out: the group of that name, else the first, else all of it."""
+    if group in match.re.groupindex:
+        return match[group] or ""
+    return (match[1] or "") if match.re.groups else match[0]

@@ -18,8 +18,9 @@ RANKS = {
     "layout": 4, "storage": 4, "codec": 4,
     "source": 5, "plan": 5, "write": 5, "read": 5,
     "engine": 6, "publish": 6,
-    "api": 7,
-    "cli": 8,
+    "packing": 7,
+    "api": 8,
+    "cli": 9,
 }  # fmt: skip
 FREE = {"__init__", "__main__"}
 """The doors of the package, which may open on anything."""

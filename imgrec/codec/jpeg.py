@@ -48,9 +48,12 @@ def read_header(data: bytes) -> JpegHeader:
     try:
         while True:
             kind = _KINDS[data[position + 1]] if data[position] == 0xFF else _NONE
+            if kind == _SEGMENT:
+                position += 2 + (data[position + 2] << 8 | data[position + 3])
+                continue
             if kind == _FRAME and frame is None:
                 frame = (data[position + 1], *_SOF.unpack_from(data, position + 4))
-            if kind <= _FRAME:
+            if kind == _FRAME:
                 position += 2 + (data[position + 2] << 8 | data[position + 3])
             elif kind in (_SCAN, _END):
                 break

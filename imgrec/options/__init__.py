@@ -10,7 +10,7 @@ from imgrec.options.choices import (
     OnLeak,
     SourceKind,
 )
-from imgrec.options.pack import PackOptions, ShardOptions, SplitOptions
+from imgrec.options.packing import PackOptions, ShardOptions, SplitOptions
 from imgrec.options.source import LEAF, ColumnOption, SourceOptions
 
 __all__ = [

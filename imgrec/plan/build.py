@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from imgrec.errors import PlanError
-from imgrec.layout import checked_name, legal_name, shard_filename
+from imgrec.layout import dataset_name, shard_filename
 from imgrec.model import (
     FORMAT,
     TEST,
@@ -25,17 +25,14 @@ from imgrec.model import (
 )
 from imgrec.options import OnLeak, PackOptions, ShardOptions
 from imgrec.plan.groups import find_groups, judge, leaked_copies
-from imgrec.plan.labels import label_names, normal_name
+from imgrec.plan.labels import label_names, normal_name, rarest
+from imgrec.plan.select import choose, limit, straddling
 from imgrec.plan.shards import cut, options_for, record_bytes
-from imgrec.plan.split import assign_splits, rank
+from imgrec.plan.split import Ranked, assign_splits, rank
+from imgrec.plan.units import find_units
 from imgrec.text import printable
 
 T = TypeVar("T")
-
-
-def dataset_name(source_name: str, options: PackOptions) -> str:
-    """Return the name of the dataset that a source becomes."""
-    return checked_name(options.name or legal_name(source_name))
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
@@ -43,7 +40,11 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
 
     The same samples and options give the same plan, in whatever order the samples come.
     """
-    name = dataset_name(catalog.name, options)
+    name = dataset_name(catalog.name, options.name)
+    catalog = choose(catalog, options.source)
+    if options.source.limit_per_class is not None:
+        order = rank(catalog.samples, options.seed)
+        catalog = limit(catalog, order, options.source.limit_per_class)
     classes = label_names(
         catalog.class_folders, options.class_order, options.classes or catalog.class_order
     )
@@ -52,14 +53,19 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     label_of[""] = UNLABELLED
 
     samples = catalog.samples
-    labels = [label_of[class_name] for class_name in samples.class_names]
+    label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.label_sets]
+    labels = (
+        rarest(label_sets)
+        if label_sets
+        else [label_of[class_name] for class_name in samples.class_names]
+    )
     order = rank(samples, options.seed)
-    splits = assign_splits(samples, labels, order, options.split_options)
+    ranked = Ranked(samples, labels, find_units(samples), order)
+    splits = assign_splits(ranked, options.split_options)
     groups = find_groups(samples)
-    findings = judge(samples, groups, labels, splits)
+    findings = judge(samples, groups, label_sets or labels, splits)
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
     kept = [place for place in order if place not in left_out]
-    label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.label_sets]
     placed = _Placed(samples, labels, label_sets, splits, kept)
     tasks = tuple(_tasks(name, placed, options.shard_options))
     return Plan(
@@ -79,6 +85,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         conflicts=findings.conflicts,
         warnings=(
             *catalog.warnings,
+            *_parted_groups(samples, splits),
             *_missing_splits(tasks, options),
             *_missing_classes(classes, tasks),
         ),
@@ -180,6 +187,12 @@ def _fingerprint(
     return sha256.hexdigest()
 
 
+def _parted_groups(samples: Samples, splits: Sequence[str]) -> Iterator[str]:
+    if parted := straddling(samples, splits):
+        shown = _enumerate(list(map(printable, parted)), "groups")
+        yield f"groups that the source has in more than one split: {shown}"
+
+
 def _missing_splits(tasks: Sequence[ShardTask], options: PackOptions) -> Iterator[str]:
     found = {task.split for task in tasks}
     for split, fraction in ((VAL, options.val_fraction), (TEST, options.test_fraction)):
@@ -196,9 +209,9 @@ def _missing_classes(classes: Sequence[str], tasks: Sequence[ShardTask]) -> Iter
         if labels == {UNLABELLED}:
             continue
         if missing := [classes[label] for label in range(len(classes)) if label not in labels]:
-            yield f"{split} has no images of {_enumerate(missing)}"
+            yield f"{split} has no images of {_enumerate(missing, 'classes')}"
 
 
-def _enumerate(names: Sequence[str], most: int = 10) -> str:
-    rest = f" and {len(names) - most} more classes" if len(names) > most else ""
+def _enumerate(names: Sequence[str], what: str, most: int = 10) -> str:
+    rest = f" and {len(names) - most} more {what}" if len(names) > most else ""
     return ", ".join(names[:most]) + rest

@@ -39,7 +39,7 @@ class Findings(NamedTuple):
 def judge(
     samples: Samples,
     groups: Sequence[Group],
-    labels: Sequence[int],
+    labels: Sequence[object],
     splits: Sequence[str],
 ) -> Findings:
     """Sort out which groups are leaks and conflicts, given label and split of each sample."""

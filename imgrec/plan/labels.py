@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from imgrec.errors import PlanError, SourceError
+from imgrec.model import UNLABELLED
 from imgrec.options import ClassOrder
 from imgrec.text import printable
 
@@ -28,6 +29,18 @@ def lexical_key(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 _ORDERS = {ClassOrder.NATURAL: natural_key, ClassOrder.LEXICAL: lexical_key}
+
+
+def rarest(label_sets: Sequence[tuple[int, ...]]) -> list[int]:
+    """Return for each image the rarest of its labels, by which it is put into a split.
+
+    So the rare labels, of which a split could end up with none, are spread best.
+    """
+    counts = Counter(label for labels in label_sets for label in labels)
+    return [
+        min(labels, key=lambda label: (counts[label], label)) if labels else UNLABELLED
+        for labels in label_sets
+    ]
 
 
 def normal_name(folder: str) -> str:

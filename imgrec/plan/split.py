@@ -1,22 +1,25 @@
 """Which split each sample goes to: stratified, exact, without leaks, and steady as a set grows.
 
-In each class, groups of identical images are ranked by a hash of their content. The first
-`round(n * val_fraction)` are val, the last `round(n * test_fraction)` are test, the rest train.
-One image more moves at most one other across each boundary, and a renamed image moves nowhere.
+What must not be parted (`plan.units`) is ranked by a hash of its content, class by class. The
+first `round(n * val_fraction)` units of a class are val, the last `round(n * test_fraction)` are
+test, the rest train. One image more moves at most one other across each boundary, and a renamed
+image moves nowhere. Groups of images are dealt out by `plan.grouped` instead.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import count
+from typing import NamedTuple
 
 from imgrec.errors import PlanError
-from imgrec.model import TEST, TRAIN, VAL, Samples
+from imgrec.model import FOLD, TEST, TRAIN, VAL, Samples, split_order
 from imgrec.options import SplitOptions
+from imgrec.plan.grouped import deal
 
-_KEY_BYTES = 16
+_KEY_BYTES = 8
 
 
 def rank(samples: Samples, seed: int) -> list[int]:
@@ -24,74 +27,133 @@ def rank(samples: Samples, seed: int) -> list[int]:
 
     Copies of one image stand together, in order of their names.
     """
-    key = blake2b(f"imgrec {seed}".encode(), digest_size=16).digest()
+    # A content is a hash already; multiplying it by a random odd number shuffles what it orders.
     # Only the part of a content that never changes ranks: see `source.probe.contents`.
-    ranks = [
-        blake2b(content[:_KEY_BYTES], key=key, digest_size=8).digest()
-        for content in samples.contents
-    ]
-    ranked = sorted(zip(ranks, samples.contents, samples.filenames, count()))
-    return [place for _, _, _, place in ranked]
+    noise = blake2b(f"imgrec {seed}".encode(), digest_size=16).digest()
+    factor = int.from_bytes(noise[:8], "big") | 1
+    mask = int.from_bytes(noise[8:], "big")
+    heads = b"".join([content[:_KEY_BYTES] for content in samples.contents])
+    keys = struct.unpack(f"<{len(samples)}Q", heads)
+    ranks = [(key ^ mask) * factor & 0xFFFFFFFFFFFFFFFF for key in keys]
+    if len(set(ranks)) == len(ranks):
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
+    full = list(zip(ranks, samples.contents, samples.filenames, strict=True))
+    return sorted(range(len(full)), key=full.__getitem__)
 
 
-def assign_splits(
-    samples: Samples, labels: Sequence[int], order: Sequence[int], options: SplitOptions
-) -> list[str]:
-    """Return the split of each sample, given the label of each and their order by rank.
+class Ranked(NamedTuple):
+    """Samples in the order of their rank, with what is known of each."""
 
-    A sample keeps the split that the source gives it, except that val and test, where the source
-    has none, are taken out of its train. Raises PlanError if it has them already.
+    samples: Samples
+    labels: Sequence[int]
+    units: Sequence[int]
+    order: Sequence[int]
+
+
+def assign_splits(ranked: Ranked, options: SplitOptions) -> list[str]:
+    """Return the split of each sample.
+
+    A sample keeps the split that the source gives it or that it is pinned to, except that val and
+    test, or folds, where the source has none, are taken out of its train. Raises PlanError if it
+    has them already.
     """
+    samples = ranked.samples
     given = set(samples.splits)
-    _refuse_second_split(given, VAL, options.val_fraction)
-    _refuse_second_split(given, TEST, options.test_fraction)
+    _refuse_second_split(given, VAL, options.val_fraction, "--val-split")
+    _refuse_second_split(given, TEST, options.test_fraction, "--test-split")
+    _refuse_second_split(given, VAL, options.folds, "--folds")
     splits = [split or TRAIN for split in samples.splits]
-    if not splits or (not options.val_fraction and not options.test_fraction):
-        return splits
+    if not splits or not (options.val_fraction or options.test_fraction or options.folds):
+        return _pinned(samples, splits)
     if TRAIN not in splits:
         raise PlanError("the source has no train images to take a split from")
-    # What the source also has in val or test stays where it is: there it would leak once more.
-    taken = {
-        content for content, split in zip(samples.contents, splits, strict=True) if split != TRAIN
-    }
-    trainable = [
-        place for place in order if splits[place] == TRAIN and samples.contents[place] not in taken
-    ]
-    moved = _held_out(samples.contents, labels, trainable, options)
-    for place in trainable:
-        splits[place] = moved.get(samples.contents[place], TRAIN)
-    return splits
+    homes = _homes(ranked, splits, folds=bool(options.folds))
+    places = (
+        deal(homes.sizes, homes.pins, options)
+        if samples.groups
+        else _held_out(homes.labels, homes.pins, options)
+    )
+    units = ranked.units
+    for place, split in enumerate(splits):
+        if split == TRAIN and units[place] in places:
+            splits[place] = places[units[place]]
+    return _pinned(samples, splits)
 
 
-def _refuse_second_split(given: Iterable[str], split: str, fraction: float) -> None:
-    if fraction and split in given:
+def _pinned(samples: Samples, splits: list[str]) -> list[str]:
+    if not samples.pinned:
+        return splits
+    return [pin or split for pin, split in zip(samples.pinned, splits, strict=True)]
+
+
+def _refuse_second_split(given: Iterable[str], split: str, wanted: float, option: str) -> None:
+    if wanted and split in given:
         raise PlanError(
-            f"the source has a {split} split of its own, so --{split}-split cannot make another",
-            hint=f"leave out --{split}-split, or move the images of {split} into train",
+            f"the source has a {split} split of its own, so {option} cannot make another",
+            hint=f"leave out {option}, or move the images of {split} into train",
         )
 
 
+class _Homes(NamedTuple):
+    """The units that may leave train, in the order of their rank."""
+
+    labels: dict[int, int]
+    """Of each unit: one of several labels is the smallest."""
+    sizes: dict[int, Counter[int]]
+    """How many images of which label each unit has; only known for groups."""
+    pins: dict[int, str]
+    """The split that a unit must be in, because one of its images must."""
+
+
+def _homes(ranked: Ranked, splits: Sequence[str], *, folds: bool) -> _Homes:
+    samples, labels, units = ranked.samples, ranked.labels, ranked.units
+    # What the source also has in val or test stays in train: in another val it would leak anew.
+    taken = {units[place] for place, split in enumerate(splits) if split != TRAIN and not folds}
+    homes = _Homes({}, defaultdict(Counter), {})
+    for place in ranked.order:
+        unit, label = units[place], labels[place]
+        if unit in taken:
+            continue
+        if homes.labels.setdefault(unit, label) > label:
+            homes.labels[unit] = label
+    if samples.groups:
+        for place in ranked.order:
+            if units[place] not in taken:
+                homes.sizes[units[place]][labels[place]] += 1
+    for place, pin in enumerate(samples.pinned):
+        if pin and units[place] not in taken:
+            known = homes.pins.get(units[place], pin)
+            homes.pins[units[place]] = max(known, pin, key=split_order)
+    return homes
+
+
 def _held_out(
-    contents: Sequence[bytes],
-    labels: Sequence[int],
-    trainable: Sequence[int],
-    options: SplitOptions,
-) -> dict[bytes, str]:
-    """Return the contents that leave train, and for which split."""
-    home: dict[bytes, int] = {}  # an image under two labels counts for the smaller one
-    for place in trainable:
-        content, label = contents[place], labels[place]
-        if home.setdefault(content, label) > label:
-            home[content] = label
-    by_class: dict[int, list[bytes]] = defaultdict(list)
-    for content, label in home.items():  # still in the order of their ranks
-        by_class[label].append(content)
-    moved: dict[bytes, str] = {}
-    for ranked in by_class.values():
-        val, test = held_out_counts(len(ranked), options)
-        moved |= dict.fromkeys(ranked[:val], VAL)
-        moved |= dict.fromkeys(ranked[len(ranked) - test :], TEST)
-    return moved
+    labels: Mapping[int, int], pins: Mapping[int, str], options: SplitOptions
+) -> dict[int, str]:
+    """Return the split of each unit, exact by class; those not named stay in train."""
+    by_class: dict[int, list[int]] = defaultdict(list)
+    for unit, label in labels.items():  # in the order of their ranks
+        by_class[label].append(unit)
+    splits = dict(pins)
+    for label, units in by_class.items():
+        known = Counter(pins[unit] for unit in units if unit in pins)
+        free = [unit for unit in units if unit not in pins] if known else units
+        val, test = held_out_counts(len(units), options)
+        val, test = max(val - known[VAL], 0), max(test - known[TEST], 0)
+        rest = free[val : max(len(free) - test, val)]
+        splits |= dict.fromkeys(free[:val], VAL)
+        splits |= dict.fromkeys(free[val + len(rest) :], TEST)
+        if options.folds:
+            splits |= _folds(rest, label, options.folds)
+    return splits
+
+
+def _folds(units: Sequence[int], label: int, count: int) -> dict[int, str]:
+    """Cut the units of a class into folds; the odd ones go to other folds for other classes."""
+    return {
+        unit: f"{FOLD}{(place * count // len(units) + label) % count}"
+        for place, unit in enumerate(units)
+    }
 
 
 def held_out_counts(images: int, options: SplitOptions) -> tuple[int, int]:

@@ -28,7 +28,13 @@ def samples_table(results: Sequence[ShardResult]) -> bytes:
     out = io.BytesIO()
     batches = (pa.record_batch(_columns(result)) for result in results)
     first = next(batches)
-    with pq.ParquetWriter(out, first.schema, compression="zstd") as writer:
+    repeated = ["split", "shard", "format"]
+    with pq.ParquetWriter(
+        out,
+        first.schema,
+        compression="zstd",
+        use_dictionary=repeated,  # type: ignore[arg-type]  # the stubs know only all or none
+    ) as writer:
         for batch in itertools.chain((first,), batches):
             writer.write_batch(batch)
     return out.getvalue()
@@ -44,13 +50,17 @@ def _columns(result: ShardResult) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]
         "offset": _integers(records.offsets),
         "length": _integers(records.lengths),
         **_labels(records),
-        "filename": _strings([printable(name) for name in records.filenames]),
+        "filename": _strings(_printable(records.filenames)),
         "xxh3": _strings([hashes[at : at + 32] for at in range(0, 32 * count, 32)]),
         "height": _integers(records.shapes[0::3]),
         "width": _integers(records.shapes[1::3]),
         "channels": _integers(records.shapes[2::3]),
         "format": _strings(records.formats),
     }
+
+
+def _printable(names: Sequence[str]) -> Sequence[str]:
+    return names if "".join(names).isascii() else [printable(name) for name in names]
 
 
 def _labels(records: RecordTable) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]:
@@ -80,7 +90,8 @@ def _integers(values: array[int]) -> pa.Array[pa.Scalar[pa.DataType]]:
 def _strings(values: Sequence[str]) -> pa.Array[pa.Scalar[pa.DataType]]:
     import pyarrow as pa
 
-    encoded = [value.encode() for value in values]
-    ends = array("i", itertools.accumulate(map(len, encoded), initial=0))
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    text = "".join(values)
+    lengths = map(len, values if text.isascii() else [value.encode() for value in values])
+    ends = array("i", itertools.accumulate(lengths, initial=0))
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text.encode())]
+    return pa.Array.from_buffers(pa.string(), len(values), buffers)

@@ -95,6 +95,7 @@ def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles
     """Pick the files of classes that are meant as images; count the others."""
     files = _ClassFiles()
     by_name = places.label_regex is not None
+    odd = tree.others | tree.faults.keys()
     end = 0
     for folder in tree.folders:
         start, end = end, end + len(folder.files)
@@ -102,6 +103,10 @@ def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles
         if isinstance(place, str):
             for number in range(start, end):
                 lister.tally.add(place, tree.names[number])
+            continue
+        if not by_name and odd.isdisjoint(range(start, end)):
+            files.good += range(start, end)
+            files.places += [place] * (end - start)
             continue
         for number in range(start, end):
             if number in tree.others:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from imgrec.model import TEST
 from imgrec.options import LEAF, SourceOptions
 from imgrec.source.tree import Folder
+from imgrec.text import picked
 
 OUTSIDE = "outside a class folder"
 BESIDE = "beside the split folders"
@@ -74,13 +75,6 @@ class Places:
             return OUTSIDE
         folder = "/".join(parts[: len(parts) - len(below) + depth])
         return Place(split, "/".join(below[:depth]), folder)
-
-
-def picked(match: re.Match[str], group: str) -> str:
-    """Return what a pattern picks out: the group of that name, else the first, else all of it."""
-    if group in match.re.groupindex:
-        return match[group] or ""
-    return (match[1] or "") if match.re.groups else match[0]
 
 
 def make_places(

@@ -80,7 +80,7 @@ def probe(batch: Batch) -> Probes:
     told_sizes = batch.sizes or (0,) * len(batch.blobs)
     for place, (blob, told) in enumerate(zip(batch.blobs, told_sizes, strict=True)):
         try:
-            size, changed_ns, head = look(blob, told, HEAD_BYTES)
+            size, changed_ns, head = look(blob, told, HEAD_BYTES, dated=not keeps)
         except BadImage as error:
             faults[place] = str(error)
             sizes.append(0)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
@@ -44,9 +45,15 @@ class Walk:
         stack = [_Visit("", real_root, ())]
         while stack:
             visit = stack.pop()
+            files: list[str] = []
+            others: list[os.DirEntry[str]] = []
             try:
                 with os.scandir(os.path.join(self.root, visit.path)) as entries:
-                    listing = sorted(entries, key=lambda entry: entry.name)
+                    for entry in entries:
+                        if entry.is_file(follow_symlinks=False):
+                            files.append(entry.name)
+                        else:
+                            others.append(entry)
             except OSError as error:
                 if not visit.path:
                     raise SourceError(
@@ -54,32 +61,39 @@ class Walk:
                     ) from error
                 self.closed.append(f"{visit.path} ({error.strerror})")
                 continue
-            files, below = self._sort_out(listing, visit, real_root)
+            files = self._without_clutter(files, visit.path)
+            below = self._sort_out(others, files, visit, real_root)
+            files.sort()
             within = f"{prefix}{visit.path}/" if visit.path else prefix
             blobs = tuple([within + name for name in files])
             yield Folder(visit.path, tuple(files), bool(below), blobs)
             stack.extend(reversed(below))
 
+    def _without_clutter(self, names: list[str], folder: str) -> list[str]:
+        kept = [name for name in names if name[0] != "." and name not in CLUTTER]
+        if len(kept) < len(names):
+            for name in sorted(set(names).difference(kept)):
+                path = f"{folder}/{name}" if folder else name
+                self.tally.add(clutter_kind(name, is_folder=False), path)
+        return kept
+
     def _sort_out(
-        self, listing: list[os.DirEntry[str]], visit: _Visit, real_root: str
-    ) -> tuple[list[str], list[_Visit]]:
-        files: list[str] = []
+        self, entries: list[os.DirEntry[str]], files: list[str], visit: _Visit, real_root: str
+    ) -> list[_Visit]:
+        """Add the files that links lead to, and return the folders to walk, by name."""
         below: list[_Visit] = []
-        for entry in listing:
+        for entry in sorted(entries, key=attrgetter("name")):
             name = entry.name
             path = f"{visit.path}/{name}" if visit.path else name
-            if name in CLUTTER or name[0] == ".":
-                is_folder = entry.is_dir(follow_symlinks=False)
-                self.tally.add(clutter_kind(name, is_folder=is_folder), path)
+            if kind := clutter_kind(name, is_folder=entry.is_dir(follow_symlinks=False)):
+                self.tally.add(kind, path)
             elif entry.is_symlink():
                 self._follow(path, visit, real_root, files, below)
             elif entry.is_dir(follow_symlinks=False):
                 below.append(_Visit(path, f"{visit.real}/{name}", visit.came_from))
-            elif entry.is_file(follow_symlinks=False):
-                files.append(name)
             else:
                 self.tally.add("special file", path)
-        return files, below
+        return below
 
     def _follow(
         self, path: str, visit: _Visit, real_root: str, files: list[str], below: list[_Visit]

@@ -30,17 +30,19 @@ class Look(NamedTuple):
 
     size: int
     changed_ns: int
+    """When it last changed; 0 where that is not known."""
     head: bytes
 
 
-def look(blob: Blob, size: int, head_bytes: int) -> Look:
+def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
     """Read the beginning of a blob; `size` is of no account for a file, which tells its own.
 
-    Raises BadImage if it cannot be read.
+    When a file has changed is told for sure only if it is to be `dated`. Raises BadImage if it
+    cannot be read.
     """
     try:
         if isinstance(blob, str):
-            return _look_at_file(blob, head_bytes)
+            return _look_at_file(blob, head_bytes, dated=dated)
         if isinstance(blob, ZipMember):
             return Look(size, 0, _inflate(blob, size, min(size, head_bytes)))
         return Look(size, 0, _pread(blob.path, min(size, head_bytes), blob.offset))
@@ -48,14 +50,17 @@ def look(blob: Blob, size: int, head_bytes: int) -> Look:
         raise BadImage(f"unreadable: {error.strerror}") from error
 
 
-def _look_at_file(path: str, head_bytes: int) -> Look:
+def _look_at_file(path: str, head_bytes: int, *, dated: bool) -> Look:
     # O_NONBLOCK: a file that has become a pipe since it was listed must not hold us up.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
+        head = os.read(descriptor, head_bytes)
+        if not dated and 0 < len(head) < head_bytes:
+            return Look(len(head), 0, head)  # all of it: asking for its size would cost a fifth
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BadImage("unreadable: not a regular file")
-        return Look(status.st_size, status.st_ctime_ns, os.read(descriptor, head_bytes))
+        return Look(status.st_size, status.st_ctime_ns, head)
     finally:
         os.close(descriptor)
 

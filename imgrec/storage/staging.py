@@ -5,12 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import write_error
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 
 def _sync(path: Path) -> None:
@@ -27,7 +30,7 @@ class Staging:
 
     def __init__(self, target: Path) -> None:
         self._syncing: dict[str, Future[None]] = {}
-        self._syncer = ThreadPoolExecutor(max_workers=1)
+        self._syncer: ThreadPoolExecutor | None = None
         self.target = target
         self.path = target.with_name(f".{target.name}.incomplete")
         self.spool = self.path / ".spool"
@@ -56,7 +59,8 @@ class Staging:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self._syncer.shutdown(cancel_futures=True)
+        if self._syncer:
+            self._syncer.shutdown(cancel_futures=True)
         if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
             shutil.rmtree(self.path)
             self._unmake()
@@ -84,6 +88,9 @@ class Staging:
 
     def settle(self, *filenames: str) -> None:
         """Begin to bring finished files to disk, while others are still being written."""
+        from concurrent.futures import ThreadPoolExecutor  # slow to import, and not needed before
+
+        self._syncer = self._syncer or ThreadPoolExecutor(max_workers=1)
         for filename in filenames:
             self._syncing[filename] = self._syncer.submit(_sync, self.path / filename)
 

@@ -1,0 +1,122 @@
+"""From a catalog to a published dataset: plan, write, complete, publish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import TypeAlias
+
+from imgrec import layout
+from imgrec.engine import Engine
+from imgrec.errors import DatasetExists
+from imgrec.model import Catalog, Plan, ShardResult
+from imgrec.options import PackOptions
+from imgrec.outcome import Packed
+from imgrec.plan.build import make_plan
+from imgrec.publish.publish import complete
+from imgrec.publish.samples import preload
+from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
+from imgrec.storage.staging import Staging, stamp
+from imgrec.write.shard import ShardWriter, warm_up
+
+OnProgress: TypeAlias = Callable[[str, int, int | None], object]
+"""Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One pack: what was asked for, who works, and where it goes."""
+
+    options: PackOptions
+    engine: Engine
+    on_progress: OnProgress | None
+    started_ns: int
+    staging: Staging
+    is_free: bool
+    """Whether nothing stands in the way of the target; then the staging is open already."""
+
+
+def pack_catalog(catalog: Catalog, job: Job) -> Packed:
+    """Pack all that a catalog lists, unless the same dataset is there."""
+    options, staging, target = job.options, job.staging, job.staging.target
+    job.engine.prepare(warm_up, options.check)
+    plan = make_plan(catalog, options)
+    with ExitStack() as stack:
+        if not job.is_free:
+            if _is_current(target, plan, catalog.newest_change_ns):
+                return _packed(job, is_new=False)
+            stack.enter_context(staging)
+        results = _write(plan, job)
+        complete(staging.path, plan, results, options)
+        stamp(staging.path / layout.METADATA, job.started_ns)
+        is_new = _publish(staging, options)
+    return _packed(job, is_new=is_new)
+
+
+def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:
+    """Tell whether the dataset is there already; raise DatasetExists if another one is."""
+    if read_fingerprint(target) != plan.fingerprint:
+        raise _in_the_way(target)
+    if fault := find_damage(target):
+        raise DatasetExists(
+            f"{target} is damaged: {fault}",
+            hint="pass --overwrite to pack it again",
+            path=str(target),
+        )
+    # Names, sizes and beginnings are the same. The rest is too if nothing was touched since;
+    # otherwise packing again tells, byte by byte.
+    return newest_change_ns < (target / layout.METADATA).stat().st_mtime_ns
+
+
+def _publish(staging: Staging, options: PackOptions) -> bool:
+    """Make the dataset visible, unless the very same one is."""
+    if staging.target.exists() and not options.overwrite:
+        old, new = (folder / layout.CHECKSUMS for folder in (staging.target, staging.path))
+        if not old.exists() or old.read_bytes() != new.read_bytes():
+            raise _in_the_way(staging.target)
+        stamp(
+            staging.target / layout.METADATA,
+            (staging.path / layout.METADATA).stat().st_mtime_ns,
+        )
+        return False
+    staging.publish()
+    return True
+
+
+def _in_the_way(target: Path) -> DatasetExists:
+    return DatasetExists(
+        f"{target} already holds another dataset",
+        hint="pack under another --version or --name, or pass --overwrite to replace it",
+        path=str(target),
+    )
+
+
+def _write(plan: Plan, job: Job) -> list[ShardResult]:
+    """Write all shards, the largest first so that no worker is left with one at the end."""
+    staging, on_progress = job.staging, job.on_progress
+    writer = ShardWriter(folder=str(staging.path), check=plan.check)
+    tasks = sorted(plan.tasks, key=lambda task: -task.expected_bytes)
+    Thread(target=preload, daemon=True).start()  # while the workers work
+    results = {}
+    with closing(job.engine.run(writer, tasks)) as running:
+        for result in running:
+            results[result.filename] = result
+            staging.settle(result.filename)
+            if on_progress:
+                done = len(result.records.filenames) + len(result.bad)
+                on_progress("pack", done, plan.planned)
+    return [results[task.filename] for task in plan.tasks]
+
+
+def _packed(job: Job, *, is_new: bool) -> Packed:
+    target = job.staging.target
+    return Packed(
+        info=read_info(target),
+        report=read_report(target),
+        seconds=(time.time_ns() - job.started_ns) / 1e9,
+        is_new=is_new,
+    )
