@@ -22,7 +22,7 @@ from imgrec.storage.staging import Staging
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine
-    from imgrec.model import Plan
+    from imgrec.model import Catalog, Plan
     from imgrec.outcome import DatasetInfo, Packed
     from imgrec.packing import OnProgress
 
@@ -52,7 +52,7 @@ def pack(
         staging = Staging(target)
         spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack)
         context = _context(options, running, on_progress, spool, keeps_small=is_free)
-        catalog = scan(path, context)
+        catalog = _refined(scan(path, context), options, running)
         from imgrec.packing import Job, pack_catalog
 
         job = Job(
@@ -78,7 +78,7 @@ def dry_run(
     path = os.fspath(source)
     with _running(engine, options) as running, ExitStack() as stack:
         context = _context(options, running, on_progress, _temporary(stack))
-        catalog = scan(path, context)
+        catalog = _refined(scan(path, context), options, running)
     from imgrec.plan.build import make_plan
 
     return make_plan(catalog, options)
@@ -121,6 +121,25 @@ def _context(
         spool=spool,
         keeps_small=keeps_small,
     )
+
+
+def _refined(catalog: Catalog, options: PackOptions, engine: Engine) -> Catalog:
+    """Return a catalog with what only a closer look, or another dataset, can tell."""
+    if not (options.source.min_side or options.split_from or options.split_file):
+        return catalog
+    from imgrec.read.locate import find_dataset
+    from imgrec.read.samples import read_splits
+    from imgrec.source.closer_look import pin, without_small
+    from imgrec.source.split_file import pin_by_name
+
+    if options.source.min_side:
+        catalog = without_small(catalog, options.source.min_side, engine.run)
+    if options.split_from:
+        known = read_splits(find_dataset(options.split_from, options.data_dir))
+        catalog = pin(catalog, known, engine.run)
+    if options.split_file:
+        catalog = pin_by_name(catalog, options.split_file)
+    return catalog
 
 
 def _temporary(stack: ExitStack) -> str:

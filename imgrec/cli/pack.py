@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.options import add_pack_options, pack_options
+from imgrec.cli.arguments import add_pack_options
+from imgrec.cli.options import pack_options, source_of
 from imgrec.cli.progress import Progress
 from imgrec.engine.local import LocalEngine
 
@@ -20,7 +21,7 @@ def add_to(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "pack",
         help="pack a source into a dataset",
-        description="Pack class folders into sharded TFRecords that tfds.load finds by name.",
+        description="Pack images with labels into sharded TFRecords that tfds.load finds by name.",
         epilog="example: imgrec pack ./flowers --val-split 0.1",
         allow_abbrev=False,
     )
@@ -30,11 +31,11 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Pack, and print what came of it."""
-    options = pack_options(parsed)
+    options, source = pack_options(parsed), source_of(parsed)
     with LocalEngine(options.workers) as engine, Progress(shown=not parsed.quiet) as progress:
         from imgrec import api  # while the workers start
 
-        packed = api.pack(parsed.source, options, engine=engine, on_progress=progress)
+        packed = api.pack(source, options, engine=engine, on_progress=progress)
     print(render.as_json(as_value(packed)) if parsed.json else as_text(packed))
     return 0
 

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.options import add_pack_options, pack_options
+from imgrec.cli.arguments import add_pack_options
+from imgrec.cli.options import pack_options, source_of
 from imgrec.cli.progress import Progress
 from imgrec.engine.local import LocalEngine
 
@@ -31,11 +32,11 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Plan, and print the plan."""
-    options = pack_options(parsed)
+    options, source = pack_options(parsed), source_of(parsed)
     with LocalEngine(options.workers) as engine, Progress(shown=not parsed.quiet) as progress:
         from imgrec import api  # while the workers start
 
-        plan = api.dry_run(parsed.source, options, engine=engine, on_progress=progress)
+        plan = api.dry_run(source, options, engine=engine, on_progress=progress)
     print(render.as_json(as_value(plan)) if parsed.json else as_text(plan))
     return 0
 

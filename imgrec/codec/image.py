@@ -42,6 +42,16 @@ def prepare(data: bytes, filename: str, check: Check) -> Packable:
     return _PREPARERS.get(image_format, _transcode)(data, image_format, check)
 
 
+def shape_of(data: bytes, filename: str) -> Shape:
+    """Return the shape that an image's header tells, or raise BadImage."""
+    image_format = format_of(data, filename)
+    if image_format in _HEADERS:
+        return _HEADERS[image_format](data)
+    if not image_format:
+        raise BadImage(describe(data[:HEAD_BYTES]))
+    return pixels.shape_of(data, image_format)
+
+
 def pack_pixels(data: bytes, blob: Pixels) -> Packable:
     """Store uncompressed pixels as PNG."""
     return Packable(pixels.encode(data, blob), (blob.height, blob.width, blob.channels), "PNG")
@@ -109,4 +119,9 @@ _PREPARERS: Mapping[str, Callable[[bytes, str, Check], Packable]] = {
     "JPEG": _prepare_jpeg,
     "PNG": _prepare_png,
     "BMP": _prepare_bmp,
+}
+_HEADERS: Mapping[str, Callable[[bytes], Shape]] = {
+    "JPEG": lambda data: jpeg.read_header(data).shape,
+    "PNG": lambda data: png.read_header(data).shape,
+    "BMP": lambda data: bmp.read_header(data).shape,
 }

@@ -56,6 +56,13 @@ def decode(data: bytes, image_format: str) -> Image:
         return _decode(data, image_format)
 
 
+def shape_of(data: bytes, image_format: str) -> tuple[int, int, int]:
+    """Return the shape of the first picture of a file, without decoding it; or raise BadImage."""
+    with _bad_images(image_format):
+        image = _open(data, image_format)
+        return image.height, image.width, len(image.getbands())
+
+
 def to_png(data: bytes, image_format: str) -> tuple[bytes, str]:
     """Encode the first picture of a file as PNG, or raise BadImage.
 
@@ -104,14 +111,18 @@ def _bad_images(image_format: str) -> Iterator[None]:
 
 
 def _decode(data: bytes, image_format: str) -> Image:
+    image = _open(data, image_format)
+    refuse_bomb(image.height, image.width)
+    image.load()
+    return image
+
+
+def _open(data: bytes, image_format: str) -> Image:
     from PIL import Image
 
     _register_plugin(image_format)
     formats = _PILLOW_FORMATS.get(image_format, (image_format,))
-    image = Image.open(io.BytesIO(data), formats=formats)
-    refuse_bomb(image.height, image.width)
-    image.load()
-    return image
+    return Image.open(io.BytesIO(data), formats=formats)
 
 
 def _register_plugin(image_format: str) -> None:

@@ -1,0 +1,248 @@
+"""The options of pack and plan, as they are written on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeAlias
+
+from imgrec.options import LEAF, ColumnKind, ColumnOption, PackOptions
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+}
+_DEFAULTS = PackOptions()
+_SOURCE = _DEFAULTS.source
+Add: TypeAlias = Callable[..., object]
+"""The method that adds an option to a group."""
+
+
+def parse_size(text: str) -> int:
+    """Parse "128MiB" into bytes.
+
+    >>> parse_size("1.5KiB")
+    1536
+    """
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write it as 128MiB or 1GB")
+    return int(float(match[1]) * unit)
+
+
+def parse_depth(text: str) -> int:
+    """Parse "2" or "leaf" into a class depth."""
+    if text == "leaf":
+        return LEAF
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no depth; write 1, 2 ... or leaf")
+    return int(text)
+
+
+def parse_column(text: str) -> ColumnOption:
+    """Parse "age:int" into a column.
+
+    >>> parse_column("age:int")
+    ColumnOption(name='age', kind=<ColumnKind.INT: 'int'>)
+    """
+    name, colon, kind = text.rpartition(":")
+    if colon and kind in tuple(ColumnKind):
+        return ColumnOption(name, ColumnKind(kind))
+    return ColumnOption(text)
+
+
+def add_pack_options(parser: argparse.ArgumentParser) -> None:
+    """Add the source and all options of `PackOptions` to a verb."""
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        nargs="?",
+        help="folder, archive, manifest, CIFAR or IDX files; found out by itself",
+    )
+    _add_dataset(parser.add_argument_group("dataset").add_argument)
+    _add_source(parser.add_argument_group("source").add_argument)
+    _add_manifest(parser.add_argument_group("manifests").add_argument)
+    _add_part(parser.add_argument_group("a part of the source").add_argument)
+    _add_splits(parser.add_argument_group("splits").add_argument)
+    _add_images(parser.add_argument_group("images and labels").add_argument)
+    _add_shards(parser.add_argument_group("shards and speed"))
+    add = parser.add_argument_group("output").add_argument
+    add("--json", action="store_true", help="print one JSON object")
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def _add_dataset(add: Add) -> None:
+    add("--name", default="", metavar="N", help="default: the source's name, made legal for TFDS")
+    add("--version", default=_DEFAULTS.version, metavar="X.Y.Z", help="default: %(default)s")
+    add(
+        "--data-dir",
+        default="",
+        metavar="DIR",
+        help="default: $TFDS_DATA_DIR, else ~/tensorflow_datasets",
+    )
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace a different dataset of that name and version",
+    )
+
+
+def _add_source(add: Add) -> None:
+    _choice(add, "--kind", _SOURCE.kind, "what SOURCE is")
+    _choice(add, "--layout", _SOURCE.layout, "what the folders in SOURCE are")
+    add(
+        "--class-depth",
+        type=parse_depth,
+        default=_SOURCE.class_depth,
+        metavar="N|leaf",
+        help="how many folders, joined, name a class; default: 1",
+    )
+    add(
+        "--label-regex",
+        default="",
+        metavar="REGEX",
+        help="take the class from file names: the group (?P<label>...), or all that matches",
+    )
+    add("--follow-links", action="store_true", help="walk links to folders outside SOURCE too")
+    _choice(add, "--cifar100-labels", _SOURCE.cifar100_labels, "which labels of CIFAR-100")
+    add(
+        "--max-archive-bytes",
+        type=parse_size,
+        default=_SOURCE.max_archive_bytes,
+        metavar="SIZE",
+        help="the most that an archive may unpack to; default: 1024GiB",
+    )
+
+
+def _add_manifest(add: Add) -> None:
+    add(
+        "--manifest",
+        default="",
+        metavar="FILE",
+        help="CSV, TSV, JSONL or Parquet: a file, a glob or a folder of parts; SOURCE, if "
+        "given too, holds the images",
+    )
+    add("--images", default="", metavar="DIR", help="default: the folder of the manifest")
+    for option, what in (
+        ("path", "the image's path or id"),
+        ("label", "its class"),
+        ("split", "its split"),
+        ("group", "what must stay in one split together"),
+    ):
+        add(f"--{option}-col", default="", metavar="C", help=f"column with {what}")
+    add("--label-names", metavar="FILE", help="line i names the class that the source calls i")
+    add("--fold-case", action="store_true", help="merge labels that differ by case or blanks")
+    add("--label-sep", default="", metavar="SEP", help="several labels in one cell, parted by SEP")
+    add(
+        "--onehot",
+        type=lambda text: tuple(text.split(",")),
+        default=(),
+        metavar="A,B,C",
+        help="columns of 0 and 1, one a label",
+    )
+    add(
+        "--column",
+        dest="columns",
+        action="append",
+        type=parse_column,
+        default=[],
+        metavar="NAME[:int|float|text]",
+        help="column that travels into the records; may be repeated",
+    )
+
+
+def _add_part(add: Add) -> None:
+    for option in ("include", "exclude"):
+        add(
+            f"--{option}",
+            action="append",
+            default=[],
+            metavar="GLOB",
+            help=f"{option} the files whose path matches; may be repeated",
+        )
+    add("--limit-per-class", type=int, metavar="N", help="at most N images of each class")
+    add("--min-side", type=int, default=0, metavar="PX", help="leave out smaller images")
+
+
+def _add_splits(add: Add) -> None:
+    for split in ("val", "test"):
+        add(
+            f"--{split}-split",
+            type=float,
+            default=0.0,
+            metavar="F",
+            help=f"fraction of each class for {split}",
+        )
+    add("--folds", type=int, default=0, metavar="K", help="write fold_0 ... fold_K-1 for train")
+    add(
+        "--seed", type=int, default=0, metavar="N", help="of splits and order; default: %(default)s"
+    )
+    add(
+        "--group-by",
+        default="",
+        metavar="REGEX",
+        help="keep together the images whose paths match alike: (?P<group>...), or all",
+    )
+    add("--split-from", default="", metavar="DATASET", help="leave its images in their splits")
+    add("--split-file", default="", metavar="CSV", help="table of paths and splits to keep")
+    _choice(
+        add,
+        "--on-leak",
+        _DEFAULTS.on_leak,
+        "what to do about one image in two splits of the source",
+    )
+
+
+def _add_images(add: Add) -> None:
+    add("--classes", metavar="FILE", help="class names in the order of their labels, one a line")
+    _choice(add, "--class-order", _DEFAULTS.class_order, "order of labels without --classes")
+    _choice(add, "--check", _DEFAULTS.check, "how much of each image is proved")
+    _choice(add, "--on-bad", _DEFAULTS.on_bad, "what a bad image does")
+    add(
+        "--max-bad",
+        type=float,
+        default=_DEFAULTS.max_bad,
+        metavar="F",
+        help="publish nothing if more than this fraction is bad; default: %(default)s",
+    )
+
+
+def _add_shards(group: argparse._ArgumentGroup) -> None:
+    either = group.add_mutually_exclusive_group()
+    either.add_argument(
+        "--shards",
+        type=int,
+        metavar="N",
+        help="exactly N shards for train, other splits in proportion",
+    )
+    either.add_argument(
+        "--shard-size",
+        type=parse_size,
+        default=_DEFAULTS.shard_bytes,
+        metavar="SIZE",
+        help="the most bytes a shard has; default: 128MiB",
+    )
+    group.add_argument(
+        "--workers", type=int, metavar="N", help="processes; default: the CPUs there are"
+    )
+
+
+def _choice(add: Add, flag: str, default: StrEnum, what: str) -> None:
+    choices = [str(choice) for choice in type(default)]
+    shown = "|".join(choices)
+    add(
+        flag,
+        choices=choices,
+        default=str(default),
+        metavar=shown,
+        help=f"{what}; default: {default}",
+    )

@@ -1,0 +1,90 @@
+"""A closer look at the images of a catalog, where an option asks for more than their beginnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from xxhash import xxh3_128_digest
+
+from imgrec.blob import Blob, Pixels
+from imgrec.codec.image import shape_of
+from imgrec.errors import BadImage
+from imgrec.model import Catalog, Ignored, Samples
+from imgrec.source.probe import Run
+from imgrec.storage.blobs import read_blob
+
+V = TypeVar("V")
+
+_BATCH = 256
+_EXAMPLES = 5
+
+
+class _Images(NamedTuple):
+    start: int
+    blobs: tuple[Blob, ...]
+    sizes: tuple[int, ...]
+    filenames: tuple[str, ...]
+
+
+def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
+    """Pin each image that is known, by its hash, to the split it is known in."""
+    hashes = _each(catalog.samples, _hashes, run)
+    pinned = tuple([known.get(value, "") for value in hashes])
+    return replace(catalog, samples=replace(catalog.samples, pinned=pinned))
+
+
+def without_small(catalog: Catalog, min_side: int, run: Run) -> Catalog:
+    """Leave out the images with a side of fewer than `min_side` pixels, and count them."""
+    samples = catalog.samples
+    sides = _each(samples, _short_sides, run)
+    kept = [place for place, side in enumerate(sides) if side is None or side >= min_side]
+    if len(kept) == len(samples):
+        return catalog
+    names = sorted(set(samples.filenames).difference(samples.filenames[place] for place in kept))
+    left_out = Ignored(
+        kind=f"smaller than --min-side {min_side}",
+        count=len(names),
+        examples=tuple(names[:_EXAMPLES]),
+    )
+    return replace(catalog, samples=samples.pick(kept), ignored=(*catalog.ignored, left_out))
+
+
+def _each(
+    samples: Samples, function: Callable[[_Images], tuple[int, list[V]]], run: Run
+) -> list[V]:
+    """Return what a function finds out about each image; it gets and answers many at once."""
+    answers = dict(run(function, _batches(samples)))
+    return [value for start in sorted(answers) for value in answers[start]]
+
+
+def _batches(samples: Samples) -> Iterator[_Images]:
+    for start in range(0, len(samples), _BATCH):
+        part = slice(start, start + _BATCH)
+        yield _Images(start, samples.blobs[part], samples.sizes[part], samples.filenames[part])
+
+
+def _hashes(images: _Images) -> tuple[int, list[bytes]]:
+    """Return the hash of each image, as `samples.parquet` has it; b"" for an unreadable one."""
+    values = []
+    for blob, size in zip(images.blobs, images.sizes, strict=True):
+        try:
+            values.append(xxh3_128_digest(read_blob(blob, size)))
+        except BadImage:  # the writer will say why
+            values.append(b"")
+    return images.start, values
+
+
+def _short_sides(images: _Images) -> tuple[int, list[int | None]]:
+    """Return the shorter side of each image; None for one that cannot be read."""
+    values: list[int | None] = []
+    for blob, size, filename in zip(images.blobs, images.sizes, images.filenames, strict=True):
+        if isinstance(blob, Pixels):
+            values.append(min(blob.height, blob.width))
+            continue
+        try:
+            values.append(min(shape_of(read_blob(blob, size), filename)[:2]))
+        except BadImage:  # the writer will say why
+            values.append(None)
+    return images.start, values
