@@ -1,19 +1,27 @@
 #!/usr/bin/env python3
-"""Draw sample_data/flowers: five kinds of flowers, and the oddities that every real folder has.
+"""Draw sample_data: class folders of flowers with the oddities of real ones, and other sources.
+
+    flowers/       five class folders
+    flowers.zip    some of them in an archive
+    flowers.csv    a manifest of the class folders' images
+    digits/        handwriting of a kind, as IDX files
 
 The drawing is reproducible: the same pictures on every run. Usage: make_sample_data.py [FOLDER]
 """
 
 from __future__ import annotations
 
+import gzip
 import math
 import random
 import shutil
+import struct
 import sys
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 SIZE = 96
 COUNT = 20
@@ -121,6 +129,53 @@ def add_oddities(root: Path) -> None:
     shutil.copyfile(root / "rose" / "rose_01.jpg", root / "rose" / "rose_01 (copy).jpg")
 
 
+def make_zip(flowers: Path, path: Path) -> None:
+    """Put a few flowers of each class into an archive, as downloads come: in one top folder."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in FLOWERS:
+            for number in range(1, 5):
+                file = f"{name}/{name}_{number:02d}.jpg"
+                entry = zipfile.ZipInfo(f"flowers/{file}", date_time=(2024, 1, 1, 0, 0, 0))
+                archive.writestr(entry, (flowers / file).read_bytes())
+
+
+def make_manifest(flowers: Path, path: Path) -> None:
+    """Write a table of flowers as competitions do: ids without folder and extension."""
+    images = sorted(file for file in flowers.glob("*/*_[0-9][0-9].*"))
+    rows = [f"{file.stem},{file.parent.name}\n" for file in images]
+    path.write_text("image_id,species\n" + "".join(rows))
+
+
+def make_digits(folder: Path) -> None:
+    """Draw digits into IDX files, train and t10k, with their labels."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for prefix, copies in (("train", 6), ("t10k", 2)):
+        labels = [digit for _ in range(copies) for digit in range(10)]
+        chance = random.Random(prefix)
+        pixels = b"".join(_digit(label, chance).tobytes() for label in labels)
+        images = struct.pack(">4B3I", 0, 0, 8, 3, len(labels), 28, 28) + pixels
+        names = struct.pack(">4BI", 0, 0, 8, 1, len(labels)) + bytes(labels)
+        for kind, data in (("images-idx3", images), ("labels-idx1", names)):
+            (folder / f"{prefix}-{kind}-ubyte.gz").write_bytes(gzip.compress(data, mtime=0))
+
+
+def _digit(digit: int, chance: random.Random) -> Image.Image:
+    picture = Image.new("L", (28 * SCALE, 28 * SCALE))
+    font = ImageFont.load_default(24 * SCALE)
+    ImageDraw.Draw(picture).text((7 * SCALE, -1 * SCALE), str(digit), 255, font)
+    turned = picture.rotate(chance.uniform(-20, 20), translate=(chance.randint(-9, 9), 0))
+    return turned.resize((28, 28), Image.Resampling.LANCZOS)
+
+
+def make_all(root: Path) -> None:
+    """Draw all sample data anew into `root`."""
+    make(root / "flowers")
+    make_zip(root / "flowers", root / "flowers.zip")
+    make_manifest(root / "flowers", root / "flowers.csv")
+    make_digits(root / "digits")
+
+
 if __name__ == "__main__":
     here = Path(__file__).resolve().parent.parent
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else here / "sample_data" / "flowers")
+    make_all(Path(sys.argv[1]) if len(sys.argv) > 1 else here / "sample_data")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
@@ -11,10 +12,13 @@ from imgrec.cli.arguments import add_pack_options
 from imgrec.cli.options import pack_options, source_of
 from imgrec.cli.progress import Progress
 from imgrec.engine.local import LocalEngine
+from imgrec.model import UNLABELLED
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
-    from imgrec.model import Plan
+    from imgrec.model import Plan, ShardTask
+
+_ROWS = 3
 
 
 def add_to(verbs: Verbs) -> None:
@@ -73,29 +77,54 @@ def as_value(plan: Plan) -> dict[str, object]:
     }
 
 
+def _class_lines(plan: Plan, splits: Sequence[str]) -> Iterator[str]:
+    counts: Counter[tuple[str, int]] = Counter()
+    for task in plan.tasks:
+        for labels in task.label_sets or (task.labels,):
+            counts.update((task.split, label) for label in labels)
+    for label, name in enumerate(plan.classes):
+        shares = ", ".join(f"{counts[split, label]:,} {split}" for split in splits)
+        yield render.line(f"  {label}", f"{name}: {shares}")
+    bare = ", ".join(f"{counts[s, UNLABELLED]:,} {s}" for s in splits if counts[s, UNLABELLED])
+    if bare:
+        yield render.line(f"  {UNLABELLED}", f"without a label: {bare}")
+
+
+def _first_rows(plan: Plan) -> Iterator[str]:
+    """Show some of the first records of each split."""
+    rows = [
+        f"{task.split}  {task.filenames[place]}  {_labels(plan, task, place)}"
+        for task in plan.tasks
+        if task.index == 0
+        for place in range(min(_ROWS, len(task.filenames)))
+    ]
+    for number, row in enumerate(rows):
+        yield render.line("" if number else "first rows", row)
+
+
+def _labels(plan: Plan, task: ShardTask, place: int) -> str:
+    labels = task.label_sets[place] if task.label_sets else (task.labels[place],)
+    names = [plan.classes[label] for label in labels if label != UNLABELLED]
+    extras = [f"{column.name}={column.values[place]}" for column in task.columns]
+    return "  ".join([" ".join(names) or "no label", *extras])
+
+
 def as_text(plan: Plan) -> str:
     """Return the plan for people."""
-    counts = Counter((task.split, label) for task in plan.tasks for label in task.labels)
     splits = _splits(plan)
-    classes = [
-        render.line(
-            f"  {label}",
-            name + ": " + ", ".join(f"{counts[split, label]:,} {split}" for split, *_ in splits),
-        )
-        for label, name in enumerate(plan.classes)
-    ]
     lines = [
         f"{plan.name} {plan.version}: {render.number(plan.planned, 'image')} to pack",
         render.line("layout", plan.layout),
         *render.split_lines(splits),
         render.line("classes", render.number(len(plan.classes), "class", "classes")),
-        *classes,
+        *_class_lines(plan, [split for split, *_ in splits]),
         *render.said_lines("skipped", [*plan.bad, *plan.left_out]),
         *render.ignored_lines(plan.ignored),
         *render.same_lines("duplicates", "more than once", plan.duplicates),
         *render.same_lines("leaks", "in more than one split", plan.leaks),
         *render.same_lines("conflicts", "under more than one label", plan.conflicts),
         *(render.line("warning", warning) for warning in plan.warnings),
+        *_first_rows(plan),
         "Nothing was written; images are checked when they are packed.",
     ]
     return "\n".join(lines)

@@ -60,12 +60,16 @@ def names(values: Sequence[str], most: int = 8) -> str:
 
 
 def split_lines(splits: Iterable[tuple[str, int, int, int]]) -> list[str]:
-    """Return a table of splits: name, images, shards, bytes."""
+    """Return a table of splits: name, images, their part of all, shards, bytes."""
+    rows = list(splits)
+    everything = max(sum(images for _, images, _, _ in rows), 1)
     return [
         line(
-            name, f"{number(images, 'image'):>14}  {number(shards, 'shard'):>10}  {size(total):>10}"
+            name,
+            f"{number(images, 'image'):>14}  {images / everything:>6.1%}"
+            f"  {number(shards, 'shard'):>10}  {size(total):>10}",
         )
-        for name, images, shards, total in splits
+        for name, images, shards, total in rows
     ]
 
 
