@@ -156,8 +156,9 @@ def _target(source: str, options: PackOptions) -> Path:
 
 
 def _refuse_output_inside(source: str, options: PackOptions) -> None:
-    if _data_dir(options).resolve().is_relative_to(Path(source).resolve()):
-        raise UsageError(
-            f"--data-dir {_data_dir(options)} is inside the source {source}",
-            hint="choose a folder outside, or the next run would find the output of this one",
-        )
+    for folder in filter(None, (source, options.source.images)):
+        if _data_dir(options).resolve().is_relative_to(Path(folder).resolve()):
+            raise UsageError(
+                f"--data-dir {_data_dir(options)} is inside the source {folder}",
+                hint="choose a folder outside, or the next run would find the output of this one",
+            )

@@ -14,7 +14,7 @@ from imgrec.source.context import Context
 from imgrec.source.places import BESIDE, OUTSIDE, Place, Places, make_places
 from imgrec.source.probe import contents
 from imgrec.source.splits import has_images, split_folders
-from imgrec.source.tree import Folder, Lister, Tree, look_at
+from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
 from imgrec.source.walk import Walk
 
 _OTHER = "not an image"
@@ -45,7 +45,7 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
     """Find the classes in a tree of class folders, wherever it is."""
     options, root = context.options, lister.root
     tree = look_at(lister, context)
-    _refuse_closed(root, lister.closed)
+    refuse_closed(lister)
     splits = split_folders(root, tree.folders, options)
     tops = {folder.path: folder for folder in tree.folders}
     places = make_places(splits, tops, options)
@@ -67,7 +67,7 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
             *_empty_classes(tree.folders, places, class_folders),
             *_doubts(tree.folders, places, class_folders),
         ),
-        newest_change_ns=tree.newest_change_ns,
+        newest_change_ns=max(tree.newest_change_ns, lister.changed_ns),
     )
 
 
@@ -80,15 +80,6 @@ def _layout(options: SourceOptions, places: Places) -> str:
         inner = "/".join(["<class>"] * options.class_depth) + "/**/image"
     bare = f", {places.unlabelled}/ without labels" if places.unlabelled else ""
     return f"<split>/{inner}{bare}" if places.splits else inner
-
-
-def _refuse_closed(root: str, closed: Sequence[str]) -> None:
-    if closed:
-        raise SourceError(
-            f"{root} has folders that cannot be read: {', '.join(closed)}",
-            hint="make them readable or take them out: a class may be in there",
-            path=root,
-        )
 
 
 def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles:

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import os
+
+from imgrec.errors import SourceError
+from imgrec.source.archive import is_archive, open_archive
+from imgrec.source.archive_names import has_archive_name
 from imgrec.source.context import Context
+from imgrec.source.nested import expand
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
 
 
 def open_tree(path: str, context: Context) -> Lister:
-    """Return the lister of a folder's or an archive's files."""
-    return Walk(path, context.options.follow_links)
+    """Return the lister of the files of a folder or an archive, and of the archives in it.
+
+    Raises SourceError if it is neither.
+    """
+    if os.path.isdir(path):
+        walk = Walk(path, context.options.follow_links)
+        return expand(walk, context) if _holds_archives(path) else walk
+    if is_archive(path):
+        return expand(open_archive(path, context), context)
+    what = "is neither a folder nor an archive" if os.path.lexists(path) else "does not exist"
+    raise SourceError(f"{path} {what}", hint="give the folder or archive of images", path=path)
+
+
+def _holds_archives(folder: str) -> bool:
+    """Tell whether there are archives in a folder, where downloads put them: right in it."""
+    try:
+        return any(map(has_archive_name, os.listdir(folder)))
+    except OSError:  # the walk will say why
+        return False

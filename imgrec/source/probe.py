@@ -17,7 +17,7 @@ from xxhash import xxh3_128_digest
 from imgrec.blob import Blob
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, describe, extension, format_of
 from imgrec.errors import BadImage
-from imgrec.storage.blobs import look, read_blob
+from imgrec.storage.blobs import close_files, look, read_blob
 from imgrec.storage.spool import append
 
 T = TypeVar("T")
@@ -99,6 +99,7 @@ def probe(batch: Batch) -> Probes:
         elif keeps and len(head) == size:
             spooled.append(place)
             copies.append(head)
+    close_files()
     spool, spool_offset = append(batch.spool, copies) if copies else ("", 0)
     return Probes(
         start=batch.start,

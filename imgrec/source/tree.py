@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from imgrec.blob import Blob, Slice
+from imgrec.errors import SourceError
 from imgrec.model import Skipped
 from imgrec.source.context import Context
 from imgrec.source.probe import BATCH, Batch, Probes, probe
@@ -36,10 +37,22 @@ class Lister(Protocol):
     closed: list[str]
     """Folders that cannot be listed, each with the reason."""
     warnings: list[str]
+    changed_ns: int
+    """When what is not looked at file by file last changed; 0 for nothing of that kind."""
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
         ...
+
+
+def refuse_closed(lister: Lister) -> None:
+    """Raise SourceError if some folders of a tree could not be listed."""
+    if lister.closed:
+        raise SourceError(
+            f"{lister.root} has folders that cannot be read: {', '.join(lister.closed)}",
+            hint="make them readable or take them out: a class may be in there",
+            path=lister.root,
+        )
 
 
 @dataclass(slots=True)

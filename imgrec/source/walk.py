@@ -37,6 +37,7 @@ class Walk:
     closed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     """Links that were not walked, each with the reason."""
+    changed_ns: int = 0
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""

@@ -10,10 +10,11 @@ import os
 import stat
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from imgrec.blob import Blob, ZipMember
+from imgrec.blob import Blob, Pixels, Slice, ZipMember
 from imgrec.errors import BadImage
 
 _READ_BYTES = 1 << 30
@@ -22,6 +23,9 @@ _ZIP_HEADER = struct.Struct("<4s22xHH")
 _ZIP_MAGIC = b"PK\x03\x04"
 _ZIP_NAME_BYTES = 256
 """How much of a member's name and extra field is read along with its header, as they mostly fit."""
+_HEAD_SLACK_BYTES = 512
+"""How much more than the beginning of a member is read to unpack that beginning."""
+_PIECE_BYTES = 1 << 20
 STORED, DEFLATED = 0, 8
 
 
@@ -44,7 +48,7 @@ def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
         if isinstance(blob, str):
             return _look_at_file(blob, head_bytes, dated=dated)
         if isinstance(blob, ZipMember):
-            return Look(size, 0, _inflate(blob, size, min(size, head_bytes)))
+            return Look(size, 0, _read_head(blob, min(size, head_bytes)))
         return Look(size, 0, _pread(blob.path, min(size, head_bytes), blob.offset))
     except OSError as error:
         raise BadImage(f"unreadable: {error.strerror}") from error
@@ -100,12 +104,30 @@ def _read_file(path: str, size: int) -> bytes:
         os.close(descriptor)
 
 
+def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
+    """Yield a part of a file, `size` bytes long, in pieces: it may be larger than memory.
+
+    Raises BadImage, at its end at the latest, if it cannot be read or is not as it should be.
+    """
+    count = crc32 = 0
+    try:
+        for piece in _pieces(blob, size):
+            count += len(piece)
+            if count > size:
+                break
+            crc32 = zlib.crc32(piece, crc32)
+            yield piece
+    except OSError as error:
+        raise BadImage(f"unreadable: {error.strerror}") from error
+    _check(blob, size, count, crc32)
+
+
 class _Handle:
-    """A file that stays open while members of it are being read."""
+    """A file that stays open while parts of it are being read."""
 
     def __init__(self, path: str) -> None:
         self.descriptor = -1
-        self.descriptor = os.open(path, os.O_RDONLY)
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as in _look_at_file
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
@@ -113,6 +135,11 @@ class _Handle:
 
 
 _handle = lru_cache(maxsize=_OPEN_FILES)(_Handle)
+
+
+def close_files() -> None:
+    """Close the files whose parts were read; whoever reads them next sees what is there then."""
+    _handle.cache_clear()
 
 
 def _pread(path: str, size: int, offset: int) -> bytes:
@@ -123,29 +150,76 @@ def _pread(path: str, size: int, offset: int) -> bytes:
     return data
 
 
+def _pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
+    if isinstance(blob, ZipMember):
+        yield from _unpacked(_packed_blocks(blob, _PIECE_BYTES), blob.method, _PIECE_BYTES)
+        return
+    for start in range(0, size, _PIECE_BYTES):
+        yield _pread(blob.path, min(_PIECE_BYTES, size - start), blob.offset + start)
+
+
 def _read_member(member: ZipMember, size: int) -> bytes:
-    data = _inflate(member, size, size + 1)
-    if len(data) != size:
-        raise BadImage("its size is not what the archive says")
-    if zlib.crc32(data) != member.crc32:
-        raise BadImage("its checksum is not what the archive says")
+    _, body = _packed(member, member.packed_size)
+    data = next(_unpacked((body,), member.method, size + 1))
+    _check(member, size, len(data), zlib.crc32(data))
     return data
 
 
-def _inflate(member: ZipMember, size: int, wanted: int) -> bytes:
+def _check(blob: Blob, size: int, found_size: int, found_crc32: int) -> None:
+    if found_size != size:
+        raise BadImage("its size is not what the archive says")
+    if isinstance(blob, ZipMember) and found_crc32 != blob.crc32:
+        raise BadImage("its checksum is not what the archive says")
+
+
+def _read_head(member: ZipMember, wanted: int) -> bytes:
     """Return the first `wanted` bytes of a member, or as many as it has."""
-    packed = member.packed_size if wanted > size else min(member.packed_size, wanted + 64)
-    block = _pread(member.path, _ZIP_HEADER.size + _ZIP_NAME_BYTES + packed, member.header_offset)
+    head = b""
+    if wanted:
+        blocks = _packed_blocks(member, wanted + _HEAD_SLACK_BYTES)
+        for piece in _unpacked(blocks, member.method, wanted):
+            head += piece
+            if len(head) >= wanted:
+                break
+    return head[:wanted]
+
+
+def _unpacked(packed: Iterable[memoryview], method: int, piece_bytes: int) -> Iterator[bytes]:
+    """Yield what blocks unpack to; no piece of it is larger than `piece_bytes`, if deflated."""
+    if method == STORED:
+        yield from map(bytes, packed)
+        return
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        for block in packed:
+            yield inflater.decompress(block, piece_bytes)
+            while inflater.unconsumed_tail:
+                yield inflater.decompress(inflater.unconsumed_tail, piece_bytes)
+            if inflater.eof:
+                return
+        while piece := inflater.decompress(b"", piece_bytes):  # what it still holds back
+            yield piece
+    except zlib.error as error:
+        raise BadImage("its compressed data is damaged") from error
+
+
+def _packed_blocks(member: ZipMember, block_bytes: int) -> Iterator[memoryview]:
+    """Yield the packed bytes of a member, reading no more of them than are asked for."""
+    start, block = _packed(member, min(member.packed_size, block_bytes))
+    end = start + member.packed_size
+    while block:
+        yield block
+        start += len(block)
+        block = memoryview(_pread(member.path, min(end - start, block_bytes), start))
+
+
+def _packed(member: ZipMember, count: int) -> tuple[int, memoryview]:
+    """Return where the packed bytes of a member begin, and the first `count` of them."""
+    block = _pread(member.path, _ZIP_HEADER.size + _ZIP_NAME_BYTES + count, member.header_offset)
     if len(block) < _ZIP_HEADER.size or block[:4] != _ZIP_MAGIC:
         raise BadImage("its header is not where the archive says")
     _, name_length, extra_length = _ZIP_HEADER.unpack_from(block)
     start = _ZIP_HEADER.size + name_length + extra_length
-    if len(block) < start + packed:
-        block += _pread(member.path, start + packed - len(block), member.header_offset + len(block))
-    body = memoryview(block)[start : start + packed]
-    if member.method == STORED:
-        return bytes(body[:wanted])
-    try:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(body, wanted)
-    except zlib.error as error:
-        raise BadImage("its compressed data is damaged") from error
+    if len(block) < start + count:
+        block += _pread(member.path, start + count - len(block), member.header_offset + len(block))
+    return member.header_offset + start, memoryview(block)[start : start + count]

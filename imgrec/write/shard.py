@@ -18,7 +18,7 @@ from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped
 from imgrec.options import Check
-from imgrec.storage.blobs import read_blob
+from imgrec.storage.blobs import close_files, read_blob
 from imgrec.storage.files import HashingFile, Seal, create, write_file
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ class ShardWriter:
                     gathered.bad.append(Skipped(filename, str(error)))
                 else:
                     gathered.add(file, image, place, xxh3_128_digest(data))
+        close_files()
         index = write_file(path + INDEX_SUFFIX, gathered.index())
         return gathered.result(file, index)
 

@@ -1,0 +1,128 @@
+"""Archives of class folders, read where they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from xxhash import xxh3_128_hexdigest
+
+from imgrec.errors import SourceError
+from imgrec.source.archive_names import COMPRESSED_TARS, archive_stem
+from imgrec.source.context import Context
+from imgrec.source.decompress import compression, decompressed
+from imgrec.source.limits import Allowance
+from imgrec.source.members import Listing, MemberTree
+from imgrec.source.tars import is_tar, list_tar
+from imgrec.source.zips import list_zip
+from imgrec.storage.unpacked import write_blocks
+
+_HEAD_BYTES = 512
+_ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
+_FOREIGN = {
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive, which imgrec does not read",
+    b"Rar!\x1a\x07": "a RAR archive, which imgrec does not read",
+    b"": "no archive that imgrec knows",
+}
+
+
+class ArchiveFile(NamedTuple):
+    """An archive, and what is to be known of it beside its bytes."""
+
+    path: str
+    shown: str
+    """What it is called in messages."""
+    packed_bytes: int
+    """What it takes on disk, where it may be compressed in another archive."""
+    changed_ns: int
+
+
+def is_archive(path: str) -> bool:
+    """Tell by its content whether a file is an archive, be it one that can be read or not.
+
+    Of compressed files, those are that are called as compressed tars are.
+    """
+    if not os.path.isfile(path):
+        return False
+    head = _head(path, path)
+    if compression(head):
+        return path.lower().endswith(COMPRESSED_TARS)
+    return head.startswith((*_ZIP_MAGIC, *filter(None, _FOREIGN))) or is_tar(head)
+
+
+def open_archive(path: str, context: Context) -> MemberTree:
+    """Return the lister of an archive's files, as if they were in a folder.
+
+    A compressed tar is unpacked into the spool. One extra folder at the top is left out. Raises
+    SourceError if the archive cannot be read as a whole or would unpack to too much.
+    """
+    file = archive_file(path, path)
+    tree = read_archive(file, context, Allowance(context.options.max_archive_bytes))
+    tree.strip_top(archive_stem(path))
+    return tree
+
+
+def archive_file(path: str, shown: str) -> ArchiveFile:
+    """Return an archive on disk."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise _unreadable(shown, error) from error
+    return ArchiveFile(os.path.abspath(path), shown, status.st_size, status.st_ctime_ns)
+
+
+def read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> MemberTree:
+    """Return an archive's files as they are in it; take what they unpack to off an allowance."""
+    allowance.packed_bytes += file.packed_bytes
+    listing = _list(file, context, allowance)
+    if not listing.members:
+        raise SourceError(f"{file.shown} is an empty archive", path=file.shown)
+    allowance.take(file.shown, sum(member.size for member in listing.members))
+    tree = MemberTree(file.shown, changed_ns=file.changed_ns, warnings=listing.warnings)
+    tree.add(listing.members)
+    return tree
+
+
+def spool_path(shown: str, suffix: str, context: Context) -> str:
+    """Return the file of the spool for something that is made of an archive."""
+    return os.path.join(context.spool, xxh3_128_hexdigest(os.fsencode(shown)) + suffix)
+
+
+def _list(file: ArchiveFile, context: Context, allowance: Allowance) -> Listing:
+    head = _head(file.path, file.shown)
+    if head.startswith(_ZIP_MAGIC):
+        return list_zip(file.path, file.shown)
+    if codec := compression(head):
+        unpacked = spool_path(file.shown, ".tar", context)
+        write_blocks(unpacked, _metered(file, codec, allowance))
+        return list_tar(unpacked, file.shown)
+    if is_tar(head):
+        return list_tar(file.path, file.shown)
+    what = next(kind for magic, kind in _FOREIGN.items() if head.startswith(magic))
+    raise SourceError(
+        f"{file.shown} is {what}",
+        hint="unpack it and pack the folder, or make a zip or a tar of it",
+        path=file.shown,
+    )
+
+
+def _metered(file: ArchiveFile, codec: str, allowance: Allowance) -> Iterator[bytes]:
+    """Yield what a compressed file holds, as long as that is not too much."""
+    count = 0
+    for block in decompressed(file.path, codec, file.shown):
+        count += len(block)
+        allowance.check(file.shown, count)
+        yield block
+
+
+def _head(path: str, shown: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise _unreadable(shown, error) from error
+
+
+def _unreadable(shown: str, error: OSError) -> SourceError:
+    return SourceError(f"cannot read {shown}: {error.strerror}", path=shown)

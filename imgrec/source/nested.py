@@ -1,0 +1,196 @@
+"""Archives that stand in the place of folders, on disk or inside another archive."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from imgrec.blob import Blob, ZipMember
+from imgrec.errors import BadImage, SourceError
+from imgrec.model import Skipped
+from imgrec.source.archive import ArchiveFile, archive_file, read_archive, spool_path
+from imgrec.source.archive_names import archive_stem, has_archive_name
+from imgrec.source.context import Context
+from imgrec.source.limits import Allowance
+from imgrec.source.members import MemberTree, has_image_name, is_split
+from imgrec.source.tally import Tally
+from imgrec.source.tree import Folder, Lister
+from imgrec.storage.blobs import read_pieces
+from imgrec.storage.unpacked import write_blocks
+from imgrec.text import printable
+
+_BESIDE_IMAGES = "archive beside images"
+_TOO_DEEP = "archive inside an inner archive"
+_NAMED = 5
+
+
+@dataclass(slots=True)
+class Expanded:
+    """The listing of a tree, which is kept; what it passes over is noted in the tree's lister."""
+
+    root: str
+    tally: Tally
+    bad: list[Skipped]
+    closed: list[str]
+    warnings: list[str]
+    changed_ns: int
+    """When the archives in it last changed."""
+    listing: Iterator[Folder]
+    _kept: list[Folder] = field(default_factory=list)
+
+    def folders(self) -> Iterator[Folder]:
+        """Yield each folder once, a parent before its children, in the order of names."""
+        yield from self._kept
+        for folder in self.listing:
+            self._kept.append(folder)
+            yield folder
+
+
+class _Inner(NamedTuple):
+    """An archive in a tree."""
+
+    path: str
+    blob: Blob
+    size: int
+
+
+def expand(lister: Lister, context: Context) -> Expanded:
+    """Open the archives of a tree in which no file is called as images are.
+
+    Each becomes a folder of its name, less the suffix. A tree with images is listed as it is, but
+    for its archives. Raises SourceError if an archive cannot be read as a whole.
+    """
+    listing = lister.folders()
+    seen: list[Folder] = []
+    for folder in listing:
+        seen.append(folder)
+        if any(map(has_image_name, folder.files)):
+            return _kept(lister, _leave_archives(lister, chain(seen, listing)))
+    archives = [inner for folder in seen for inner in _archives(folder)]
+    if not archives:
+        return _kept(lister, iter(seen))
+    return _Opener(lister, context).expand(seen, archives)
+
+
+def kept(lister: Lister) -> Lister:
+    """Return a lister that lists only once, however often it is asked."""
+    return lister if isinstance(lister, Expanded) else _kept(lister, lister.folders())
+
+
+def _kept(lister: Lister, listing: Iterator[Folder], changed_ns: int = 0) -> Expanded:
+    changed_ns = max(changed_ns, lister.changed_ns)
+    return Expanded(
+        root=lister.root,
+        tally=lister.tally,
+        bad=lister.bad,
+        closed=lister.closed,
+        warnings=lister.warnings,
+        changed_ns=changed_ns,
+        listing=listing,
+    )
+
+
+def _archives(folder: Folder) -> Iterator[_Inner]:
+    sizes = folder.sizes or (0,) * len(folder.files)
+    for name, blob, size in zip(folder.files, folder.blobs, sizes, strict=True):
+        if has_archive_name(name):
+            yield _Inner(f"{folder.path}/{name}" if folder.path else name, blob, size)
+
+
+def _without_archives(folder: Folder, *, with_sizes: bool) -> Folder:
+    """Return a folder without its archives; for files on disk, any size will do."""
+    places = [at for at, name in enumerate(folder.files) if not has_archive_name(name)]
+    sizes = folder.sizes or ((0,) * len(folder.files) if with_sizes else ())
+    return folder._replace(
+        files=tuple([folder.files[at] for at in places]),
+        blobs=tuple([folder.blobs[at] for at in places]),
+        sizes=tuple([sizes[at] for at in places]) if sizes else (),
+    )
+
+
+def _leave_archives(lister: Lister, folders: Iterable[Folder]) -> Iterator[Folder]:
+    """Yield folders without their archives, which are counted and named."""
+    left: list[str] = []
+    for folder in folders:
+        archives = [inner.path for inner in _archives(folder)]
+        for path in archives:
+            lister.tally.add(_BESIDE_IMAGES, path)
+        left += archives
+        yield _without_archives(folder, with_sizes=False) if archives else folder
+    if left:
+        lister.warnings.append(f"{_some(left)}: not opened, as there are images beside archives")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+@dataclass(slots=True)
+class _Opener:
+    """Opens the archives of one tree."""
+
+    lister: Lister
+    context: Context
+    changed_ns: int = 0
+    _found: dict[str, Folder] = field(default_factory=dict)
+    _too_deep: list[str] = field(default_factory=list)
+
+    def expand(self, folders: Sequence[Folder], archives: Sequence[_Inner]) -> Expanded:
+        self._found = {
+            folder.path: _without_archives(folder, with_sizes=True) for folder in folders
+        }
+        allowance = Allowance(self.context.options.max_archive_bytes)
+        is_alone = len(archives) == len(folders) == 1 and not self._found[""].files
+        for inner in archives:
+            file = self._file(inner)
+            tree = read_archive(file, self.context, allowance)
+            self.changed_ns = max(self.changed_ns, file.changed_ns)
+            self._mount(tree, inner, is_alone=is_alone)
+        if self._too_deep:
+            self.lister.warnings.append(
+                f"{_some(self._too_deep)}: not opened, as archives are opened one level deep"
+            )
+        ordered = sorted(self._found.values(), key=lambda folder: folder.path.split("/"))
+        return _kept(self.lister, iter(ordered), self.changed_ns)
+
+    def _file(self, inner: _Inner) -> ArchiveFile:
+        """Return an archive as a file of its own, which it becomes in the spool if need be."""
+        root, blob = self.lister.root, inner.blob
+        if isinstance(blob, str):
+            return archive_file(blob, os.path.join(root, inner.path))
+        shown = f"{printable(inner.path)} in {root}"
+        copy = spool_path(shown, ".archive", self.context)
+        try:
+            write_blocks(copy, read_pieces(blob, inner.size))
+        except BadImage as error:
+            raise SourceError(f"{shown} cannot be read: {error}", path=root) from error
+        packed_bytes = blob.packed_size if isinstance(blob, ZipMember) else inner.size
+        return ArchiveFile(copy, shown, packed_bytes, self.lister.changed_ns)
+
+    def _mount(self, tree: MemberTree, inner: _Inner, *, is_alone: bool) -> None:
+        """Put the folders of an archive in its place."""
+        above, _, name = inner.path.rpartition("/")
+        stem = archive_stem(name)
+        tree.strip_top(stem, even_of_images=True)
+        is_wrapper = is_alone and tree.holds_folders() and not is_split(stem)
+        tree.mount = "" if is_wrapper else f"{above}/{stem}" if above else stem
+        if tree.mount in self._found and not is_wrapper:
+            raise SourceError(
+                f"{tree.root} would become {tree.mount}, which is there too",
+                hint="rename or remove one of them",
+                path=self.lister.root,
+            )
+        self.lister.warnings += tree.warnings
+        tree.tally, tree.bad = self.lister.tally, self.lister.bad
+        if not is_wrapper:
+            self._found[above] = self._found[above]._replace(has_folders=True)
+        for folder in tree.folders():
+            too_deep = [below.path for below in _archives(folder)]
+            for path in too_deep:
+                self.lister.tally.add(_TOO_DEEP, path)
+            self._too_deep += too_deep
+            self._found[folder.path] = _without_archives(folder, with_sizes=True)

@@ -1,0 +1,119 @@
+"""What a zip file lists."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from itertools import pairwise
+from zipfile import ZipFile, ZipInfo
+
+from imgrec.blob import ZipMember
+from imgrec.errors import SourceError
+from imgrec.source.members import Listing, Member
+from imgrec.storage.blobs import DEFLATED, STORED
+
+_LOCAL_HEADER_BYTES = 30
+_ENCRYPTED, _PATCHED, _STRONGLY_ENCRYPTED, _UTF8 = 0x1, 0x20, 0x40, 0x800
+"""Bits of a member's flags."""
+_FIRST_DISKS = (0, 0xFFFF)
+"""Numbers of the first disk; the second leaves it to the zip64 fields, where it is 0."""
+_UNIX_SYSTEMS = (3, 19)
+"""Who made the member: Unix and macOS, which store names as they are on disk, and modes."""
+_METHODS = {
+    1: "shrink", 6: "implode", 9: "deflate64", 12: "bzip2", 14: "LZMA", 93: "zstd", 95: "xz",
+    98: "PPMd", 99: "AES",
+}  # fmt: skip
+
+
+def list_zip(path: str, shown: str) -> Listing:
+    """List the members of a zip file, which is called `shown` in messages.
+
+    Raises SourceError if it is none, or a damaged one.
+    """
+    try:
+        archive_bytes = os.path.getsize(path)
+        with ZipFile(path) as archive:
+            infos = archive.infolist()
+    except OSError as error:
+        raise SourceError(f"cannot read {shown}: {error.strerror or error}", path=shown) from error
+    except Exception as error:  # zipfile raises whatever it stumbles over
+        raise SourceError(
+            f"{shown} is not a zip file that can be read: {error or type(error).__name__}",
+            hint="it may be damaged, or a download that was cut off: get it again",
+            path=shown,
+        ) from error
+    _refuse_parts(shown, infos)
+    _refuse_overlaps(shown, infos)
+    return Listing([_member(path, info, archive_bytes) for info in infos], [])
+
+
+def _refuse_parts(shown: str, infos: Sequence[ZipInfo]) -> None:
+    if any(info.volume not in _FIRST_DISKS for info in infos):
+        raise SourceError(
+            f"{shown} is one part of a zip that was split",
+            hint="join the parts first: zip -s 0 parts.zip --out whole.zip",
+            path=shown,
+        )
+
+
+def _refuse_overlaps(shown: str, infos: Sequence[ZipInfo]) -> None:
+    """Refuse bytes that belong to two members: small files that unpack to much are made so."""
+    spans = sorted(
+        (info.header_offset, info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size)
+        for info in infos
+    )
+    if any(end > start for (_, end), (start, _) in pairwise(spans)):
+        raise SourceError(
+            f"{shown} has members that overlap, as only a bomb or a damaged zip has",
+            hint="get it again from where you trust",
+            path=shown,
+        )
+
+
+def _member(path: str, info: ZipInfo, archive_bytes: int) -> Member:
+    name = _name(info)
+    kind = stat.S_IFMT(info.external_attr >> 16) if info.create_system in _UNIX_SYSTEMS else 0
+    if name.endswith("/") or kind == stat.S_IFDIR:
+        return Member(name, is_folder=True)
+    if fault := _fault(info, kind, archive_bytes):
+        return Member(name, fault=fault)
+    blob = ZipMember(path, info.header_offset, info.compress_size, info.compress_type, info.CRC)
+    return Member(name, blob=blob, size=info.file_size)
+
+
+def _name(info: ZipInfo) -> str:
+    """Return a member's name as it was on disk.
+
+    What is not marked as UTF-8 has been read as code page 437. On Unix the bytes of a name are
+    those on disk; elsewhere they are UTF-8 if they can be.
+    """
+    name = info.orig_filename  # which, unlike `filename`, is not cut off at a NUL
+    if info.flag_bits & _UTF8 or name.isascii():
+        return name
+    raw = name.encode("cp437")
+    if info.create_system in _UNIX_SYSTEMS:
+        return raw.decode("utf-8", "surrogateescape")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return name
+
+
+def _fault(info: ZipInfo, kind: int, archive_bytes: int) -> str:
+    """Say why a member cannot be read; "" if it can."""
+    if info.flag_bits & (_ENCRYPTED | _STRONGLY_ENCRYPTED):
+        return "encrypted"
+    if kind == stat.S_IFLNK:
+        return "a symbolic link in an archive"
+    if kind not in (0, stat.S_IFREG):
+        return "a special file in an archive"
+    if info.compress_type not in (STORED, DEFLATED) or info.flag_bits & _PATCHED:
+        method = _METHODS.get(info.compress_type, f"method {info.compress_type}")
+        return f"compressed with {method}; only stored and deflated members are read"
+    end = info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size
+    if info.header_offset < 0 or end > archive_bytes:
+        return "its bytes are not where the archive says"
+    if info.compress_type == STORED and info.compress_size != info.file_size:
+        return "its sizes in the archive contradict each other"
+    return ""
