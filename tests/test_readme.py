@@ -33,7 +33,7 @@ def comparable(text: str, home: Path) -> str:
 
 
 def test_there_are_commands_and_code_to_run() -> None:
-    assert (len(CONSOLE), len(PYTHON)) == (1, 5)
+    assert (len(CONSOLE), len(PYTHON)) == (4, 5)
 
 
 @pytest.mark.parametrize(("command", "output"), CONSOLE)
@@ -67,5 +67,5 @@ def test_every_option_of_pack_is_in_the_readme() -> None:
 
 def test_every_verb_is_in_the_readme() -> None:
     verbs = {path.stem for path in (ROOT / "imgrec/cli").glob("*.py")}
-    verbs -= {"__init__", "main", "options", "progress", "render", "types"}
+    verbs -= {"__init__", "arguments", "main", "options", "progress", "render", "types"}
     assert [verb for verb in sorted(verbs) if f"imgrec {verb} " not in README] == []

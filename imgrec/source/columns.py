@@ -1,0 +1,263 @@
+"""Which column of a manifest says what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
+from imgrec.errors import SourceError, UsageError
+from imgrec.options import SourceOptions
+
+_PATHS = frozenset(
+    {
+        "id", "idcode", "image", "imageid", "imagename", "imagefile", "imagefilename", "imagepath",
+        "img", "imgid", "imgname", "imgfile", "imgpath", "file", "filename", "filepath", "path",
+        "photo", "photoid", "picture",
+    }
+)  # fmt: skip
+_LABELS = frozenset(
+    {
+        "label", "labels", "labelname", "labelid", "class", "classes", "classname", "classid",
+        "category", "categoryname", "categoryid", "target", "targets", "breed", "diagnosis", "dx",
+        "species", "emotion", "level", "tag", "tags", "variety",
+    }
+)  # fmt: skip
+_SPLITS = frozenset({"split", "usage", "subset", "partition", "set"})
+_RESERVED = frozenset({"filename", "image", "label", "labels", "shape"})
+"""What every record has already."""
+_SHOWN = 20
+
+
+class Roles(NamedTuple):
+    """The numbers of the columns that are used, and what for."""
+
+    path: int
+    label: int | None
+    """None where one-hot columns tell."""
+    split: int | None
+    group: int | None
+    onehot: tuple[int, ...]
+    extras: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The columns of a manifest."""
+
+    where: str
+    """The manifest, for messages."""
+    names: tuple[str, ...]
+    is_told: bool
+    """Whether the manifest itself names its columns; else they are numbered from 1."""
+
+    def find(self, wanted: str, option: str) -> int:
+        """Return the column that an option names; raise UsageError if there is none."""
+        same = [number for number, name in enumerate(self.names) if name.strip() == wanted.strip()]
+        if not same:
+            folded = wanted.strip().casefold()
+            names = enumerate(self.names)
+            same = [number for number, name in names if name.strip().casefold() == folded]
+        if len(same) == 1:
+            return same[0]
+        if same:
+            raise SourceError(
+                f"{self.where} has {len(same)} columns called {wanted}", hint="rename one of them"
+            )
+        raise UsageError(
+            f"{option} {wanted}: {self.where} has no such column", hint=f"it has {self.shown()}"
+        )
+
+    def shown(self) -> str:
+        """Return the columns, as many as people can read."""
+        if not self.is_told:
+            return f"{len(self.names)} columns and no header: give a number from 1"
+        rest = len(self.names) - _SHOWN
+        more = f" and {rest} more" if rest > 0 else ""
+        return f"the columns {', '.join(self.names[:_SHOWN])}{more}"
+
+    def usual(self, words: frozenset[str], taken: set[int]) -> list[int]:
+        """Return the columns with one of the usual names that are not taken for something else."""
+        names = enumerate(self.names)
+        return [n for n, name in names if n not in taken and squashed(name) in words]
+
+
+def squashed(name: str) -> str:
+    """Return a column's name without what differs between habits of writing.
+
+    >>> squashed(" Image_Id"), squashed("file-name")
+    ('imageid', 'filename')
+    """
+    return "".join(char for char in name.casefold() if char not in " \t_-.")
+
+
+def is_path_column(name: str) -> bool:
+    """Tell whether a column of this name holds paths or ids of images, as a rule."""
+    return squashed(name) in _PATHS
+
+
+def is_label_column(name: str) -> bool:
+    """Tell whether a column of this name holds labels, as a rule."""
+    return squashed(name) in _LABELS
+
+
+def is_split_column(name: str) -> bool:
+    """Tell whether a column of this name holds splits, as a rule."""
+    return squashed(name) in _SPLITS
+
+
+def has_header(
+    first: Sequence[str], where: str, options: SourceOptions, is_image: Callable[[str], bool]
+) -> bool:
+    """Tell whether the first row of a CSV file names its columns.
+
+    Raises SourceError if that cannot be told.
+    """
+    said = [wanted for _, wanted in _asked(options)]
+    if any(not wanted.isdecimal() for wanted in said):
+        return True
+    at = int(options.path_col) - 1 if options.path_col else 0
+    path = first[at] if 0 <= at < len(first) else ""
+    usual = _PATHS | _LABELS | _SPLITS
+    if extension(path) in IMAGE_EXTENSIONS or (squashed(path) not in usual and is_image(path)):
+        return False
+    if any(squashed(cell) in usual for cell in first):
+        return True
+    if said or path.strip().isdecimal():
+        return False
+    raise SourceError(
+        f"{where} begins with {', '.join(first[:_SHOWN])}: neither usual column names nor an image",
+        hint="name the columns with --path-col and --label-col, by numbers if they have no names",
+    )
+
+
+def _asked(options: SourceOptions) -> Iterator[tuple[str, str]]:
+    """Yield every column that the options name, with the option."""
+    yield from (
+        (f"--{option}-col", wanted)
+        for option, wanted in (
+            ("path", options.path_col),
+            ("label", options.label_col),
+            ("split", options.split_col),
+            ("group", options.group_col),
+        )
+        if wanted
+    )
+    yield from (("--onehot", wanted) for wanted in options.onehot)
+    yield from (("--column", column.name) for column in options.columns)
+
+
+def choose_roles(
+    header: Header, options: SourceOptions, holds_images: Callable[[int], bool]
+) -> Roles:
+    """Decide which column says what: as the options say, else by the usual names.
+
+    `holds_images` tells whether a column names images; it is asked if several have such names.
+    Raises UsageError if a column is not there, and SourceError if the choice is not clear.
+    """
+    _refuse_nonsense(options)
+    taken = {header.find(wanted, option) for option, wanted in _asked(options)}
+    path = _path(header, options, taken, holds_images)
+    taken.add(path)
+    label = None if options.onehot else _label(header, options, taken, path)
+    taken.add(path if label is None else label)
+    return Roles(
+        path=path,
+        label=label,
+        split=_split(header, options, taken),
+        group=header.find(options.group_col, "--group-col") if options.group_col else None,
+        onehot=tuple(header.find(name, "--onehot") for name in options.onehot),
+        extras=tuple(header.find(column.name, "--column") for column in options.columns),
+    )
+
+
+def _refuse_nonsense(options: SourceOptions) -> None:
+    names = [column.name for column in options.columns]
+    if reserved := sorted(_RESERVED.intersection(names)):
+        raise UsageError(
+            f"--column {reserved[0]}: every record has a {reserved[0]} of its own",
+            hint="rename the column in the manifest",
+        )
+    for option, wanted in (("--column", names), ("--onehot", list(options.onehot))):
+        if twice := sorted({name for name in wanted if wanted.count(name) > 1}):
+            raise UsageError(f"{option} {twice[0]} is given twice", hint="give it once")
+    if options.onehot and (options.label_col or options.label_names):
+        other = "--label-col" if options.label_col else "--label-names"
+        raise UsageError(
+            f"--onehot and {other} do not go together",
+            hint="the names of the one-hot columns are the labels",
+        )
+
+
+def _path(
+    header: Header,
+    options: SourceOptions,
+    taken: set[int],
+    holds_images: Callable[[int], bool],
+) -> int:
+    if options.path_col:
+        return header.find(options.path_col, "--path-col")
+    if not header.is_told:
+        return 0
+    usual = header.usual(_PATHS, taken)
+    if len(usual) > 1:
+        usual = [number for number in usual if holds_images(number)] or usual
+    return _only_one(header, usual, "images", "--path-col")
+
+
+def _label(header: Header, options: SourceOptions, taken: set[int], path: int) -> int:
+    if options.label_col:
+        return header.find(options.label_col, "--label-col")
+    if header.is_told:
+        return _only_one(header, header.usual(_LABELS, taken), "labels", "--label-col")
+    rest = [number for number in range(len(header.names)) if number not in taken]
+    if rest and (len(rest) == 1 or (path, rest[0]) == (0, 1)):
+        return rest[0]
+    raise _unclear(header, rest, "labels", "--label-col")
+
+
+def _split(header: Header, options: SourceOptions, taken: set[int]) -> int | None:
+    if options.split_col:
+        return header.find(options.split_col, "--split-col")
+    usual = header.usual(_SPLITS, taken) if header.is_told else []
+    return _only_one(header, usual, "splits", "--split-col") if usual else None
+
+
+def _only_one(header: Header, usual: Sequence[int], what: str, option: str) -> int:
+    if len(usual) == 1:
+        return usual[0]
+    raise _unclear(header, usual, what, option)
+
+
+def _unclear(header: Header, found: Sequence[int], what: str, option: str) -> SourceError:
+    names = " and ".join(header.names[number] for number in found)
+    if found and header.is_told:
+        return SourceError(
+            f"{header.where}: the columns {names} may both hold the {what}",
+            hint=f"say which with {option}",
+        )
+    return SourceError(
+        f"{header.where} has no column that is known to hold the {what}, but {header.shown()}",
+        hint=f"name it with {option}",
+    )
+
+
+def describe(header: Header, roles: Roles, kinds: Sequence[str], *, is_multi: bool) -> str:
+    """Return a line for people that says what each column is taken for.
+
+    `kinds` are those of the extra columns.
+    """
+    names = header.names if header.is_told else [f"column {name}" for name in header.names]
+    parts = [f"{names[roles.path]} -> image"]
+    if roles.label is not None:
+        parts.append(f"{names[roles.label]} -> {'labels' if is_multi else 'label'}")
+    if roles.onehot:
+        parts.append(f"{len(roles.onehot)} one-hot columns -> labels")
+    if roles.split is not None:
+        parts.append(f"{names[roles.split]} -> split")
+    if roles.group is not None:
+        parts.append(f"{names[roles.group]} -> group")
+    extras = zip(roles.extras, kinds, strict=True)
+    parts += [f"{names[number]} -> {kind} feature" for number, kind in extras]
+    return ", ".join(parts)

@@ -1,0 +1,209 @@
+"""Manifests: tables that say which class each image of a folder or an archive has."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import starmap
+
+from imgrec.errors import SourceError
+from imgrec.model import TEST, Catalog, Column, Samples, Skipped
+from imgrec.options import SourceOptions
+from imgrec.source.columns import Roles, choose_roles, describe
+from imgrec.source.context import Context
+from imgrec.source.extra_columns import ExtraColumn, read_column
+from imgrec.source.manifest_files import ManifestFiles, manifest_files
+from imgrec.source.manifest_images import count_rest, doubts, open_images
+from imgrec.source.manifest_labels import Labels, first_rows, read_labels, read_onehot
+from imgrec.source.manifest_rows import Rows, join
+from imgrec.source.probe import contents
+from imgrec.source.repeated_rows import Fact, Settled, settle
+from imgrec.source.row_paths import Finder
+from imgrec.source.split_column import Splits, read_splits
+from imgrec.source.tables import read_table
+from imgrec.source.tree import Tree
+
+_LOOKED_AT = 100
+"""How many rows tell whether a column names images."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What the rows say, row by row."""
+
+    labels: Labels
+    splits: Splits
+    groups: tuple[str, ...] | None
+    extras: tuple[ExtraColumn, ...]
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield all on which the rows of one image must agree."""
+        yield Fact("label", [tuple(sorted(labels)) for labels in self.labels.sets])
+        yield Fact("split", self.splits.splits)
+        if self.groups is not None:
+            yield Fact("group", self.groups)
+        yield from (Fact(column.name, column.values) for column, _ in self.extras)
+
+    def faults(self) -> Iterator[Mapping[int, str]]:
+        """Yield all that is wrong with rows, but for their images."""
+        yield self.splits.faults
+        yield self.labels.faults
+        if not self.labels.is_multi:
+            yield {
+                row: "no label"
+                for row, (labels, split) in enumerate(
+                    zip(self.labels.sets, self.splits.splits, strict=True)
+                )
+                if not labels and split != TEST and row not in self.labels.faults
+            }
+        yield from (extra.faults for extra in self.extras)
+
+
+def scan(path: str, context: Context) -> Catalog:
+    """Read a manifest, look at its images, and match them.
+
+    `path` is a file, a pattern, or a folder of part files. Raises SourceError if it cannot be
+    understood, and UsageError if an option names a column that it does not have.
+    """
+    files, options = manifest_files(path), context.options
+    tables = list(map(read_table, files.paths, files.names))
+    images = open_images(options.images or files.folder, context)
+    finder = images.finder
+    rows = join(tables, files.where, options, lambda text: isinstance(finder.find(text), int))
+    roles = choose_roles(rows.header, options, lambda number: _names_images(rows, number, finder))
+    found = finder.find_all(rows.texts(roles.path))
+    _refuse_strangers(rows, roles, found, finder.root)
+    said = _read(rows, roles, options)
+    faults = _merged(_path_faults(found, images.faults), *said.faults())
+    good = [(row, at) for row, at in enumerate(found) if row not in faults and isinstance(at, int)]
+    settled = settle(good, list(said.facts()), rows.where)
+    faults.update(settled.faults)
+    count_rest(images, found, files.paths)
+    tally = images.lister.tally
+    for row in settled.repeated:
+        tally.add("duplicate row", rows.where(row))
+    for other in files.others if options.images else ():
+        tally.add("not a table", other)
+    texts = zip(found, rows.texts(roles.path), strict=True)
+    names = [finder.paths[at] if isinstance(at, int) else text.strip() for at, text in texts]
+    return Catalog(
+        name=files.name,
+        layout=_layout(files, rows, roles, said),
+        samples=_samples(images.tree, settled, said, context),
+        class_folders=_class_folders(said.labels, rows, roles),
+        class_order=said.labels.order,
+        bad=tuple(sorted([*rows.bad, *_bad_rows(rows, names, faults)])),
+        ignored=tally.ignored(),
+        warnings=(*images.lister.warnings, *doubts(images, found, files.where)),
+        newest_change_ns=max(images.tree.newest_change_ns, *map(_changed_ns, files.paths)),
+    )
+
+
+def _names_images(rows: Rows, number: int, finder: Finder) -> bool:
+    if rows.header.names[number] in rows.unusable:
+        return False
+    texts = rows.texts(number)[:_LOOKED_AT]
+    return any(isinstance(at, int) for at in finder.find_all(texts))
+
+
+def _refuse_strangers(rows: Rows, roles: Roles, found: Sequence[int | str], images: str) -> None:
+    """Raise SourceError if the rows speak of other images altogether."""
+    if any(isinstance(at, int) for at in found):
+        return
+    text = rows.texts(roles.path)[0]
+    raise SourceError(
+        f"{rows.header.where}: none of {rows.count} rows names an image in {images}; "
+        f"{rows.where(0)}: {text!r}: {found[0]}",
+        hint="say with --images where they are, and with --path-col which column names them",
+        path=images,
+    )
+
+
+def _read(rows: Rows, roles: Roles, options: SourceOptions) -> _Said:
+    where, names = rows.header.where, rows.header.names
+    if roles.label is None:
+        labels = read_onehot(
+            [rows.column(number) for number in roles.onehot],
+            [names[number] for number in roles.onehot],
+        )
+    else:
+        labels = read_labels(rows.column(roles.label), where, options)
+    if roles.split is None:
+        splits = Splits([""] * rows.count, {})
+    else:
+        splits = read_splits(rows.texts(roles.split), names[roles.split], where)
+    groups = None
+    if roles.group is not None:
+        groups = tuple(map(str.strip, rows.texts(roles.group)))
+    extras = zip(map(rows.texts, roles.extras), options.columns, strict=True)
+    return _Said(
+        labels=labels, splits=splits, groups=groups, extras=tuple(starmap(read_column, extras))
+    )
+
+
+def _path_faults(found: Sequence[int | str], faults: Mapping[int, str]) -> dict[int, str]:
+    wrong = ((row, at if isinstance(at, str) else faults.get(at)) for row, at in enumerate(found))
+    return {row: fault for row, fault in wrong if fault}
+
+
+def _merged(*several: Mapping[int, str]) -> dict[int, str]:
+    merged: dict[int, list[str]] = defaultdict(list)
+    for faults in several:
+        for row, fault in faults.items():
+            merged[row].append(fault)
+    return {row: "; ".join(faults) for row, faults in sorted(merged.items())}
+
+
+def _bad_rows(rows: Rows, names: Sequence[str], faults: Mapping[int, str]) -> Iterator[Skipped]:
+    for row, fault in faults.items():
+        yield Skipped(names[row] or rows.where(row), f"{rows.where(row)}: {fault}")
+
+
+def _samples(tree: Tree, settled: Settled, said: _Said, context: Context) -> Samples:
+    """Gather what is packed, in the order of the tree."""
+    numbers = sorted(settled.row_of)
+    rows = [settled.row_of[number] for number in numbers]
+    sizes = [tree.sizes[number] for number in numbers]
+    keys = [tree.keys[number] for number in numbers]
+    blobs = [tree.blobs[number] for number in numbers]
+    sets = [said.labels.sets[row] for row in rows]
+    return Samples(
+        filenames=tuple([tree.names[number] for number in numbers]),
+        class_names=tuple([labels[0] if labels else "" for labels in sets]),
+        splits=tuple([said.splits.splits[row] for row in rows]),
+        sizes=tuple(sizes),
+        contents=tuple(contents(blobs, sizes, keys, context.run)),
+        blobs=tuple(blobs),
+        groups=tuple([said.groups[row] for row in rows]) if said.groups is not None else (),
+        label_sets=tuple(sets) if said.labels.is_multi else (),
+        columns=tuple(
+            Column(column.name, column.kind, tuple([column.values[row] for row in rows]))
+            for column, _ in said.extras
+        ),
+    )
+
+
+def _class_folders(labels: Labels, rows: Rows, roles: Roles) -> dict[str, tuple[str, ...]]:
+    """Return where each class is first found, be the image of that row packed or not."""
+    first = first_rows(labels)
+    found: dict[str, tuple[str, ...]] = {name: (rows.where(row),) for name, row in first.items()}
+    if roles.onehot:
+        found |= {name: (name,) for name in labels.order or () if name not in found}
+    return found
+
+
+def _layout(files: ManifestFiles, rows: Rows, roles: Roles, said: _Said) -> str:
+    parts = f" of {len(files.paths)} parts" if len(files.paths) > 1 else ""
+    bare = "" if rows.header.is_told else " without header"
+    kinds = [extra.column.kind for extra in said.extras]
+    told = describe(rows.header, roles, kinds, is_multi=said.labels.is_multi)
+    return f"{rows.kind} manifest{parts}{bare}: {told}"
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_ctime_ns
+    except OSError:
+        return 0

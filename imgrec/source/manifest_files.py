@@ -1,0 +1,105 @@
+"""The files that a manifest consists of: one, those of a pattern, or the parts in a folder."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from imgrec.errors import SourceError
+from imgrec.source.tables import is_table
+
+_UNFINISHED = {
+    "_delta_log": "is a Delta table, whose files hold rows that it no longer has",
+    "_temporary": "holds an export that is not finished",
+}
+
+
+class ManifestFiles(NamedTuple):
+    """The files of a manifest, in the order of their names."""
+
+    folder: str
+    """Where they are, and where their images are unless another place is said."""
+    paths: tuple[str, ...]
+    names: tuple[str, ...]
+    """What each is called in messages: its path below the folder."""
+    is_folder: bool
+    """Whether a folder of part files was named."""
+    others: tuple[str, ...] = ()
+    """What else is in that folder."""
+
+    @property
+    def name(self) -> str:
+        """What the manifest calls itself: its folder's name."""
+        return os.path.basename(os.path.abspath(self.folder)) or "root"
+
+    @property
+    def where(self) -> str:
+        """What all files together are called in messages, wherever they are."""
+        return self.name if self.is_folder or len(self.names) > 1 else self.names[0]
+
+
+def manifest_files(path: str) -> ManifestFiles:
+    """List the files of a manifest; raise SourceError if there are none."""
+    if os.path.isdir(path):
+        return _of_folder(path)
+    if os.path.lexists(path):
+        return _files(os.path.dirname(path) or ".", [path], is_folder=False)
+    if found := [match for match in glob.glob(path, recursive=True) if os.path.isfile(match)]:
+        kept = [match for match in found if not os.path.basename(match).startswith("_")]
+        return _files(_fixed_folder(path), kept or found, is_folder=False)
+    what = "no file fits" if glob.has_magic(path) else "there is no"
+    raise SourceError(
+        f"{what} {path}", hint="give a table, a pattern in quotes, or a folder", path=path
+    )
+
+
+def _files(folder: str, paths: list[str], *, is_folder: bool) -> ManifestFiles:
+    named = sorted((os.path.relpath(path, folder), path) for path in paths)
+    return ManifestFiles(
+        folder=folder,
+        paths=tuple(path for _, path in named),
+        names=tuple(name for name, _ in named),
+        is_folder=is_folder,
+    )
+
+
+def _fixed_folder(pattern: str) -> str:
+    """Return the folder that all files of a pattern are in."""
+    folder = os.path.dirname(pattern)
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    return folder or "."
+
+
+def _of_folder(folder: str) -> ManifestFiles:
+    paths: list[str] = []
+    others: list[str] = []
+    for path in _walk(folder):
+        (paths if _is_part(path) else others).append(path)
+    if not paths:
+        raise SourceError(
+            f"{folder} holds no tables", hint="give CSV, TSV, JSON lines or Parquet", path=folder
+        )
+    named = tuple(os.path.relpath(other, folder) for other in others)
+    return _files(folder, paths, is_folder=True)._replace(others=named)
+
+
+def _is_part(path: str) -> bool:
+    # Read-me files and notes on single images end in .txt more often than tables do.
+    is_text = path.lower().endswith(".txt") and not os.path.basename(path).startswith("part-")
+    return not is_text and is_table(path)
+
+
+def _walk(root: str) -> Iterator[str]:
+    """Yield the files below a folder, but none that is hidden or a job's own (`_SUCCESS`)."""
+    for folder, folders, files in os.walk(root):
+        for name in sorted(_UNFINISHED.keys() & folders):
+            raise SourceError(
+                f"{folder} {_UNFINISHED[name]}",
+                hint="give a folder of part files that are all meant",
+                path=folder,
+            )
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        yield from (os.path.join(folder, name) for name in sorted(files) if name[0] not in "._")

@@ -1,0 +1,216 @@
+"""What the label cells of a table mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+from unicodedata import normalize
+
+from imgrec.errors import SourceError
+from imgrec.options import SourceOptions
+from imgrec.source.tables import Cell
+
+_LONGEST = 1000
+"""No class has a longer name."""
+_FLAGS = {"0": False, "false": False, "1": True, "true": True}
+
+
+class Labels(NamedTuple):
+    """The labels of each row."""
+
+    sets: list[tuple[str, ...]]
+    """Empty for a row without a label, and for one whose label cannot be used."""
+    faults: dict[int, str]
+    """Why the labels of a row cannot be used, by row."""
+    is_multi: bool
+    """Whether a row may have several."""
+    order: tuple[str, ...] | None = None
+    """All classes in the order of their labels, where that is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """The class that each label as it is written means, or why it means none."""
+
+    classes: Mapping[str, str]
+    faults: Mapping[str, str]
+
+
+def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> Labels:
+    """Read a column of labels, or of several to a cell if so it is said or if cells are lists.
+
+    Raises SourceError if `label_names` cannot be meant for these labels.
+    """
+    counts = Counter(cells)
+    written = {cell: _parse(cell, options.label_sep) for cell in counts}
+    uses: dict[str, int] = {}
+    for cell, labels in written.items():
+        for label in labels:
+            uses[label] = uses.get(label, 0) + counts[cell]
+    meaning = _meaning(uses, where, options)
+    sets: dict[Cell, tuple[str, ...]] = {}
+    faults: dict[Cell, str] = {}
+    for cell, labels in written.items():
+        wrong = [meaning.faults[label] for label in labels if label in meaning.faults]
+        sets[cell] = () if wrong else tuple(dict.fromkeys(meaning.classes[x] for x in labels))
+        if wrong:
+            faults[cell] = "; ".join(wrong)
+    return Labels(
+        sets=[sets[cell] for cell in cells],
+        faults={row: faults[cell] for row, cell in enumerate(cells) if cell in faults},
+        is_multi=bool(options.label_sep) or any(isinstance(cell, tuple) for cell in counts),
+        order=options.label_names or _numeric_order(meaning.classes.values()),
+    )
+
+
+def _numeric_order(classes: Iterable[str]) -> tuple[str, ...] | None:
+    """Return the order of integers if some are negative, which names as such do not tell."""
+    found = dict.fromkeys(classes)
+    if not all(map(as_integer, found)) or not any(name.startswith("-") for name in found):
+        return None
+    return tuple(sorted(found, key=int))
+
+
+def _parse(cell: Cell, separator: str) -> tuple[str, ...]:
+    """Return the labels in a cell, each once, with characters composed and no blanks around."""
+    if isinstance(cell, tuple):
+        parts: Iterable[str] = cell
+    else:
+        parts = cell.split(separator) if separator else (cell,)
+    labels = (normalize("NFC", part).strip() for part in parts)
+    return tuple(dict.fromkeys(label for label in labels if label))
+
+
+def _meaning(uses: Mapping[str, int], where: str, options: SourceOptions) -> _Meaning:
+    faults = {label: fault for label in uses if (fault := _text_fault(label))}
+    usable = {label: count for label, count in uses.items() if label not in faults}
+    integers = {label: integer for label in usable if (integer := as_integer(label))}
+    if options.label_names is not None:
+        named = _by_number(usable, integers, where, options.label_names)
+        return _Meaning(named.classes, {**faults, **named.faults})
+    if len(integers) == len(usable):
+        # Tables of floats write 3.0 for the label 3.
+        usable = dict.fromkeys(integers.values(), 0)
+        for label, integer in integers.items():
+            usable[integer] += uses[label]
+        keys = {integer: _value(integer) for integer in usable}
+    else:
+        integers = dict(zip(usable, usable, strict=True))
+        keys = {label: " ".join(label.casefold().split()) for label in usable}
+    spelled = _by_spelling(usable, keys, is_folded=options.fold_case)
+    classes = {
+        label: spelled.classes[integer]
+        for label, integer in integers.items()
+        if integer in spelled.classes
+    }
+    odd = {x: spelled.faults[integer] for x, integer in integers.items() if x not in classes}
+    return _Meaning(classes, {**faults, **odd})
+
+
+def _text_fault(label: str) -> str:
+    """Return why TFDS, which keeps labels as the lines of a file, could not keep this one."""
+    if len(label) > _LONGEST:
+        return f"a label of {len(label):,} characters"
+    return f"the label {label!r} contains a line break" if len(label.splitlines()) > 1 else ""
+
+
+def as_integer(text: str) -> str:
+    """Return an integer without the zeros of a float behind it; "" for anything else.
+
+    >>> as_integer("3.0"), as_integer("-12"), as_integer("03"), as_integer("3.5")
+    ('3', '-12', '03', '')
+    """
+    whole, _, rest = text.partition(".")
+    is_integer = whole.removeprefix("-").isdecimal() and text.isascii() and not rest.strip("0")
+    return whole if is_integer else ""
+
+
+def _value(integer: str) -> str:
+    """Return the shortest way to write an integer."""
+    digits = integer.removeprefix("-").lstrip("0")
+    return ("-" if integer.startswith("-") and digits else "") + (digits or "0")
+
+
+def _by_number(
+    uses: Iterable[str], integers: Mapping[str, str], where: str, names: Sequence[str]
+) -> _Meaning:
+    """Take labels as places in a list of names."""
+    values = {label: _value(integer) for label, integer in integers.items()}
+    places = {str(place): name for place, name in enumerate(names)}
+    found = set(values.values())
+    last = len(names) - 1
+    if uses and not values:
+        raise SourceError(
+            f"{where}: the labels are not numbers, so --label-names does not apply",
+            hint="leave out --label-names",
+        )
+    if str(len(names)) in found and "0" not in found and found <= {*places, str(len(names))}:
+        raise SourceError(
+            f"{where}: the labels count from 1 to {len(names)}, but --label-names from 0 to {last}",
+            hint="put a line for label 0 before the others, such as: background",
+        )
+    faults = {}
+    for label in uses:
+        if label not in values:
+            faults[label] = f"the label {label!r} is not a number, as --label-names needs"
+        elif values[label] not in places:
+            faults[label] = f"the label {label} is outside of --label-names, 0 to {last}"
+    return _Meaning({x: places[v] for x, v in values.items() if x not in faults}, faults)
+
+
+def _by_spelling(uses: Mapping[str, int], keys: Mapping[str, str], *, is_folded: bool) -> _Meaning:
+    """Take labels of one key for one, if so it is said; else let only the commonest be."""
+    best: dict[str, str] = {}
+    for label, count in uses.items():  # in the order of the rows: the first of equals stays
+        if count > uses.get(best.get(keys[label], ""), 0):
+            best[keys[label]] = label
+    if is_folded:
+        return _Meaning({label: best[keys[label]] for label in uses}, {})
+    odd = {label: best[keys[label]] for label in uses if best[keys[label]] != label}
+    return _Meaning(
+        {label: label for label in uses if label not in odd},
+        {
+            label: f"the label {label!r} is mostly spelled {usual!r}: if they are one, "
+            "pass --fold-case"
+            for label, usual in odd.items()
+        },
+    )
+
+
+def read_onehot(columns: Sequence[Sequence[Cell]], names: Sequence[str]) -> Labels:
+    """Read columns of 0 and 1, each of which tells of one class whether an image has it."""
+    classes = tuple(normalize("NFC", name).strip() for name in names)
+    faults: dict[int, str] = {}
+    flags: list[list[bool]] = []
+    for name, column in zip(classes, columns, strict=True):
+        meaning = {cell: _flag(cell) for cell in Counter(column)}
+        flags.append([bool(meaning[cell]) for cell in column])
+        for row, cell in enumerate(column) if None in meaning.values() else ():
+            if meaning[cell] is None:
+                fault = f"{cell!r} in the one-hot column {name}, not 0 or 1"
+                faults[row] = "; ".join(filter(None, (faults.get(row), fault)))
+    rows = list(zip(*flags, strict=True))
+    sets = {row: tuple(compress(classes, row)) for row in dict.fromkeys(rows)}
+    return Labels(
+        sets=[() if number in faults else sets[row] for number, row in enumerate(rows)],
+        faults=faults,
+        is_multi=True,
+        order=classes,
+    )
+
+
+def _flag(cell: Cell) -> bool | None:
+    text = "" if isinstance(cell, tuple) else cell.strip().casefold()
+    return _FLAGS.get(_value(integer) if (integer := as_integer(text)) else text)
+
+
+def first_rows(labels: Labels) -> dict[str, int]:
+    """Return every class that some row has, with the first such row, in the order of names."""
+    first: dict[str, int] = {}
+    for row, classes in enumerate(labels.sets):
+        for name in classes:
+            first.setdefault(name, row)
+    return dict(sorted(first.items()))

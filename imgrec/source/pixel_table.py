@@ -1,0 +1,160 @@
+"""Pixels in CSV: a row for each image, as in Kaggle's digits and faces."""
+
+from __future__ import annotations
+
+import os
+
+from imgrec.errors import SourceError, UsageError
+from imgrec.model import TEST, Catalog, Samples, Skipped
+from imgrec.options import SourceOptions
+from imgrec.source.context import Context
+from imgrec.source.manifest_labels import Labels, first_rows, read_labels
+from imgrec.source.pixel_images import PixelFile, PixelImages, read_images, split_of_name
+from imgrec.source.pixel_rows import PixelForm, Shape, is_pixel_row
+from imgrec.source.tables import TableKind, delimited_rows, kind_of
+from imgrec.source.tally import Tally
+
+_KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
+
+
+def is_pixel_table(path: str) -> bool:
+    """Tell whether a file, or one right in a folder, is a table of pixels."""
+    try:
+        if os.path.isdir(path):
+            return any(map(is_pixel_table, _tables_in(path)))
+        first = next(delimited_rows(path, path, []), None) if kind_of(path) in _KINDS else None
+    except SourceError:
+        return False
+    return first is not None and is_pixel_row(first[1])
+
+
+def _tables_in(folder: str) -> list[str]:
+    """Return the files right in a folder that are tables by their suffix."""
+    names = [name for name in _listing(folder) if name[0] not in "._" and "." in name]
+    paths = [os.path.join(folder, name) for name in names]
+    return [path for path in paths if kind_of(path) in (TableKind.CSV, TableKind.TSV)]
+
+
+def _listing(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise SourceError(f"cannot read {folder}: {error.strerror}", path=folder) from error
+
+
+def scan(path: str, context: Context) -> Catalog:
+    """Read tables of pixels, given by a file or by the folder that they are in.
+
+    Raises SourceError if they cannot be understood, and ExecutionError if the disk is full.
+    """
+    options = context.options
+    _refuse_options(options)
+    tally = Tally()
+    files = _files(path, tally)
+    images, told = PixelImages(), []
+    for file in files:
+        form, part, shape = read_images(file, context)
+        images.extend(part)
+        told.append(_told(form, shape, file.name, part.splits[0]))
+    labels = read_labels(images.labels, path, options)
+    bad, samples = _sort_out(images, labels)
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    return Catalog(
+        name=os.path.basename(os.path.abspath(folder)) or "root",
+        layout=f"pixels in CSV: {'; '.join(told)}",
+        samples=samples,
+        class_folders=_class_folders(images, labels),
+        class_order=labels.order,
+        bad=tuple(sorted([*images.bad, *bad])),
+        ignored=tally.ignored(),
+        newest_change_ns=max(os.stat(file.path).st_ctime_ns for file in files),
+    )
+
+
+def _refuse_options(options: SourceOptions) -> None:
+    given = {
+        "--path-col": options.path_col,
+        "--group-col": options.group_col,
+        "--images": options.images,
+        "--label-sep": options.label_sep,
+        "--onehot": options.onehot,
+        "--column": options.columns,
+    }
+    if wrong := [option for option, value in given.items() if value]:
+        raise UsageError(f"{', '.join(wrong)}: not for pixels in CSV", hint="leave it out")
+
+
+def _files(path: str, tally: Tally) -> list[PixelFile]:
+    """Return the tables of pixels, each with the split in its name if it is one of several."""
+    if not os.path.isdir(path):
+        return [PixelFile(path, "")]
+    tables = filter(is_pixel_table, _tables_in(path))
+    files = [PixelFile(table, split_of_name(table)) for table in tables]
+    names = [file.name for file in files]
+    for name in _listing(path):
+        if name not in names:
+            tally.add("not a table of pixels", name)
+    if not files:
+        raise SourceError(f"{path} holds no table of pixels", path=path)
+    if len(files) == 1:
+        return [PixelFile(files[0].path, "")]
+    splits = {file.split for file in files}
+    if "" in splits or len(splits) < len(files):
+        raise SourceError(
+            f"{path} holds tables that are not one for each split: {', '.join(names)}",
+            hint="call them train.csv, val.csv and test.csv, or give one of them",
+            path=path,
+        )
+    return files
+
+
+def _told(form: PixelForm, shape: Shape, name: str, first_split: str) -> str:
+    """Say for people how a table is understood."""
+    names = form.header.names if form.header.is_told else [f"column {n}" for n in form.header.names]
+    colour = "grey" if shape.channels == 1 else "RGB"
+    is_one_split = form.split is None and first_split
+    title = f"{name} -> {first_split}" if is_one_split else name
+    parts = [f"{title}: {shape.width}x{shape.height} {colour}"]
+    if form.label is not None:
+        parts.append(f"{names[form.label]} -> label")
+    if form.split is not None:
+        parts.append(f"{names[form.split]} -> split")
+    return ", ".join(parts)
+
+
+def _sort_out(images: PixelImages, labels: Labels) -> tuple[list[Skipped], Samples]:
+    """Part the rows that can be packed from the others."""
+    bad: list[Skipped] = []
+    good: list[int] = []
+    for row, (classes, split) in enumerate(zip(labels.sets, images.splits, strict=True)):
+        reasons = [images.faults.get(row), labels.faults.get(row)]
+        if not classes and split != TEST and row not in labels.faults:
+            reasons.append("no label")
+        if reason := "; ".join(filter(None, reasons)):
+            bad.append(Skipped(images.where(row), reason))
+        else:
+            good.append(row)
+    class_names = ["".join(labels.sets[row]) for row in good]
+    splits = [images.splits[row] for row in good]
+    named = zip(splits, class_names, (images.numbers[row] for row in good), strict=True)
+    return bad, Samples(
+        filenames=tuple([f"{_folder(*place)}{number:05d}.png" for *place, number in named]),
+        class_names=tuple(class_names),
+        splits=tuple(splits),
+        sizes=tuple([images.sizes[row] for row in good]),
+        contents=tuple([images.contents[row] for row in good]),
+        blobs=tuple([images.blobs[row] for row in good]),
+    )
+
+
+def _folder(split: str, class_name: str) -> str:
+    """Return the folder of a class in a tree that could be packed as well."""
+    folder = class_name.replace("/", "_").replace("\0", "_")
+    if folder.startswith("."):
+        folder = f"_{folder}"  # neither hidden nor a way out of the tree
+    return "".join(f"{part}/" for part in (split, folder) if part)
+
+
+def _class_folders(images: PixelImages, labels: Labels) -> dict[str, tuple[str, ...]]:
+    """Return where each class is first found, be the image of that row packed or not."""
+    return {name: (images.where(row),) for name, row in first_rows(labels).items()}

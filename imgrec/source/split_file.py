@@ -1,0 +1,78 @@
+"""A table of files and the splits that they are to stay in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from imgrec.errors import SourceError
+from imgrec.model import Catalog
+from imgrec.source.columns import is_path_column, is_split_column
+from imgrec.source.split_column import split_word
+from imgrec.source.tables import Table, read_table
+
+_SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_SHOWN = 5
+
+
+def pin_by_name(catalog: Catalog, path: str) -> Catalog:
+    """Pin each image that a table names to the split it has there.
+
+    Raises SourceError, naming all lines, if the table contradicts itself or is none.
+    """
+    splits = read_split_file(path)
+    filenames = catalog.samples.filenames
+    old = catalog.samples.pinned or ("",) * len(filenames)
+    pinned = tuple(splits.get(name, pin) for name, pin in zip(filenames, old, strict=True))
+    warnings = list(catalog.warnings)
+    if strangers := sorted(set(splits).difference(filenames)):
+        shown = ", ".join(strangers[:_SHOWN])
+        warnings.append(f"{len(strangers)} files of {path} are not in the source, such as {shown}")
+    samples = replace(catalog.samples, pinned=pinned)
+    return replace(catalog, samples=samples, warnings=tuple(warnings))
+
+
+def read_split_file(path: str) -> dict[str, str]:
+    """Read which split each file is in."""
+    if not os.path.isfile(path):
+        raise SourceError(f"--split-file {path} is not a file", path=path)
+    table = read_table(path, os.path.basename(path))
+    rows, lines = list(table.rows), list(table.lines)
+    path_column, split_column, has_header = _columns(table, path)
+    if has_header:
+        rows, lines = rows[1:], lines[1:]
+    faults = [f"line {fault.line}: {fault.reason}" for fault in table.faults]
+    splits: dict[str, str] = {}
+    for row, line in zip(rows, lines, strict=True):
+        name, word = str(row[path_column]).strip(), str(row[split_column]).strip()
+        split = split_word(word) or (word if _SPLIT_NAME.fullmatch(word) else "")
+        if not name or not split:
+            faults.append(f"line {line}: {word!r} is no split" if name else f"line {line}: no file")
+        elif splits.setdefault(name, split) != split:
+            faults.append(f"line {line}: {name} is in {splits[name]} already")
+    if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise SourceError(
+            f"--split-file {path} cannot be used: {'; '.join(faults[:_SHOWN])}{more}",
+            hint="write one line a file: its path in the source and its split",
+            path=path,
+        )
+    return splits
+
+
+def _columns(table: Table, path: str) -> tuple[int, int, bool]:
+    """Return the columns of paths and of splits, and whether the first row names them."""
+    first: Sequence[str] = table.keys or [str(cell) for cell in (table.rows or [()])[0]]
+    paths = [place for place, name in enumerate(first) if is_path_column(name)]
+    splits = [place for place, name in enumerate(first) if is_split_column(name)]
+    if len(paths) == 1 and len(splits) == 1:
+        return paths[0], splits[0], not table.keys
+    if len(first) == 2 and not table.keys:
+        return 0, 1, False
+    raise SourceError(
+        f"--split-file {path} has no columns that are surely the file and its split",
+        hint="call them filename and split",
+        path=path,
+    )

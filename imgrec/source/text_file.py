@@ -1,0 +1,98 @@
+"""Files of text, line by line: plain or gzipped, in UTF-8 or UTF-16."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from imgrec.errors import SourceError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_LONGEST_LINE = 1 << 24
+"""No table has longer lines, but a bomb may."""
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def lines_of(path: str, name: str) -> Iterator[str]:
+    """Yield the lines of a text file with their endings, which may be CR, LF or CRLF.
+
+    Raises SourceError, which calls the file `name`, if it is unreadable or no such text.
+    """
+    number = 0
+    try:
+        with _unpacked(path) as stream:
+            text = io.TextIOWrapper(stream, _encoding(stream), newline="")
+            for number, line in enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), 1):
+                if len(line) == _LONGEST_LINE:
+                    raise SourceError(
+                        f"{name}:{number}: a line of more than {_LONGEST_LINE:,} characters",
+                        hint="give a table with one row a line",
+                        path=path,
+                    )
+                yield line
+    except UnicodeError as error:
+        raise SourceError(
+            f"{name}:{_undecodable_line(path) or number + 1}: neither UTF-8 nor UTF-16 text",
+            hint="save the file as UTF-8",
+            path=path,
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error) or "it is cut short"
+        raise SourceError(f"cannot read {name}: {reason}", path=path) from error
+
+
+def head_of(path: str, size: int) -> bytes:
+    """Return the first bytes of a file, unpacked if it is gzipped; b"" if it is unreadable."""
+    try:
+        with _unpacked(path) as stream:
+            return stream.read(size)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def encoding_of(head: bytes) -> str:
+    """Return the encoding that a byte order mark tells, or UTF-8."""
+    return next((encoding for bom, encoding in _BOMS if head.startswith(bom)), "utf-8")
+
+
+@contextmanager
+def _unpacked(path: str) -> Iterator[io.BufferedReader]:
+    # O_NONBLOCK: a pipe must not hold us up.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if file.peek(2)[:2] == _GZIP_MAGIC:
+            with gzip.GzipFile(fileobj=file) as unpacked, io.BufferedReader(unpacked) as stream:
+                yield stream  # type: ignore[misc]  # a GzipFile reads as a raw file does
+        else:
+            yield file
+
+
+def _encoding(stream: io.BufferedReader) -> str:
+    return encoding_of(stream.peek(4)[:4])
+
+
+def _undecodable_line(path: str) -> int:
+    """Return the first line that is not UTF-8; 0 if there is none, as in a file of UTF-16."""
+    with _unpacked(path) as stream:
+        if _encoding(stream) == "utf-16":
+            return 0
+        text = io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="")
+        lines = enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), 1)
+        return next((number for number, line in lines if _has_escapes(line)), 0)
+
+
+def _has_escapes(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,772 @@
+"""What is found in manifests: tables that say which class each image has."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import unicodedata
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pictures import jpeg, png, write_tree
+
+from imgrec.errors import ImgrecError, SourceError, UsageError
+from imgrec.model import Catalog, Column, Skipped
+from imgrec.options import ColumnKind, ColumnOption, SourceOptions
+from imgrec.source import folder, manifest
+from imgrec.source.context import Context
+
+PICTURES = [jpeg(seed) for seed in range(8)]
+
+
+def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
+    return map(function, tasks)
+
+
+def context(**options: object) -> Context:
+    return Context(
+        options=SourceOptions(**options),  # type: ignore[arg-type]
+        run=run,  # type: ignore[arg-type]
+        on_progress=lambda _: None,
+        spool="",
+    )
+
+
+def scan(path: Path, **options: object) -> Catalog:
+    return manifest.scan(str(path), context(**options))
+
+
+def make(root: Path, text: str, *images: str, name: str = "train.csv") -> Path:
+    """Write a manifest and images, each different; return the manifest's path."""
+    pictures = {image: PICTURES[number] for number, image in enumerate(images)}
+    write_tree(root, {name: text.encode(), **pictures})
+    return root / name
+
+
+def labels(catalog: Catalog) -> dict[str, str]:
+    return dict(zip(catalog.samples.filenames, catalog.samples.class_names, strict=True))
+
+
+def splits(catalog: Catalog) -> dict[str, str]:
+    return dict(zip(catalog.samples.filenames, catalog.samples.splits, strict=True))
+
+
+def sets(catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    return dict(zip(catalog.samples.filenames, catalog.samples.label_sets, strict=True))
+
+
+def ignored(catalog: Catalog) -> dict[str, tuple[int, tuple[str, ...]]]:
+    return {kind.kind: (kind.count, kind.examples) for kind in catalog.ignored}
+
+
+def test_a_csv_file_says_which_class_each_image_has(tmp_path: Path) -> None:
+    path = make(tmp_path / "dogs", "id,breed\na,pug\nb,boxer\n", "a.jpg", "b.jpg")
+    catalog = scan(path)
+    assert labels(catalog) == {"a.jpg": "pug", "b.jpg": "boxer"}
+    assert catalog.layout == "CSV manifest: id -> image, breed -> label"
+    assert catalog.name == "dogs"
+    assert catalog.class_folders == {"boxer": ("train.csv:3",), "pug": ("train.csv:2",)}
+    assert (catalog.bad, catalog.ignored, catalog.warnings) == ((), (), ())
+    assert catalog.samples.label_sets == catalog.samples.groups == catalog.samples.columns == ()
+
+
+class_trees = st.dictionaries(
+    st.tuples(
+        st.sampled_from(["rose", "tulip", "été"]), st.text("ab.é _-", min_size=1, max_size=4)
+    ).filter(lambda place: not place[1].startswith((".", " ")) and not place[1].endswith(" ")),
+    st.sampled_from(PICTURES),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(class_trees, st.sampled_from(["csv", "tsv", "jsonl", "parquet"]), st.data())
+def test_a_manifest_of_class_folders_gives_the_same_samples_as_the_folders(
+    tmp_path_factory: pytest.TempPathFactory,
+    tree: dict[tuple[str, str], bytes],
+    kind: str,
+    data: st.DataObject,
+) -> None:
+    root = tmp_path_factory.mktemp("tree")
+    files = {f"{name}/{file}.jpg": picture for (name, file), picture in tree.items()}
+    write_tree(root / "images", files)
+    rows = data.draw(st.permutations([(file, file.partition("/")[0]) for file in files]))
+    path = root / f"t.{kind}"
+    if kind == "jsonl":
+        path.write_text("\n".join(json.dumps({"path": p, "label": x}) for p, x in rows))
+    elif kind == "parquet":
+        paths, classes = zip(*rows, strict=True)
+        pq.write_table(pa.table({"path": pa.array(paths), "label": pa.array(classes)}), path)
+    else:
+        out = io.StringIO(newline="")
+        csv.writer(out, delimiter="\t" if kind == "tsv" else ",").writerows(
+            [("path", "label"), *rows]
+        )
+        path.write_bytes(out.getvalue().encode())
+    catalog = scan(path, images=str(root / "images"))
+    expected = folder.scan(str(root / "images"), context())
+    assert catalog.samples == expected.samples
+    assert (catalog.bad, catalog.ignored, catalog.warnings) == ((), (), ())
+    assert set(catalog.class_folders) == set(expected.class_folders)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.binary(max_size=80),
+    st.sampled_from([b"", b"id,label\n", b"a.jpg,x\n", b'{"id": "a", "label": ', b"PAR1"]),
+    st.sampled_from(["t.csv", "t.tsv", "t.jsonl", "t.parquet", "t.txt", "t.csv.gz"]),
+)
+@pytest.mark.fuzz
+def test_any_bytes_are_a_manifest_or_one_of_our_errors(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, start: bytes, name: str
+) -> None:
+    root = write_tree(tmp_path_factory.mktemp("bytes"), {"a.jpg": PICTURES[0], name: start + data})
+    try:
+        catalog = scan(root / name)
+    except ImgrecError:
+        return
+    assert set(catalog.samples.filenames) <= {"a.jpg"}
+
+
+VALID = (
+    b"id,label,split,age\na.jpg,x,train,1\nb,y,val,2\n./c.jpg,x,test,3\n"
+    b'"a.jpg",X,train,\n,,,\nb,10,val,2\nc.jpg,"x",test,nan\n'
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.booleans(), st.sampled_from(["", " ", "|"]))
+@pytest.mark.fuzz
+def test_a_damaged_manifest_is_a_catalog_or_one_of_our_errors(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, fold_case: bool, sep: str
+) -> None:
+    pieces = st.one_of(
+        st.binary(max_size=3),
+        st.sampled_from([b'"', b",", b"\r", b"\n", b"..", b"/", b"\\", b"\0"]),
+    )
+    damaged = VALID
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, len(damaged)))
+        damaged = (
+            damaged[:place] + data.draw(pieces) + damaged[place + data.draw(st.integers(0, 3)) :]
+        )
+    images = {f"{name}.jpg": PICTURES[number] for number, name in enumerate("abc")}
+    root = write_tree(tmp_path_factory.mktemp("damaged"), {"t.csv": damaged, **images})
+    columns = data.draw(st.sampled_from([(), (ColumnOption("age"),)]))
+    try:
+        catalog = scan(root / "t.csv", fold_case=fold_case, label_sep=sep, columns=columns)
+    except ImgrecError:
+        return
+    assert set(catalog.samples.filenames) <= set(images)
+    assert set(catalog.samples.class_names) <= {*catalog.class_folders, ""}
+
+
+# Which files
+
+
+def test_part_files_of_a_folder_are_one_manifest(tmp_path: Path) -> None:
+    parts = {
+        "part-00000": b"id,label\na,x\n",
+        "part-00001": b"id,label\n\nb,y\nq,y\n",
+        "part-00002": b"",
+        "_SUCCESS": b"",
+        ".part-00000.crc": b"\0",
+        "dt=2024/part-00000": b"id,label\nc,x\n",
+        "README.txt": b"flowers",
+    }
+    write_tree(tmp_path / "flowers", parts)
+    make(tmp_path / "images", "", "a.jpg", "b.jpg", "c.jpg", name="notes.md")
+    catalog = scan(tmp_path / "flowers", images=str(tmp_path / "images"))
+    assert labels(catalog) == {"a.jpg": "x", "b.jpg": "y", "c.jpg": "x"}
+    assert catalog.bad == (Skipped("q", "part-00001:4: no such image"),)
+    assert catalog.name == "flowers"
+    assert catalog.layout == "CSV manifest of 4 parts: id -> image, label -> label"
+    assert ignored(catalog) == {
+        "not a table": (1, ("README.txt",)),
+        "not an image": (1, ("notes.md",)),
+    }
+
+
+def test_hive_part_files_have_no_header_and_odd_delimiters(tmp_path: Path) -> None:
+    write_tree(tmp_path / "t", {"000000_0": b"a.jpg\x01x\n", "000001_0": b"b.jpg\x01y\n"})
+    make(tmp_path / "images", "", "a.jpg", "b.jpg", name="_")
+    catalog = scan(tmp_path / "t", images=str(tmp_path / "images"))
+    assert labels(catalog) == {"a.jpg": "x", "b.jpg": "y"}
+
+
+def test_a_pattern_names_several_files(tmp_path: Path) -> None:
+    make(tmp_path / "d", "id,label\nb,y\n", "a.jpg", "b.jpg", name="p/t2.csv")
+    make(tmp_path / "d", "id,label\na,x\nz,x\n", name="p/t1.csv")
+    catalog = scan(tmp_path / "d/*/t*.csv")
+    assert labels(catalog) == {"a.jpg": "x", "b.jpg": "y"}
+    assert catalog.bad == (Skipped("z", "p/t1.csv:3: no such image"),)
+    assert catalog.name == "d"
+
+
+def test_parts_with_other_columns_are_an_error_that_names_the_file(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"t/p1.csv": b"id,label\na,x\n", "t/p2.csv": b"id,breed\nb,y\n"})
+    make(tmp_path / "i", "", "a.jpg", name="_")
+    with pytest.raises(SourceError, match=r"^p2\.csv has other columns than p1\.csv: id, breed"):
+        scan(tmp_path / "t", images=str(tmp_path / "i"))
+
+
+def test_parts_without_header_of_other_widths_are_an_error(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"t/p1.csv": b"a.jpg,x\n", "t/p2.csv": b"b.jpg,y,1\n"})
+    make(tmp_path / "i", "", "a.jpg", name="_")
+    with pytest.raises(SourceError, match=r"^p2\.csv has other columns than p1\.csv"):
+        scan(tmp_path / "t", images=str(tmp_path / "i"))
+
+
+def test_parts_of_two_kinds_are_an_error(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"t/p1.csv": b"a.jpg,x\n", "t/p2.jsonl": b'{"id": "b", "label": "x"}'})
+    make(tmp_path / "i", "", "a.jpg", name="_")
+    with pytest.raises(SourceError, match=r"^p2\.jsonl is JSONL, but p1\.csv is CSV$"):
+        scan(tmp_path / "t", images=str(tmp_path / "i"))
+
+
+@pytest.mark.parametrize("inside", ["_delta_log/0.json", "_temporary/0/x"])
+def test_folders_whose_files_are_not_all_meant_are_an_error(tmp_path: Path, inside: str) -> None:
+    write_tree(tmp_path / "t", {"part-0.csv": b"id,label\na,x\n", inside: b"{}"})
+    with pytest.raises(SourceError, match=r"holds an export|is a Delta table"):
+        scan(tmp_path / "t")
+
+
+@pytest.mark.parametrize("path", ["none.csv", "no*.csv"])
+def test_a_manifest_that_is_not_there_is_an_error(tmp_path: Path, path: str) -> None:
+    with pytest.raises(SourceError, match=r"there is no|no file fits"):
+        scan(tmp_path / path)
+
+
+def test_a_manifest_without_rows_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"^train\.csv has no rows$"):
+        scan(make(tmp_path, "", "a.jpg"))
+    with pytest.raises(SourceError, match=r"^train\.csv has a header but no rows$"):
+        scan(make(tmp_path, "id,label\n", "a.jpg"))
+
+
+def test_the_images_may_be_in_an_archive(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        archive.writestr("a/1.jpg", PICTURES[1])
+        archive.writestr("b/2.jpg", PICTURES[2])
+    (tmp_path / "t.csv").write_text("id,label\n1,x\nb/2.jpg,y\n")
+    catalog = scan(tmp_path / "t.csv", images=str(tmp_path / "images.zip"))
+    assert labels(catalog) == {"a/1.jpg": "x", "b/2.jpg": "y"}
+
+
+def test_what_is_told_does_not_depend_on_where_the_manifest_is(tmp_path: Path) -> None:
+    parts = {"part-0.csv": b"id,label\na,x\n", "part-1.csv": b"id,label\n"}
+    write_tree(tmp_path / "flowers", {**parts, "a.jpg": PICTURES[0], "b.jpg": PICTURES[1]})
+    (warning,) = scan(tmp_path / "flowers").warnings
+    assert warning == "1 image has no row in flowers, and no place in the dataset"
+
+
+def test_a_gzipped_manifest_is_one(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"t.csv.gz": gzip.compress(b"id,label\na,x\n"), "a.jpg": jpeg()})
+    assert labels(scan(tmp_path / "t.csv.gz")) == {"a.jpg": "x"}
+
+
+# Which image
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat/one.jpg", "./cat/one.jpg", "cat//one.jpg", "one.jpg", "one", "cat/one", " one ",
+        "data/cat/one.jpg", "cat\\one.jpg", ".\\cat\\one.jpg", "dog/../cat/one.jpg",
+    ],
+)  # fmt: skip
+def test_an_image_is_named_by_path_name_or_stem(tmp_path: Path, text: str) -> None:
+    path = make(tmp_path / "data", f"id,label\n{text},x\n", "cat/one.jpg", "cat/two.jpg")
+    assert labels(scan(path)) == {"cat/one.jpg": "x"}
+
+
+def test_an_absolute_path_inside_the_images_is_one(tmp_path: Path) -> None:
+    path = make(tmp_path, f"id,label\n{tmp_path}/cat/one.jpg,x\n", "cat/one.jpg")
+    assert labels(scan(path)) == {"cat/one.jpg": "x"}
+
+
+@pytest.mark.parametrize("text", ["../secret.jpg", "/secret.jpg", "cat/../../x.jpg", "..", "..\\x"])
+def test_a_path_out_of_the_images_is_a_bad_row(tmp_path: Path, text: str) -> None:
+    path = make(tmp_path / "d", f"id,label\na,x\n{text},x\n", "a.jpg")
+    write_tree(tmp_path, {"secret.jpg": jpeg()})
+    reason = "train.csv:3: outside the folder of the images"
+    assert scan(path).bad == (Skipped(text, reason),)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("text", ["café/été.jpg", "café/été", "été.jpg", "été"])
+def test_accents_match_however_they_are_encoded(tmp_path: Path, form: str, text: str) -> None:
+    other = {"NFC": "NFD", "NFD": "NFC"}[form]
+    on_disk = unicodedata.normalize(other, "café/été.jpg")
+    path = make(tmp_path, f"id,label\n{unicodedata.normalize(form, text)},x\n", on_disk)
+    assert labels(scan(path)) == {on_disk: "x"}
+
+
+def test_a_name_that_several_images_have_is_a_bad_row_that_names_them(tmp_path: Path) -> None:
+    text = "id,label\n1.jpg,x\nb/1.jpg,x\n2,x\n3,x\n"
+    path = make(tmp_path, text, "a/1.jpg", "b/1.jpg", "a/2.jpg", "a/2.png", "3.jpg", "a/3.jpg")
+    catalog = scan(path)
+    assert labels(catalog) == {"3.jpg": "x", "b/1.jpg": "x"}
+    assert catalog.bad == (
+        Skipped("1.jpg", "train.csv:2: 2 images could be meant: a/1.jpg, b/1.jpg"),
+        Skipped("2", "train.csv:4: 2 images could be meant: a/2.jpg, a/2.png"),
+    )
+
+
+def test_an_id_never_means_a_file_that_is_no_image(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a/1.txt": b"a box", "a/1.xml": b"<box/>"})
+    catalog = scan(make(tmp_path, "id,label\n1,x\n", "a/1.jpg"))
+    assert labels(catalog) == {"a/1.jpg": "x"}
+    assert ignored(catalog) == {"not an image": (2, ("a/1.txt", "a/1.xml"))}
+
+
+def test_rows_without_a_usable_image_are_bad_with_line_and_reason(tmp_path: Path) -> None:
+    text = 'id,label\na,x\nb,x\n,x\nlost,"y\nz"\nc.jpg,x\nnotes.txt,x\ngone.jpg,x\n'
+    write_tree(tmp_path, {"c.jpg": b"", "notes.txt": b"hello"})
+    (tmp_path / "gone.jpg").symlink_to(tmp_path / "nowhere")
+    catalog = scan(make(tmp_path, text, "a.jpg"))
+    assert labels(catalog) == {"a.jpg": "x"}
+    broken = "no such image; the label 'y\\nz' contains a line break"
+    assert catalog.bad == (
+        Skipped("b", "train.csv:3: no such image"),
+        Skipped("c.jpg", "train.csv:7: empty file"),
+        Skipped("gone.jpg", "train.csv:9: broken link"),
+        Skipped("lost", f"train.csv:5: {broken}"),
+        Skipped("notes.txt", "train.csv:8: not an image"),
+        Skipped("train.csv:4", "train.csv:4: no image is named"),
+    )
+
+
+def test_rows_of_another_width_are_bad(tmp_path: Path) -> None:
+    catalog = scan(make(tmp_path, "id,label\na,x\nb\nc,x,y\n", "a.jpg"))
+    assert catalog.bad == (
+        Skipped("b", "train.csv:3: 1 cells instead of 2"),
+        Skipped("c,x,y", "train.csv:4: 3 cells instead of 2"),
+    )
+
+
+def test_images_without_a_row_are_counted_and_the_number_told(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"other.csv": b"1", "broken.jpg": b""})
+    catalog = scan(make(tmp_path, "id,label\na,x\n", "a.jpg", "b.jpg"))
+    assert labels(catalog) == {"a.jpg": "x"}
+    assert catalog.bad == ()
+    assert ignored(catalog) == {
+        "image without a row": (2, ("b.jpg", "broken.jpg")),
+        "not an image": (1, ("other.csv",)),
+    }
+    assert catalog.warnings == ("2 images have no row in train.csv, and no place in the dataset",)
+
+
+def test_what_is_unreadable_and_has_no_row_is_only_counted(tmp_path: Path) -> None:
+    (tmp_path / "gone.jpg").symlink_to(tmp_path / "nowhere")
+    catalog = scan(make(tmp_path, "id,label\na,x\n", "a.jpg"))
+    assert catalog.bad == ()
+    assert ignored(catalog) == {"unreadable file": (1, ("gone.jpg",))}
+
+
+def test_a_manifest_of_other_images_altogether_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as caught:
+        scan(make(tmp_path, "id,label\nq,x\nr,x\n", "a.jpg"))
+    assert str(caught.value) == (
+        f"train.csv: none of 2 rows names an image in {tmp_path}; train.csv:2: 'q': no such image"
+    )
+    assert "--images" in caught.value.hint
+
+
+def test_identical_images_share_their_content(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.jpg": jpeg(1), "b.jpg": jpeg(1), "c.png": png(1)})
+    (tmp_path / "t.csv").write_text("id,label\na,x\nb,x\nc,x\n")
+    one, two, three = scan(tmp_path / "t.csv").samples.contents
+    assert one == two != three
+
+
+# Which columns
+
+
+@pytest.mark.parametrize(
+    ("header", "roles"),
+    [
+        ("id,breed", "id -> image, breed -> label"),
+        ("Image_Name,Class", "Image_Name -> image, Class -> label"),
+        ("FILE NAME,Target", "FILE NAME -> image, Target -> label"),
+        ("image,level", "image -> image, level -> label"),
+        ("id_code,diagnosis", "id_code -> image, diagnosis -> label"),
+        (" filepath , species ", "filepath -> image, species -> label"),
+    ],
+)
+def test_usual_names_of_columns_are_known(tmp_path: Path, header: str, roles: str) -> None:
+    assert scan(make(tmp_path, f"{header}\na,x\n", "a.jpg")).layout == f"CSV manifest: {roles}"
+
+
+def test_columns_can_be_said(tmp_path: Path) -> None:
+    text = "id,label,what,where,who\n1,y,a,val,p\n"
+    catalog = scan(
+        make(tmp_path, text, "a.jpg"),
+        path_col="what", label_col="id", split_col="WHERE", group_col="who",
+    )  # fmt: skip
+    assert labels(catalog) == {"a.jpg": "1"}
+    assert splits(catalog) == {"a.jpg": "val"}
+    assert catalog.samples.groups == ("p",)
+    expected = "what -> image, id -> label, where -> split, who -> group"
+    assert catalog.layout == f"CSV manifest: {expected}"
+
+
+@pytest.mark.parametrize("option", ["path_col", "label_col", "split_col", "group_col"])
+def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(
+    tmp_path: Path, option: str
+) -> None:
+    with pytest.raises(UsageError, match=r"nope: train\.csv has no such column$") as caught:
+        scan(make(tmp_path, "id,label\na,x\n", "a.jpg"), **{option: "nope"})
+    assert caught.value.hint == "it has the columns id, label"
+
+
+@pytest.mark.parametrize(
+    ("header", "message", "option"),
+    [
+        ("id,label,class", "the columns label and class may both hold the labels", "--label-col"),
+        ("id,file,label", "the columns id and file may both hold the images", "--path-col"),
+        ("split,label,set", "has no column that is known to hold the images", "--path-col"),
+        ("id,has_cactus,x", "has no column that is known to hold the labels", "--label-col"),
+        ("id,x,split", "has no column that is known to hold the labels", "--label-col"),
+    ],
+)
+def test_columns_that_are_not_clear_are_an_error_that_names_them_and_the_option(
+    tmp_path: Path, header: str, message: str, option: str
+) -> None:
+    with pytest.raises(SourceError, match=message) as caught:
+        scan(make(tmp_path, f"{header}\na,a,a\n", "a.jpg"))
+    assert option in caught.value.hint
+
+
+def test_two_columns_of_splits_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="the columns split and usage may both hold the splits"):
+        scan(make(tmp_path, "id,label,split,usage\na,x,train,train\n", "a.jpg"))
+
+
+def test_of_several_columns_of_ids_that_which_names_images_is_taken(tmp_path: Path) -> None:
+    catalog = scan(make(tmp_path, "id,filename,label\n17,a.jpg,x\n", "a.jpg"))
+    assert catalog.layout == "CSV manifest: filename -> image, label -> label"
+
+
+def test_a_column_that_is_asked_for_is_not_taken_for_something_else(tmp_path: Path) -> None:
+    text = "id,label,level,set\na,x,3,7\n"
+    columns = (ColumnOption("level"), ColumnOption("set"))
+    catalog = scan(make(tmp_path, text, "a.jpg"), columns=columns)
+    assert catalog.layout == (
+        "CSV manifest: id -> image, label -> label, level -> int feature, set -> int feature"
+    )
+
+
+@pytest.mark.parametrize("text", ["a.jpg,x\nb.jpg,y\n", "lost.jpg,x\na,x\nb,y\n", "a,x,9\nb,y,9\n"])
+def test_a_table_without_header_has_paths_first_and_labels_second(
+    tmp_path: Path, text: str
+) -> None:
+    catalog = scan(make(tmp_path, text, "a.jpg", "b.jpg"))
+    assert labels(catalog) == {"a.jpg": "x", "b.jpg": "y"}
+    layout = "CSV manifest without header: column 1 -> image, column 2 -> label"
+    assert catalog.layout == layout
+
+
+def test_columns_without_names_are_said_by_number(tmp_path: Path) -> None:
+    path = make(tmp_path, "x,test,a.jpg\n", "a.jpg")
+    catalog = scan(path, path_col="3", label_col="1", split_col="2")
+    assert (labels(catalog), splits(catalog)) == ({"a.jpg": "x"}, {"a.jpg": "test"})
+    with pytest.raises(UsageError, match=r"--group-col 4: train\.csv has no such column"):
+        scan(path, path_col="3", label_col="1", group_col="4")
+
+
+def test_a_first_row_that_may_be_a_header_or_not_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="begins with photo_ref, kind: neither usual column"):
+        scan(make(tmp_path, "photo_ref,kind\na,x\n", "a.jpg"))
+
+
+def test_a_table_of_paths_only_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no column that is known to hold the labels"):
+        scan(make(tmp_path, "a.jpg\nb.jpg\n", "a.jpg"))
+
+
+def test_a_column_of_bytes_is_an_error_if_it_is_meant(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": [b"x"], "label": [1]}), tmp_path / "t.parquet")
+    write_tree(tmp_path, {"a.jpg": jpeg()})
+    with pytest.raises(SourceError, match=r"^t\.parquet: the column image holds binary, neither"):
+        scan(tmp_path / "t.parquet")
+
+
+# Splits
+
+
+def test_splits_have_many_names(tmp_path: Path) -> None:
+    words = {
+        "train": "train", "Training": "train", "VAL": "val", "valid": "val", "validation": "val",
+        "dev": "val", "Test": "test", "testing": "test",
+    }  # fmt: skip
+    rows = "".join(f"{number},x,{word}\n" for number, word in enumerate(words))
+    catalog = scan(make(tmp_path, f"id,label,Split\n{rows}", *(f"{n}.jpg" for n in range(8))))
+    assert list(splits(catalog).values()) == list(words.values())
+
+
+def test_words_that_are_no_splits_are_an_error_that_lists_them(tmp_path: Path) -> None:
+    text = "id,label,set\na,x,train\nb,x,kitchen\nc,x,yard\n"
+    message = r"^train\.csv: the column set holds words that are no splits: 'kitchen', 'yard'$"
+    with pytest.raises(SourceError, match=message):
+        scan(make(tmp_path, text, "a.jpg"))
+
+
+def test_rows_without_a_split_are_bad_unless_no_row_has_one(tmp_path: Path) -> None:
+    catalog = scan(make(tmp_path, "id,label,set\na,x,train\nb,x,\n", "a.jpg", "b.jpg"))
+    assert catalog.bad == (Skipped("b.jpg", "train.csv:3: no split in set"),)
+    catalog = scan(make(tmp_path, "id,label,set\na,x,\nb,x, \n"))
+    assert splits(catalog) == {"a.jpg": "", "b.jpg": ""}
+
+
+# Labels
+
+
+def test_a_row_without_label_is_bad_unless_it_is_for_testing(tmp_path: Path) -> None:
+    text = "id,label,split\na,x,train\nb,,test\nc, ,val\n"
+    catalog = scan(make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg"))
+    assert labels(catalog) == {"a.jpg": "x", "b.jpg": ""}
+    assert splits(catalog) == {"a.jpg": "train", "b.jpg": "test"}
+    assert catalog.bad == (Skipped("c.jpg", "train.csv:4: no label"),)
+    assert set(catalog.class_folders) == {"x"}
+
+
+def test_labels_lose_the_blanks_around_them(tmp_path: Path) -> None:
+    assert labels(scan(make(tmp_path, "id,label\na, x \n", "a.jpg"))) == {"a.jpg": "x"}
+
+
+def test_integers_of_a_column_of_floats_are_integers(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,3.0\nb,10.0\n", "a.jpg", "b.jpg")
+    assert labels(scan(path)) == {"a.jpg": "3", "b.jpg": "10"}
+
+
+def test_other_floats_stay_as_they_are(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,3.0\nb,2.5\n", "a.jpg", "b.jpg")
+    assert labels(scan(path)) == {"a.jpg": "3.0", "b.jpg": "2.5"}
+
+
+def test_integers_keep_their_zeros_unless_two_are_the_same(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,03\nb,10\n", "a.jpg", "b.jpg", "c.jpg")
+    assert labels(scan(path)) == {"a.jpg": "03", "b.jpg": "10"}
+    catalog = scan(make(tmp_path, "id,label\na,03\nb,3\nc,3\n"))
+    assert labels(catalog) == {"b.jpg": "3", "c.jpg": "3"}
+
+
+def test_negative_integers_come_before_the_others(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,10\nb,-1\nc,-10\n", "a.jpg", "b.jpg", "c.jpg")
+    assert scan(path).class_order == ("-10", "-1", "10")
+
+
+def test_labels_that_differ_by_case_or_blanks_are_bad_but_for_the_commonest(
+    tmp_path: Path,
+) -> None:
+    text = "id,label\na,pug dog\nb,Pug Dog\nc,Pug Dog\nd,pug  dog\n"
+    path = make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
+    catalog = scan(path)
+    assert labels(catalog) == {"b.jpg": "Pug Dog", "c.jpg": "Pug Dog"}
+    told = "is mostly spelled 'Pug Dog': if they are one, pass --fold-case"
+    assert catalog.bad == (
+        Skipped("a.jpg", f"train.csv:2: the label 'pug dog' {told}"),
+        Skipped("d.jpg", f"train.csv:5: the label 'pug  dog' {told}"),
+    )
+    assert set(labels(scan(path, fold_case=True)).values()) == {"Pug Dog"}
+
+
+def test_of_spellings_as_common_as_each_other_the_first_stays(tmp_path: Path) -> None:
+    catalog = scan(make(tmp_path, "id,label\na,Pug\nb,pug\n", "a.jpg", "b.jpg"))
+    assert labels(catalog) == {"a.jpg": "Pug"}
+
+
+def test_accents_of_labels_are_composed(tmp_path: Path) -> None:
+    text = f"id,label\na,{unicodedata.normalize('NFD', 'é')}\nb,é\n"
+    assert set(labels(scan(make(tmp_path, text, "a.jpg", "b.jpg"))).values()) == {"é"}
+
+
+def test_one_image_with_two_labels_is_bad_with_all_lines(tmp_path: Path) -> None:
+    text = "id,label\na,x\nb,x\na.jpg,y\n"
+    catalog = scan(make(tmp_path, text, "a.jpg", "b.jpg"))
+    assert labels(catalog) == {"b.jpg": "x"}
+    told = "the rows of this image differ in label: x in train.csv:2, y in train.csv:4"
+    assert catalog.bad == (
+        Skipped("a.jpg", f"train.csv:2: {told}"),
+        Skipped("a.jpg", f"train.csv:4: {told}"),
+    )
+    assert set(catalog.class_folders) == {"x", "y"}
+
+
+@pytest.mark.parametrize("column", ["split", "group", "age"])
+def test_one_image_with_rows_that_differ_elsewhere_is_bad(tmp_path: Path, column: str) -> None:
+    first = {"split": "train", "group": "p", "age": "1"}
+    rows = [first, {**first, column: {"split": "val", "group": "q", "age": "2"}[column]}]
+    lines = [f"a,x,{row['split']},{row['group']},{row['age']}\n" for row in rows]
+    path = make(tmp_path, "id,label,split,group,age\n" + "".join(lines), "a.jpg")
+    catalog = scan(path, group_col="group", columns=(ColumnOption("age"),))
+    assert len(catalog.samples) == 0
+    assert f"differ in {column}" in catalog.bad[0].reason
+
+
+def test_rows_that_say_the_same_again_are_counted(tmp_path: Path) -> None:
+    catalog = scan(make(tmp_path, "id,label\na,x\na.jpg,x\na,x\n", "a.jpg"))
+    assert labels(catalog) == {"a.jpg": "x"}
+    assert ignored(catalog) == {"duplicate row": (2, ("train.csv:3", "train.csv:4"))}
+
+
+def test_numbers_get_names(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,1\nb,0.0\n", "a.jpg", "b.jpg")
+    catalog = scan(path, label_names=("cat", "dog"))
+    assert labels(catalog) == {"a.jpg": "dog", "b.jpg": "cat"}
+    assert catalog.class_order == ("cat", "dog")
+
+
+def test_labels_outside_the_names_are_bad(tmp_path: Path) -> None:
+    text = "id,label\na,1\nb,5\nc,cat\nd,-1\n"
+    path = make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
+    catalog = scan(path, label_names=("cat", "dog"))
+    assert labels(catalog) == {"a.jpg": "dog"}
+    assert [skipped.reason for skipped in catalog.bad] == [
+        "train.csv:3: the label 5 is outside of --label-names, 0 to 1",
+        "train.csv:4: the label 'cat' is not a number, as --label-names needs",
+        "train.csv:5: the label -1 is outside of --label-names, 0 to 1",
+    ]
+
+
+def test_labels_that_count_from_1_are_an_error_and_never_shifted(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,1\nb,2\n", "a.jpg", "b.jpg")
+    message = r"^train\.csv: the labels count from 1 to 2, but --label-names from 0 to 1$"
+    with pytest.raises(SourceError, match=message):
+        scan(path, label_names=("cat", "dog"))
+
+
+def test_names_for_labels_that_are_no_numbers_are_an_error(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,cat\n", "a.jpg")
+    with pytest.raises(SourceError, match="the labels are not numbers"):
+        scan(path, label_names=("cat", "dog"))
+
+
+# Several labels
+
+
+def test_a_separator_makes_several_labels_of_a_cell(tmp_path: Path) -> None:
+    text = "id,tags\na,x y\nb,\nc, y  y \n"
+    catalog = scan(make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg"), label_sep=" ")
+    assert sets(catalog) == {"a.jpg": ("x", "y"), "b.jpg": (), "c.jpg": ("y",)}
+    assert catalog.samples.class_names == ("x", "", "y")
+    assert set(catalog.class_folders) == {"x", "y"}
+    assert catalog.layout == "CSV manifest: id -> image, tags -> labels"
+
+
+def test_one_hot_columns_make_labels(tmp_path: Path) -> None:
+    text = "id,cat,dog,bird\na,1,0,0\nb,1.0,TRUE,0\nc,0,false,0.0\nd,0,,0.5\n"
+    path = make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
+    catalog = scan(path, onehot=("dog", "cat", "bird"))
+    assert sets(catalog) == {"a.jpg": ("cat",), "b.jpg": ("dog", "cat"), "c.jpg": ()}
+    assert catalog.class_order == ("dog", "cat", "bird")
+    assert set(catalog.class_folders) == {"dog", "cat", "bird"}
+    assert catalog.bad == (
+        Skipped(
+            "d.jpg",
+            "train.csv:5: '' in the one-hot column dog, not 0 or 1; "
+            "'0.5' in the one-hot column bird, not 0 or 1",
+        ),
+    )
+
+
+def test_lists_are_several_labels(tmp_path: Path) -> None:
+    rows = [{"id": "a", "label": ["x", 2]}, {"id": "b", "label": []}, {"id": "c", "label": "x"}]
+    text = "\n".join(map(json.dumps, rows))
+    catalog = scan(make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", name="t.jsonl"))
+    assert sets(catalog) == {"a.jpg": ("x", "2"), "b.jpg": (), "c.jpg": ("x",)}
+
+
+def test_lists_of_a_parquet_file_are_several_labels(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a", "b"], "label": [[1, 2], None]}), tmp_path / "t.parquet")
+    write_tree(tmp_path, {"a.jpg": jpeg(1), "b.jpg": jpeg(2)})
+    assert sets(scan(tmp_path / "t.parquet")) == {"a.jpg": ("1", "2"), "b.jpg": ()}
+
+
+def test_rows_of_one_image_with_the_same_labels_in_another_order_agree(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,tags\na,x y\na,y x\nb,x\nb,x y\n", "a.jpg", "b.jpg")
+    catalog = scan(path, label_sep=" ")
+    assert sets(catalog) == {"a.jpg": ("x", "y")}
+    assert [skipped.filename for skipped in catalog.bad] == ["b.jpg", "b.jpg"]
+
+
+def test_spelling_counts_in_lists_too(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,tags\na,x y\nb,X\nc,x\n", "a.jpg", "b.jpg", "c.jpg")
+    assert set(sets(scan(path, label_sep=" "))) == {"a.jpg", "c.jpg"}
+    assert sets(scan(path, label_sep=" ", fold_case=True))["b.jpg"] == ("x",)
+
+
+def test_one_hot_columns_need_no_other_labels(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,cat\na,x,1\n", "a.jpg")
+    with pytest.raises(UsageError, match="--onehot and --label-col do not go together"):
+        scan(path, onehot=("cat",), label_col="label")
+
+
+# Further columns
+
+
+def test_further_columns_travel_along_in_the_kind_that_fits(tmp_path: Path) -> None:
+    text = "id,label,age,score,note\nb,x,-7,1,\na,x,9223372036854775807,2.5e3, hm\n"
+    names = ("age", "score", "note")
+    catalog = scan(make(tmp_path, text, "a.jpg", "b.jpg"), columns=tuple(map(ColumnOption, names)))
+    assert catalog.samples.columns == (
+        Column("age", ColumnKind.INT, (9223372036854775807, -7)),
+        Column("score", ColumnKind.FLOAT, (2500.0, 1.0)),
+        Column("note", ColumnKind.TEXT, (" hm", "")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ("1 2", "int"), ("1 9223372036854775808", "float"), ("1 2.0", "float"), ("1 x", "text"),
+        ("1_0 2", "text"), ("\u0661 2", "text"), ("true false", "text"), ("1  2", "int"),
+    ],
+)  # fmt: skip
+def test_the_kind_of_a_column_is_the_narrowest_that_holds_all(
+    tmp_path: Path, values: str, kind: str
+) -> None:
+    rows = "".join(f"{at},x,{value}\n" for at, value in enumerate(values.split(" ")))
+    path = make(tmp_path, f"id,label,c\n{rows}", "0.jpg", "1.jpg", "2.jpg")
+    (column,) = scan(path, columns=(ColumnOption("c"),)).samples.columns
+    assert column.kind == kind
+
+
+def test_the_kind_of_a_column_can_be_said(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,c\na,x,3.0\nb,x,3.5\nc,x,\n", "a.jpg", "b.jpg", "c.jpg")
+    as_int = scan(path, columns=(ColumnOption("c", ColumnKind.INT),))
+    assert as_int.samples.columns == (Column("c", ColumnKind.INT, (3,)),)
+    assert as_int.bad == (
+        Skipped("b.jpg", "train.csv:3: '3.5' in the column c is no int"),
+        Skipped("c.jpg", "train.csv:4: no int in the column c"),
+    )
+    as_text = scan(path, columns=(ColumnOption("c", ColumnKind.TEXT),))
+    assert as_text.samples.columns == (Column("c", ColumnKind.TEXT, ("3.0", "3.5", "")),)
+
+
+@pytest.mark.parametrize("name", ["filename", "image", "label", "labels", "shape"])
+def test_what_every_record_has_cannot_be_a_further_column(tmp_path: Path, name: str) -> None:
+    path = make(tmp_path, f"id,class,{name}\na,x,1\n", "a.jpg")
+    with pytest.raises(UsageError, match=f"--column {name}: every record has a {name} of its own"):
+        scan(path, columns=(ColumnOption(name),))
+
+
+def test_a_further_column_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--column age: train\.csv has no such column"):
+        scan(make(tmp_path, "id,label\na,x\n", "a.jpg"), columns=(ColumnOption("age"),))
+
+
+def test_groups_are_those_of_their_column_and_nothing_for_empty_cells(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,patient\nb,x, p1\na,x,\n", "a.jpg", "b.jpg")
+    assert scan(path).samples.groups == ()
+    assert scan(path, group_col="patient").samples.groups == ("", "p1")
