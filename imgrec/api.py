@@ -6,13 +6,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from imgrec import layout
+from imgrec.background import Background
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import UsageError
 from imgrec.options import PackOptions
@@ -47,12 +46,14 @@ def pack(
     target = _target(path, options)
     _refuse_output_inside(path, options)
     is_free = options.overwrite or not target.exists()
-    Thread(target=import_module, args=("imgrec.packing",), daemon=True).start()  # while we scan
     with _running(engine, options) as running, ExitStack() as stack:
         staging = Staging(target)
         spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack)
-        context = _context(options, running, on_progress, spool, keeps_small=is_free)
-        catalog = _refined(scan(path, context), options, running)
+        rest = Background("imgrec.packing")
+        context = _context(options, running, on_progress, spool, rest if is_free else None)
+        catalog = scan(path, context)
+        rest.wait()
+        catalog = _refined(catalog, options, running)
         from imgrec.packing import Job, pack_catalog
 
         job = Job(
@@ -107,10 +108,13 @@ def _context(
     engine: Engine,
     on_progress: OnProgress | None,
     spool: str,
-    *,
-    keeps_small: bool = False,
+    rest: Background | None = None,
 ) -> Context:
+    """Return what a source works with; `rest` is imported once the scan is under way."""
+
     def seen(files: int) -> None:
+        if rest:
+            rest.start()
         if on_progress:
             on_progress("scan", files, None)
 
@@ -119,7 +123,7 @@ def _context(
         run=engine.run,
         on_progress=seen,
         spool=spool,
-        keeps_small=keeps_small,
+        keeps_small=rest is not None,
     )
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from imgrec.blob import Blob
+from imgrec.errors import PlanError
 from imgrec.options import Check, ColumnKind
 
 T = TypeVar("T")
@@ -21,6 +23,7 @@ TRAIN, VAL, TEST = "train", "val", "test"
 FOLD = "fold_"
 UNLABELLED = -1
 """The label of an image of which no class is known."""
+_EXAMPLES = 5
 
 
 def split_order(split: str) -> tuple[int, str]:
@@ -29,7 +32,8 @@ def split_order(split: str) -> tuple[int, str]:
     >>> sorted(["test", "fold_10", "fold_2", "val", "train"], key=split_order)
     ['train', 'fold_2', 'fold_10', 'val', 'test']
     """
-    fold = int(split.removeprefix(FOLD)) if split.startswith(FOLD) else -1
+    number = split.removeprefix(FOLD)
+    fold = int(number) if split.startswith(FOLD) and number.isdecimal() else -1
     return {TRAIN: -1, VAL: 1 << 30, TEST: 1 << 31}.get(split, fold), split
 
 
@@ -98,6 +102,10 @@ class Samples:
             ),
         )
 
+    def classes(self) -> set[str]:
+        """Return the classes that images have, with "" if one has none."""
+        return {*self.class_names, *chain.from_iterable(self.label_sets)}
+
     def __iter__(self) -> Iterator[Sample]:
         columns = self.filenames, self.class_names, self.splits, self.sizes
         return map(Sample._make, zip(*columns, self.contents, self.blobs, strict=True))
@@ -141,6 +149,36 @@ class Catalog:
     warnings: tuple[str, ...] = ()
     newest_change_ns: int = 0
     """When the source last changed; never part of any output."""
+
+    def keep(self, places: Sequence[int], bad: Iterable[Skipped], kind: str) -> Catalog:
+        """Return a catalog of the samples at `places` and of the bad files that are to stay.
+
+        What is left out is counted as ignored, by `kind`. A class that loses all of its samples
+        is gone. Raises PlanError if nothing is left.
+        """
+        stay, kept = tuple(bad), set(places)
+        left_out = [name for at, name in enumerate(self.samples.filenames) if at not in kept]
+        left_out += [file.filename for file in set(self.bad).difference(stay)]
+        if not left_out:
+            return self
+        samples = self.samples.pick(places)
+        if not samples and not stay:
+            raise PlanError(
+                f"nothing is left to pack: everything is {kind}", hint="leave out less of it"
+            )
+        # A class without samples may have bad ones still, so it goes only with the last of those.
+        gone = self.samples.classes() if stay else set(self.class_folders)
+        gone -= samples.classes()
+        folders = {name: where for name, where in self.class_folders.items() if name not in gone}
+        examples = tuple(sorted(left_out)[:_EXAMPLES])
+        ignored = Ignored(kind=kind, count=len(left_out), examples=examples)
+        return replace(
+            self,
+            samples=samples,
+            class_folders=folders,
+            bad=stay,
+            ignored=(*self.ignored, ignored),
+        )
 
 
 class SameImage(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from typing import TypeAlias
 
 from imgrec import layout
+from imgrec.background import Background
 from imgrec.engine import Engine
 from imgrec.errors import DatasetExists
 from imgrec.model import Catalog, Plan, ShardResult
@@ -18,7 +18,6 @@ from imgrec.options import PackOptions
 from imgrec.outcome import Packed
 from imgrec.plan.build import make_plan
 from imgrec.publish.publish import complete
-from imgrec.publish.samples import preload
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
 from imgrec.storage.staging import Staging, stamp
 from imgrec.write.shard import ShardWriter, warm_up
@@ -100,7 +99,8 @@ def _write(plan: Plan, job: Job) -> list[ShardResult]:
     staging, on_progress = job.staging, job.on_progress
     writer = ShardWriter(folder=str(staging.path), check=plan.check)
     tasks = sorted(plan.tasks, key=lambda task: -task.expected_bytes)
-    Thread(target=preload, daemon=True).start()  # while the workers work
+    table_writer = Background("pyarrow.parquet")
+    table_writer.start()  # while the workers work
     results = {}
     with closing(job.engine.run(writer, tasks)) as running:
         for result in running:
@@ -109,6 +109,7 @@ def _write(plan: Plan, job: Job) -> list[ShardResult]:
             if on_progress:
                 done = len(result.records.filenames) + len(result.bad)
                 on_progress("pack", done, plan.planned)
+    table_writer.wait()
     return [results[task.filename] for task in plan.tasks]
 
 

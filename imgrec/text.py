@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+_LINE = re.compile(r"^[^ ][^:]*:\d+: ")
+
 
 def printable(filename: str) -> str:
     r"""Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
@@ -12,6 +14,15 @@ def printable(filename: str) -> str:
     'caf\\udce9.jpg'
     """
     return filename.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def without_line(reason: str) -> str:
+    """Return a reason without the line of the table that it begins with.
+
+    >>> without_line("train.csv:17: no such image")
+    'no such image'
+    """
+    return _LINE.sub("", reason)
 
 
 def picked(match: re.Match[str], group: str) -> str:

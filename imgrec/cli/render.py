@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.text import printable
+from imgrec.text import printable, without_line
 
 if TYPE_CHECKING:
     from imgrec.model import Ignored, SameImage, Skipped
@@ -85,7 +85,7 @@ def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
     lines = [line(title, number(len(files), "file"))]
     by_reason: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        by_reason[file.reason].append(file.filename)
+        by_reason[without_line(file.reason)].append(file.filename)
     ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     for reason, examples in ranked[:_REASONS]:
         lines.append(line("", f"{len(examples):,} x {reason}: {names(examples, _SHOWN)}"))

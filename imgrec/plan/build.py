@@ -11,8 +11,10 @@ from typing import NamedTuple, TypeVar
 from imgrec.errors import PlanError
 from imgrec.layout import dataset_name, shard_filename
 from imgrec.model import (
+    FOLD,
     FORMAT,
     TEST,
+    TRAIN,
     UNLABELLED,
     VAL,
     Catalog,
@@ -86,6 +88,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         warnings=(
             *catalog.warnings,
             *_parted_groups(samples, splits),
+            *_doubtful_pins(samples, options),
             *_missing_splits(tasks, options),
             *_missing_classes(classes, tasks),
         ),
@@ -193,11 +196,39 @@ def _parted_groups(samples: Samples, splits: Sequence[str]) -> Iterator[str]:
         yield f"groups that the source has in more than one split: {shown}"
 
 
+def _doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
+    """Yield what may surprise about images that stay in the splits they had."""
+    if not samples.pinned:
+        return
+    own = set(samples.splits)
+    moved = [
+        (filename, pin, split)
+        for filename, pin, split in zip(
+            samples.filenames, samples.pinned, samples.splits, strict=True
+        )
+        # A val or test that the source has not was taken out of its train.
+        if pin and split not in ("", pin) and (split != TRAIN or pin in own)
+    ]
+    if moved:
+        filename, pin, split = min(moved)
+        yield (
+            f"{len(moved)} images stay in another split than the source has them in, such as "
+            f"{printable(filename)} in {pin}, not in {split}"
+        )
+    new = samples.pinned.count("")
+    is_divided = options.val_fraction or options.test_fraction or options.folds
+    if new and own == {""} and not is_divided and {VAL, TEST}.intersection(samples.pinned):
+        yield f"{new} new images are not divided: pass --val-split as well, or they go to train"
+
+
 def _missing_splits(tasks: Sequence[ShardTask], options: PackOptions) -> Iterator[str]:
     found = {task.split for task in tasks}
     for split, fraction in ((VAL, options.val_fraction), (TEST, options.test_fraction)):
         if fraction and split not in found:
             yield f"there is no {split}: no class has enough different images to give one away"
+    folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
+    if missing := [fold for fold in folds if fold not in found]:
+        yield f"there is no {_enumerate(missing, 'folds')}: there are not enough different images"
 
 
 def _missing_classes(classes: Sequence[str], tasks: Sequence[ShardTask]) -> Iterator[str]:
@@ -206,7 +237,7 @@ def _missing_classes(classes: Sequence[str], tasks: Sequence[ShardTask]) -> Iter
     for task in tasks:
         found.setdefault(task.split, set()).update(*(task.label_sets or (task.labels,)))
     for split, labels in found.items():
-        if labels == {UNLABELLED}:
+        if labels <= {UNLABELLED}:
             continue
         if missing := [classes[label] for label in range(len(classes)) if label not in labels]:
             yield f"{split} has no images of {_enumerate(missing, 'classes')}"

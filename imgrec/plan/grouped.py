@@ -1,7 +1,8 @@
 """Dealing groups of images out to splits: none is parted, and every class is spread as asked.
 
-The largest units go first, each to the split that still lacks most of what the unit has; so the
-small ones at the end even out what the large ones left uneven.
+Each unit goes to the split that it brings nearest to what that split is to have, of every label
+and in all. The distance is squared and relative, so all splits fill at one pace and each gets
+units of all sizes. Large units go first, so that small ones even out what they leave uneven.
 """
 
 from __future__ import annotations
@@ -12,57 +13,90 @@ from collections.abc import Mapping
 from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.options import SplitOptions
 
+_LABELS_PER_TOTAL = 3
+"""For every so many labels, the number of all images counts as much as that of one label.
+
+Otherwise each of many classes could be as little below the fraction as its groups allow, and all
+of them together far below. Tried with 1,000 random sets of groups: with this, no split misses its
+fraction by much more than the largest group, and classes are spread hardly less evenly.
+"""
+
 
 def deal(
     units: Mapping[int, Counter[int]], pins: Mapping[int, str], options: SplitOptions
 ) -> dict[int, str]:
     """Return the split of each unit, given how many images of which label it has.
 
-    `units` come in the order of their rank, which decides between units of one size.
+    `units` come in the order of their rank, which decides between units of about one size. One
+    with all that there is of its classes is train: to validate them, they must be learned first.
     """
-    fractions = _fractions(options)
     totals: Counter[int] = Counter()
+    uses: Counter[int] = Counter()
     for labels in units.values():
         totals.update(labels)
-    lacking = {
-        split: {label: total * fraction for label, total in totals.items()}
-        for split, fraction in fractions.items()
-    }
-    splits: dict[int, str] = {}
-    for unit, labels in units.items():
-        if unit in pins:
-            splits[unit] = pins[unit]
-            _take(lacking.get(pins[unit], {}), labels)
+        uses.update(labels.keys())
+    fractions = _fractions(options)
+    lacks = {split: _Lack(totals, uses, fraction) for split, fraction in fractions.items()}
+    if TRAIN in fractions:
+        alone = [unit for unit in units if all(uses[label] == 1 for label in units[unit])]
+        pins = {**dict.fromkeys(alone, TRAIN), **pins}
+    splits = dict(pins)
+    for unit, split in pins.items():
+        if split in lacks and unit in units:
+            lacks[split].take(units[unit])
     free = [unit for unit in units if unit not in pins]
-    for unit in sorted(free, key=lambda unit: -units[unit].total()):
+    # Sizes of one power of two count as one, so that the seed has a say among all of them.
+    for unit in sorted(free, key=lambda unit: -units[unit].total().bit_length()):
         labels = units[unit]
-        splits[unit] = max(fractions, key=lambda split: _need(lacking[split], labels, totals))
-        _take(lacking[splits[unit]], labels)
+        splits[unit] = max(lacks, key=lambda split: lacks[split].gain(labels))
+        lacks[splits[unit]].take(labels)
     _fill_empty(splits, units, pins, fractions)
     return splits
 
 
 def _fractions(options: SplitOptions) -> dict[str, float]:
-    """Return the part of the images that each split is to have, the smallest splits first."""
+    """Return the part of the images that each split is to have; of equals the first is chosen."""
     if options.folds:
         rest = 1 - options.test_fraction
         wanted = {f"{FOLD}{fold}": rest / options.folds for fold in range(options.folds)}
     else:
         rest = 1 - options.val_fraction - options.test_fraction
-        wanted = {VAL: options.val_fraction, TRAIN: rest}
-    wanted = {TEST: options.test_fraction, **wanted}
+        wanted = {TRAIN: rest, VAL: options.val_fraction}
+    wanted[TEST] = options.test_fraction
     return {split: fraction for split, fraction in wanted.items() if fraction}
 
 
-def _need(lacking: Mapping[int, float], labels: Counter[int], totals: Counter[int]) -> float:
-    """Return how much a split lacks what a unit has, rare classes counting as much as common."""
-    return sum(count * lacking[label] / totals[label] for label, count in labels.items())
+class _Lack:
+    """What a split is to have, and what it still lacks, of each label and in all."""
+
+    def __init__(self, totals: Counter[int], uses: Counter[int], fraction: float) -> None:
+        # If it can be, a split is to have something of a class that is too rare for its fraction.
+        self._wanted = {
+            label: max(total * fraction, 1 if uses[label] > 1 else 0)
+            for label, total in totals.items()
+        }
+        self._lacking = dict(self._wanted)
+        self._wanted_in_all = self._lacking_in_all = totals.total() * fraction
+        self._weight_in_all = len(totals) / _LABELS_PER_TOTAL
+
+    def gain(self, labels: Counter[int]) -> float:
+        """Return how much nearer a unit brings the split to what it is to have."""
+        in_all = _gain(labels.total(), self._lacking_in_all, self._wanted_in_all)
+        return self._weight_in_all * in_all + sum(
+            _gain(count, self._lacking[label], self._wanted[label])
+            for label, count in labels.items()
+        )
+
+    def take(self, labels: Counter[int]) -> None:
+        """Count a unit in."""
+        self._lacking_in_all -= labels.total()
+        for label, count in labels.items():
+            self._lacking[label] -= count
 
 
-def _take(lacking: dict[int, float], labels: Counter[int]) -> None:
-    for label, count in labels.items():
-        if label in lacking:
-            lacking[label] -= count
+def _gain(count: int, lacking: float, wanted: float) -> float:
+    """Return by how much `count` images shorten the way to what is wanted, as squares."""
+    return count * (2 * lacking - count) / wanted
 
 
 def _fill_empty(
@@ -71,14 +105,18 @@ def _fill_empty(
     pins: Mapping[int, str],
     fractions: Mapping[str, float],
 ) -> None:
-    """Give each split that got nothing the smallest unit of one that has more than one."""
+    """Give each split that got nothing the smallest unit of one that has more than one.
+
+    Train gets one even if that was another's only one.
+    """
     members: dict[str, list[int]] = defaultdict(list)
     for unit, split in splits.items():
         members[split].append(unit)
     for split in fractions:
         if members[split]:
             continue
-        giving = [unit for unit in splits if unit not in pins and len(members[splits[unit]]) > 1]
+        least = 0 if split == TRAIN else 1
+        giving = [u for u in splits if u not in pins and len(members[splits[u]]) > least]
         if giving:
             chosen = min(giving, key=lambda unit: units[unit].total())
             members[splits[chosen]].remove(chosen)

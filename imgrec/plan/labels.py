@@ -20,7 +20,13 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     ['a2', 'a10', 'b1']
     """
     parts = re.split("([0-9]+)", name)
-    return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
+    return tuple(_digits_key(part) if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+def _digits_key(digits: str) -> tuple[int, int, str]:
+    # By length, then by text: as numbers are ordered, however long they are.
+    significant = digits.lstrip("0")
+    return 0, len(significant), f"{significant} {digits}"
 
 
 def lexical_key(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -84,8 +90,8 @@ def _refuse_unusable(class_folders: Mapping[str, tuple[str, ...]]) -> None:
             faults.append(f"{listed} differ only by case or by how accents are encoded")
     if faults:
         raise SourceError(
-            "class folders that cannot become labels: " + "; ".join(faults),
-            hint="rename or merge these folders",
+            "classes that cannot become labels: " + "; ".join(faults),
+            hint="rename or merge them",
         )
 
 
@@ -107,8 +113,8 @@ def _refuse_unlisted(names: Iterable[str], classes: Sequence[str]) -> None:
     listed = set(map(normal_name, classes))
     if missing := sorted(set(names) - listed, key=natural_key):
         raise PlanError(
-            f"folders that the classes file does not name: {', '.join(missing)}",
-            hint="add them to the file of --classes, or take the folders out of the source",
+            f"classes that the classes file does not name: {', '.join(missing)}",
+            hint="add them to the file of --classes, or take them out of the source",
         )
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import translate
-from itertools import chain
 
 from imgrec.errors import PlanError
-from imgrec.model import Catalog, Ignored, Samples
+from imgrec.model import Catalog, Samples
 from imgrec.options import SourceOptions
 from imgrec.text import picked, printable
-
-_EXAMPLES = 5
 
 
 def choose(catalog: Catalog, options: SourceOptions) -> Catalog:
@@ -29,51 +26,37 @@ def choose(catalog: Catalog, options: SourceOptions) -> Catalog:
 
 def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Catalog:
     pattern = re.compile("|".join(map(translate, globs)))
+    names, bad = catalog.samples.filenames, catalog.bad
 
     def is_wanted(filename: str) -> bool:
         return bool(pattern.match(filename)) != is_exclusion
 
     option = "--exclude" if is_exclusion else "--include"
-    kind = f"left out by {option} {' '.join(globs)}"
-    bad = tuple(skipped for skipped in catalog.bad if is_wanted(skipped.filename))
-    chosen = keep(catalog, kind, lambda place: is_wanted(catalog.samples.filenames[place]))
-    if not chosen.samples and not bad:
-        raise PlanError(f"nothing is left to pack: everything is {kind}")
-    return _without_empty_classes(replace(chosen, bad=bad))
-
-
-def _without_empty_classes(catalog: Catalog) -> Catalog:
-    """Drop the classes that nothing is left of, as far as that is known."""
-    if catalog.bad:  # a bad image may have been the last one of its class
-        return catalog
-    found = {*catalog.samples.class_names, *chain.from_iterable(catalog.samples.label_sets)}
-    folders = {name: where for name, where in catalog.class_folders.items() if name in found}
-    return replace(catalog, class_folders=folders)
-
-
-def keep(catalog: Catalog, kind: str, is_kept: Callable[[int], bool]) -> Catalog:
-    """Return a catalog with some of its samples; count the others as ignored, by `kind`."""
-    samples = catalog.samples
-    kept: list[int] = []
-    left_out: list[int] = []
-    for place in range(len(samples)):
-        (kept if is_kept(place) else left_out).append(place)
-    if not left_out:
-        return catalog
-    names = sorted(samples.filenames[place] for place in left_out)
-    ignored = Ignored(kind=kind, count=len(names), examples=tuple(names[:_EXAMPLES]))
-    return replace(catalog, samples=samples.pick(kept), ignored=(*catalog.ignored, ignored))
+    chosen = catalog.keep(
+        [place for place, name in enumerate(names) if is_wanted(name)],
+        [file for file in bad if is_wanted(file.filename)],
+        f"left out by {option} {' '.join(globs)}",
+    )
+    everything = [*names, *(file.filename for file in bad)]
+    idle = [glob for glob in globs if not any(map(re.compile(translate(glob)).match, everything))]
+    warnings = (*catalog.warnings, *(f"{option} {glob} matches no file" for glob in idle))
+    return replace(chosen, warnings=warnings)
 
 
 def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
+    if catalog.samples.groups:
+        raise PlanError(
+            "the source has groups of its own, so --group-by cannot make others",
+            hint="leave out --group-by or --group-col",
+        )
     pattern = re.compile(group_by)
     matches = [pattern.search(filename) for filename in catalog.samples.filenames]
     groups = tuple(picked(match, "group") if match else "" for match in matches)
-    if not any(groups):
+    if groups and not any(groups):
         raise PlanError(
             f"--group-by {group_by!r} matches no file of the source",
             hint="it is searched for in paths such as "
-            + ", ".join(map(printable, catalog.samples.filenames[:2])),
+            + ", ".join(map(printable, sorted(catalog.samples.filenames)[:2])),
         )
     warnings = list(catalog.warnings)
     if alone := [
@@ -87,16 +70,20 @@ def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
 
 
 def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
-    """Keep the first `most` images, by rank, of each class in each split of the source."""
+    """Keep the first `most` images, by rank, of each class in each split of the source.
+
+    An image of several classes is kept if it is among the first of one of them.
+    """
     samples = catalog.samples
+    label_sets = samples.label_sets or [(name,) for name in samples.class_names]
     counts: Counter[tuple[str, str]] = Counter()
-    kept = set()
+    kept = []
     for place in order:
-        stratum = samples.splits[place], samples.class_names[place]
-        counts[stratum] += 1
-        if counts[stratum] <= most:
-            kept.add(place)
-    return keep(catalog, f"beyond --limit-per-class {most}", kept.__contains__)
+        strata = {(samples.splits[place], name) for name in label_sets[place] or ("",)}
+        counts.update(strata)
+        if any(counts[stratum] <= most for stratum in strata):
+            kept.append(place)
+    return catalog.keep(sorted(kept), catalog.bad, f"beyond --limit-per-class {most}")
 
 
 def straddling(samples: Samples, splits: Sequence[str]) -> list[str]:

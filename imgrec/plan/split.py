@@ -63,9 +63,11 @@ def assign_splits(ranked: Ranked, options: SplitOptions) -> list[str]:
     _refuse_second_split(given, TEST, options.test_fraction, "--test-split")
     _refuse_second_split(given, VAL, options.folds, "--folds")
     splits = [split or TRAIN for split in samples.splits]
-    if not splits or not (options.val_fraction or options.test_fraction or options.folds):
-        return _pinned(samples, splits)
-    if TRAIN not in splits:
+    is_divided = options.val_fraction or options.test_fraction or options.folds
+    if not splits or not (is_divided or samples.pinned):
+        return splits
+    _refuse_other_pins(samples, splits, options)
+    if is_divided and TRAIN not in splits:
         raise PlanError("the source has no train images to take a split from")
     homes = _homes(ranked, splits, folds=bool(options.folds))
     places = (
@@ -84,6 +86,20 @@ def _pinned(samples: Samples, splits: list[str]) -> list[str]:
     if not samples.pinned:
         return splits
     return [pin or split for pin, split in zip(samples.pinned, splits, strict=True)]
+
+
+def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: SplitOptions) -> None:
+    """Raise PlanError if images are pinned to folds, but others go to train; or the reverse."""
+    made = {f"{FOLD}{fold}" for fold in range(options.folds)} or {TRAIN, VAL}
+    pins = {pin for pin in samples.pinned if pin in (TRAIN, VAL) or pin.startswith(FOLD)}
+    rows = zip(samples.pinned, splits, strict=bool(samples.pinned))
+    are_more = any(not pin and split == TRAIN for pin, split in rows)
+    if (odd := pins - made) and (options.folds or are_more):
+        raise PlanError(
+            f"images that stay in {', '.join(sorted(odd, key=split_order))} do not go together "
+            f"with others in {f'{options.folds} folds' if options.folds else TRAIN}",
+            hint="give --folds as that dataset had it, or leave out --split-from and --split-file",
+        )
 
 
 def _refuse_second_split(given: Iterable[str], split: str, wanted: float, option: str) -> None:
@@ -107,21 +123,22 @@ class _Homes(NamedTuple):
 
 def _homes(ranked: Ranked, splits: Sequence[str], *, folds: bool) -> _Homes:
     samples, labels, units = ranked.samples, ranked.labels, ranked.units
-    # What the source also has in val or test stays in train: in another val it would leak anew.
-    taken = {units[place] for place, split in enumerate(splits) if split != TRAIN and not folds}
+    order = ranked.order
+    if elsewhere := {units[place] for place, split in enumerate(splits) if split != TRAIN}:
+        # What the source also has in val or test stays in train: in another val it would leak
+        # anew. But there is no train beside folds.
+        taken = set() if folds else elsewhere
+        order = [place for place in order if splits[place] == TRAIN and units[place] not in taken]
     homes = _Homes({}, defaultdict(Counter), {})
-    for place in ranked.order:
+    for place in order:
         unit, label = units[place], labels[place]
-        if unit in taken:
-            continue
         if homes.labels.setdefault(unit, label) > label:
             homes.labels[unit] = label
     if samples.groups:
-        for place in ranked.order:
-            if units[place] not in taken:
-                homes.sizes[units[place]][labels[place]] += 1
+        for place in order:
+            homes.sizes[units[place]][labels[place]] += 1
     for place, pin in enumerate(samples.pinned):
-        if pin and units[place] not in taken:
+        if pin:
             known = homes.pins.get(units[place], pin)
             homes.pins[units[place]] = max(known, pin, key=split_order)
     return homes
@@ -139,21 +156,32 @@ def _held_out(
         known = Counter(pins[unit] for unit in units if unit in pins)
         free = [unit for unit in units if unit not in pins] if known else units
         val, test = held_out_counts(len(units), options)
-        val, test = max(val - known[VAL], 0), max(test - known[TEST], 0)
-        rest = free[val : max(len(free) - test, val)]
+        is_train_known = bool(known.keys() - {VAL, TEST})
+        can_give = max(len(free) - (not is_train_known), 0)
+        val = min(max(val - known[VAL], 0), can_give)
+        test = min(max(test - known[TEST], 0), can_give - val)
+        rest = free[val : len(free) - test]
         splits |= dict.fromkeys(free[:val], VAL)
         splits |= dict.fromkeys(free[val + len(rest) :], TEST)
         if options.folds:
-            splits |= _folds(rest, label, options.folds)
+            splits |= _folds(rest, label, known, options.folds)
     return splits
 
 
-def _folds(units: Sequence[int], label: int, count: int) -> dict[int, str]:
-    """Cut the units of a class into folds; the odd ones go to other folds for other classes."""
-    return {
-        unit: f"{FOLD}{(place * count // len(units) + label) % count}"
-        for place, unit in enumerate(units)
-    }
+def _folds(units: Sequence[int], label: int, known: Counter[str], count: int) -> dict[int, str]:
+    """Cut the units of a class into folds that are even, along with the units known in each.
+
+    The odd ones go to other folds for other classes.
+    """
+    folds = [f"{FOLD}{(fold + label) % count}" for fold in range(count)]
+    sizes = [known[fold] for fold in folds]
+    for _ in units:
+        sizes[sizes.index(min(sizes))] += 1
+    splits: dict[int, str] = {}
+    for fold, size in zip(folds, sizes, strict=True):
+        more = size - known[fold]
+        splits |= dict.fromkeys(units[len(splits) : len(splits) + more], fold)
+    return splits
 
 
 def held_out_counts(images: int, options: SplitOptions) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from imgrec.model import (
 )
 from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, SplitInfo
-from imgrec.text import printable
+from imgrec.text import printable, without_line
 
 _SHOWN = 5
 
@@ -124,8 +124,8 @@ def refuse_bad_source(plan: Plan, results: Sequence[ShardResult], options: PackO
 
 
 def _summed_up(bad: Sequence[Skipped]) -> str:
-    reasons = Counter(file.reason for file in bad).most_common(3)
-    example = {file.reason: printable(file.filename) for file in reversed(bad)}
+    reasons = Counter(without_line(file.reason) for file in bad).most_common(3)
+    example = {without_line(file.reason): printable(file.filename) for file in reversed(bad)}
     return "; ".join(f"{count} x {reason} (such as {example[reason]})" for reason, count in reasons)
 
 

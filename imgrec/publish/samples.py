@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def preload() -> None:
-    """Import what `samples_table` needs, which takes a while."""
-    import pyarrow.parquet  # noqa: F401
-
-
 def samples_table(results: Sequence[ShardResult]) -> bytes:
     """Return a Parquet table with one row a record, in the order of shards and records."""
     import pyarrow as pa

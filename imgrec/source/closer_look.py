@@ -11,14 +11,13 @@ from xxhash import xxh3_128_digest
 from imgrec.blob import Blob, Pixels
 from imgrec.codec.image import shape_of
 from imgrec.errors import BadImage
-from imgrec.model import Catalog, Ignored, Samples
+from imgrec.model import Catalog, Samples
 from imgrec.source.probe import Run
 from imgrec.storage.blobs import read_blob
 
 V = TypeVar("V")
 
 _BATCH = 256
-_EXAMPLES = 5
 
 
 class _Images(NamedTuple):
@@ -32,23 +31,18 @@ def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
     """Pin each image that is known, by its hash, to the split it is known in."""
     hashes = _each(catalog.samples, _hashes, run)
     pinned = tuple([known.get(value, "") for value in hashes])
-    return replace(catalog, samples=replace(catalog.samples, pinned=pinned))
+    warnings = catalog.warnings
+    if not any(pinned):
+        warnings = (*warnings, "--split-from: that dataset has none of these images")
+    samples = replace(catalog.samples, pinned=pinned)
+    return replace(catalog, samples=samples, warnings=warnings)
 
 
 def without_small(catalog: Catalog, min_side: int, run: Run) -> Catalog:
     """Leave out the images with a side of fewer than `min_side` pixels, and count them."""
-    samples = catalog.samples
-    sides = _each(samples, _short_sides, run)
+    sides = _each(catalog.samples, _short_sides, run)
     kept = [place for place, side in enumerate(sides) if side is None or side >= min_side]
-    if len(kept) == len(samples):
-        return catalog
-    names = sorted(set(samples.filenames).difference(samples.filenames[place] for place in kept))
-    left_out = Ignored(
-        kind=f"smaller than --min-side {min_side}",
-        count=len(names),
-        examples=tuple(names[:_EXAMPLES]),
-    )
-    return replace(catalog, samples=samples.pick(kept), ignored=(*catalog.ignored, left_out))
+    return catalog.keep(kept, catalog.bad, f"smaller than --min-side {min_side}")
 
 
 def _each(

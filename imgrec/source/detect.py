@@ -7,15 +7,15 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
+from imgrec.source.archives.names import archive_stem
 from imgrec.source.context import Context
-
-if TYPE_CHECKING:
-    from imgrec.source.tree import Lister
+from imgrec.source.folder import catalog_of
+from imgrec.source.listing import open_tree
+from imgrec.source.tree import Lister, refuse_closed
 
 _ARRAY_NAME = re.compile(r"ubyte|^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
 _KNOWN = "a folder of class folders, a zip or tar of them, a table of images, CIFAR or IDX files"
@@ -25,13 +25,11 @@ def name_of(source: str, options: SourceOptions) -> str:
     """Return what a source calls itself; raise SourceError if it is not there."""
     _refuse_missing(source)
     if kind_of(source, options) in (SourceKind.MANIFEST, SourceKind.PIXELS):
-        from imgrec.source.manifest_files import manifest_files
+        from imgrec.source.manifests.files import manifest_files
 
         return manifest_files(source).name
     if os.path.isdir(source):
         return os.path.basename(os.path.abspath(source)) or "root"
-    from imgrec.source.archive_names import archive_stem
-
     return archive_stem(source)
 
 
@@ -53,9 +51,9 @@ def kind_of(source: str, options: SourceOptions) -> SourceKind:
         return _kind_of_folder(source)
     if not os.path.lexists(source):
         return SourceKind.MANIFEST  # a pattern: see `_refuse_missing`
-    from imgrec.source.archive import is_archive
-    from imgrec.source.pixel_table import is_pixel_table
-    from imgrec.source.tables import is_table
+    from imgrec.source.archives.archive import is_archive
+    from imgrec.source.arrays.pixel_table import is_pixel_table
+    from imgrec.source.manifests.tables import is_table
 
     if is_archive(source):
         return SourceKind.ARCHIVE
@@ -68,12 +66,16 @@ def kind_of(source: str, options: SourceOptions) -> SourceKind:
 
 def _kind_of_folder(folder: str) -> SourceKind:
     """Tell a folder of part files, in which there is nothing else, from all others."""
-    from imgrec.source.tables import is_table
-
     names = [name for name in _names(folder) if name[0] not in "._"]
-    if not names or not all(is_table(os.path.join(folder, name)) for name in names):
+    folders = [name for name in names if os.path.isdir(os.path.join(folder, name))]
+    if not all("=" in name for name in folders):  # as Hive calls the folders of partitions
         return SourceKind.FOLDER
-    from imgrec.source.pixel_table import is_pixel_table
+    from imgrec.source.manifests.tables import is_table
+
+    files = [os.path.join(folder, name) for name in names if name not in folders]
+    if not names or not all(map(is_table, files)):
+        return SourceKind.FOLDER
+    from imgrec.source.arrays.pixel_table import is_pixel_table
 
     return SourceKind.PIXELS if is_pixel_table(folder) else SourceKind.MANIFEST
 
@@ -93,14 +95,12 @@ def _refuse_missing(source: str) -> None:
 
 def _scan_tree(source: str, context: Context) -> Catalog:
     """Scan a folder or an archive, be it of class folders or of arrays of pixels."""
-    from imgrec.source.folder import catalog_of
-    from imgrec.source.listing import open_tree
-    from imgrec.source.nested import kept
-
     lister = open_tree(source, context)
     kind = context.options.kind
     is_open = kind is SourceKind.AUTO and not context.options.label_regex
     if is_open and (not os.path.isdir(source) or _may_hold_arrays(source)):
+        from imgrec.source.archives.nested import kept
+
         lister = kept(lister)
         for array_kind in (SourceKind.CIFAR, SourceKind.IDX):
             if catalog := _scan_arrays(array_kind, lister, context):
@@ -129,8 +129,7 @@ def _may_hold_arrays(folder: str) -> bool:
 
 def _scan_arrays(kind: SourceKind, lister: Lister, context: Context) -> Catalog | None:
     """Scan CIFAR or IDX files; return None if there are none."""
-    from imgrec.source import cifar, idx
-    from imgrec.source.tree import refuse_closed
+    from imgrec.source.arrays import cifar, idx
 
     folders = list(lister.folders())
     catalog = None
@@ -151,8 +150,6 @@ def _scan_arrays(kind: SourceKind, lister: Lister, context: Context) -> Catalog 
 
 
 def _scan_only_arrays(source: str, context: Context) -> Catalog:
-    from imgrec.source.listing import open_tree
-
     kind = context.options.kind
     if catalog := _scan_arrays(kind, open_tree(source, context), context):
         return catalog
@@ -164,20 +161,20 @@ def _scan_only_arrays(source: str, context: Context) -> Catalog:
 
 
 def _scan_manifest(source: str, context: Context) -> Catalog:
-    from imgrec.source import manifest
+    from imgrec.source.manifests import manifest
 
     return manifest.scan(source, context)
 
 
 def _scan_pixels(source: str, context: Context) -> Catalog:
-    from imgrec.source import pixel_table
+    from imgrec.source.arrays import pixel_table
 
     return pixel_table.scan(source, context)
 
 
 def _tables_in(source: str) -> list[str]:
     """Return the tables right in a folder, which may be what its user has to name."""
-    from imgrec.source.tables import is_table
+    from imgrec.source.manifests.tables import is_table
 
     names = sorted(_names(source)) if os.path.isdir(source) else []
     paths = [os.path.join(source, name) for name in names if not name.endswith(".txt")]

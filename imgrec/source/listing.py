@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 
 from imgrec.errors import SourceError
-from imgrec.source.archive import is_archive, open_archive
-from imgrec.source.archive_names import has_archive_name
+from imgrec.source.archives.names import has_archive_name
 from imgrec.source.context import Context
-from imgrec.source.nested import expand
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
 
@@ -20,7 +18,14 @@ def open_tree(path: str, context: Context) -> Lister:
     """
     if os.path.isdir(path):
         walk = Walk(path, context.options.follow_links)
-        return expand(walk, context) if _holds_archives(path) else walk
+        if not _holds_archives(path):
+            return walk
+        from imgrec.source.archives.nested import expand
+
+        return expand(walk, context)
+    from imgrec.source.archives.archive import is_archive, open_archive
+    from imgrec.source.archives.nested import expand
+
     if is_archive(path):
         return expand(open_archive(path, context), context)
     what = "is neither a folder nor an archive" if os.path.lexists(path) else "does not exist"

@@ -6,21 +6,23 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from posixpath import normpath
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
-from imgrec.source.columns import is_path_column, is_split_column
-from imgrec.source.split_column import split_word
-from imgrec.source.tables import Table, read_table
+from imgrec.source.manifests.columns import is_path_column, is_split_column
+from imgrec.source.manifests.split_words import split_word
+from imgrec.source.manifests.tables import Table, read_table
+from imgrec.text import printable
 
-_SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_SPLIT_NAME = re.compile(r"(?!all$)[a-z][a-z0-9_]*")  # TFDS calls all splits together "all"
 _SHOWN = 5
 
 
 def pin_by_name(catalog: Catalog, path: str) -> Catalog:
     """Pin each image that a table names to the split it has there.
 
-    Raises SourceError, naming all lines, if the table contradicts itself or is none.
+    Raises SourceError if the table is none, contradicts itself, or speaks of other files.
     """
     splits = read_split_file(path)
     filenames = catalog.samples.filenames
@@ -29,6 +31,12 @@ def pin_by_name(catalog: Catalog, path: str) -> Catalog:
     warnings = list(catalog.warnings)
     if strangers := sorted(set(splits).difference(filenames)):
         shown = ", ".join(strangers[:_SHOWN])
+        if len(strangers) == len(splits):
+            raise SourceError(
+                f"--split-file {path} names no file of the source, but such as {shown}",
+                hint=f"give paths such as {', '.join(map(printable, sorted(filenames)[:2]))}",
+                path=path,
+            )
         warnings.append(f"{len(strangers)} files of {path} are not in the source, such as {shown}")
     samples = replace(catalog.samples, pinned=pinned)
     return replace(catalog, samples=samples, warnings=tuple(warnings))
@@ -43,19 +51,21 @@ def read_split_file(path: str) -> dict[str, str]:
     path_column, split_column, has_header = _columns(table, path)
     if has_header:
         rows, lines = rows[1:], lines[1:]
-    faults = [f"line {fault.line}: {fault.reason}" for fault in table.faults]
+    faults = [(fault.line, fault.reason) for fault in table.faults]
     splits: dict[str, str] = {}
     for row, line in zip(rows, lines, strict=True):
-        name, word = str(row[path_column]).strip(), str(row[split_column]).strip()
+        path_cell, word = str(row[path_column]).strip(), str(row[split_column]).strip()
+        name = normpath(path_cell) if path_cell else ""
         split = split_word(word) or (word if _SPLIT_NAME.fullmatch(word) else "")
         if not name or not split:
-            faults.append(f"line {line}: {word!r} is no split" if name else f"line {line}: no file")
+            faults.append((line, f"{word!r} is no split" if name else "no file"))
         elif splits.setdefault(name, split) != split:
-            faults.append(f"line {line}: {name} is in {splits[name]} already")
+            faults.append((line, f"{name} is in {splits[name]} already"))
     if faults:
+        shown = "; ".join(f"line {line}: {fault}" for line, fault in sorted(faults)[:_SHOWN])
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise SourceError(
-            f"--split-file {path} cannot be used: {'; '.join(faults[:_SHOWN])}{more}",
+            f"--split-file {path} cannot be used: {shown}{more}",
             hint="write one line a file: its path in the source and its split",
             path=path,
         )

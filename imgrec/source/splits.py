@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
-from imgrec.model import TEST, TRAIN, VAL
+from imgrec.model import TEST
 from imgrec.options import FolderLayout, SourceOptions
+from imgrec.source.manifests.split_words import split_word
 from imgrec.source.tree import Folder
-
-_SPLIT_NAMES = {
-    "train": TRAIN, "training": TRAIN,
-    "val": VAL, "valid": VAL, "validation": VAL,
-    "test": TEST, "testing": TEST,
-}  # fmt: skip
 
 
 def has_images(folder: Folder) -> bool:
@@ -31,7 +26,7 @@ def split_folders(
     """
     layout = options.layout
     tops = {folder.path: folder for folder in folders if folder.path and "/" not in folder.path}
-    named = {path: folder for path, folder in tops.items() if path.lower() in _SPLIT_NAMES}
+    named = {path: folder for path, folder in tops.items() if split_word(path)}
     if layout is FolderLayout.SPLITS and not named:
         raise SourceError(
             f"{root} has no split folders",
@@ -43,7 +38,7 @@ def split_folders(
     is_clear = layout is FolderLayout.SPLITS or bool(options.label_regex)
     if not is_clear and not _are_splits(root, tops, named):
         return {}
-    splits = {path: _SPLIT_NAMES[path.lower()] for path in named}
+    splits = {path: split_word(path) for path in named}
     _refuse_two_of_one(root, splits)
     return splits
 
@@ -57,7 +52,7 @@ def _are_splits(root: str, tops: Mapping[str, Folder], named: Mapping[str, Folde
     """
     hold_folders = any(folder.has_folders for folder in named.values())
     if len(tops) > len(named):
-        flat = {_SPLIT_NAMES[path.lower()] for path in named if has_images(named[path])}
+        flat = {split_word(path) for path in named if has_images(named[path])}
         return hold_folders and flat <= {TEST}
     if not hold_folders and any(map(has_images, named.values())):
         raise SourceError(

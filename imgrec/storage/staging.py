@@ -5,15 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
+from threading import Thread
 
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import write_error
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 
 def _sync(path: Path) -> None:
@@ -25,12 +24,61 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+class _Syncer:
+    """Brings files to disk, one after the other, in a thread of its own.
+
+    Not a `ThreadPoolExecutor`: importing that takes longer than syncing a small dataset, and an
+    interruption in the middle of an import can leave Python's import lock locked.
+    """
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Path | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._faults: dict[Path, OSError] = {}
+        self._begun: set[Path] = set()
+        self._is_stopped = False
+
+    def sync(self, path: Path) -> None:
+        """Begin to bring a file to disk."""
+        self._begun.add(path)
+        self._queue.put(path)
+        if self._thread is None:
+            self._thread = Thread(target=self._work, daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while (path := self._queue.get()) and not self._is_stopped:
+            try:
+                _sync(path)
+            except OSError as error:
+                self._faults[path] = error
+
+    def finish(self, paths: Iterable[Path]) -> None:
+        """Wait until all of `paths` are on disk; raise OSError if one cannot be."""
+        wanted = list(paths)
+        for path in wanted:
+            if path not in self._begun:
+                self.sync(path)
+        self._queue.put(None)
+        if self._thread:
+            self._thread.join()
+        for path in wanted:
+            if path in self._faults:
+                raise self._faults[path]
+
+    def stop(self) -> None:
+        """End as soon as the file at hand is on disk."""
+        self._is_stopped = True
+        self._queue.put(None)
+        if self._thread:
+            self._thread.join()
+
+
 class Staging:
     """The hidden folder in which one dataset grows; locked while this object is open."""
 
     def __init__(self, target: Path) -> None:
-        self._syncing: dict[str, Future[None]] = {}
-        self._syncer: ThreadPoolExecutor | None = None
+        self._syncer = _Syncer()
         self.target = target
         self.path = target.with_name(f".{target.name}.incomplete")
         self.spool = self.path / ".spool"
@@ -59,8 +107,7 @@ class Staging:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        if self._syncer:
-            self._syncer.shutdown(cancel_futures=True)
+        self._syncer.stop()
         if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
             shutil.rmtree(self.path)
             self._unmake()
@@ -88,20 +135,14 @@ class Staging:
 
     def settle(self, *filenames: str) -> None:
         """Begin to bring finished files to disk, while others are still being written."""
-        from concurrent.futures import ThreadPoolExecutor  # slow to import, and not needed before
-
-        self._syncer = self._syncer or ThreadPoolExecutor(max_workers=1)
         for filename in filenames:
-            self._syncing[filename] = self._syncer.submit(_sync, self.path / filename)
+            self._syncer.sync(self.path / filename)
 
     def publish(self) -> None:
         """Give the folder its final name, at once, replacing what stood there."""
         try:
             shutil.rmtree(self.spool, ignore_errors=True)
-            self.settle(*({path.name for path in self.path.iterdir()} - set(self._syncing)))
-            for filename, done in self._syncing.items():
-                if (self.path / filename).exists():  # it may have been removed since
-                    done.result()
+            self._syncer.finish(self.path.iterdir())
             _sync(self.path)
             if self.target.exists():
                 self.target.rename(self._replaced)

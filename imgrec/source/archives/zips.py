@@ -10,7 +10,7 @@ from zipfile import ZipFile, ZipInfo
 
 from imgrec.blob import ZipMember
 from imgrec.errors import SourceError
-from imgrec.source.members import Listing, Member
+from imgrec.source.archives.members import Listing, Member
 from imgrec.storage.blobs import DEFLATED, STORED
 
 _LOCAL_HEADER_BYTES = 30

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from xxhash import xxh3_128_hexdigest
 
 from imgrec.errors import SourceError
-from imgrec.source.archive_names import COMPRESSED_TARS, archive_stem
+from imgrec.source.archives.decompress import compression, decompressed
+from imgrec.source.archives.limits import Allowance
+from imgrec.source.archives.members import Listing, MemberTree
+from imgrec.source.archives.names import COMPRESSED_TARS, archive_stem
+from imgrec.source.archives.tars import is_tar, list_tar
+from imgrec.source.archives.zips import list_zip
 from imgrec.source.context import Context
-from imgrec.source.decompress import compression, decompressed
-from imgrec.source.limits import Allowance
-from imgrec.source.members import Listing, MemberTree
-from imgrec.source.tars import is_tar, list_tar
-from imgrec.source.zips import list_zip
 from imgrec.storage.unpacked import write_blocks
 
 _HEAD_BYTES = 512

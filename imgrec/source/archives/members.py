@@ -11,7 +11,7 @@ from imgrec.blob import Slice, ZipMember
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.model import Skipped
 from imgrec.options import SourceOptions
-from imgrec.source.archive_names import has_archive_name
+from imgrec.source.archives.names import has_archive_name
 from imgrec.source.splits import split_folders
 from imgrec.source.tally import Tally, clutter_kind
 from imgrec.source.tree import Folder

@@ -11,18 +11,18 @@ from itertools import starmap
 from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Column, Samples, Skipped
 from imgrec.options import SourceOptions
-from imgrec.source.columns import Roles, choose_roles, describe
 from imgrec.source.context import Context
-from imgrec.source.extra_columns import ExtraColumn, read_column
-from imgrec.source.manifest_files import ManifestFiles, manifest_files
-from imgrec.source.manifest_images import count_rest, doubts, open_images
-from imgrec.source.manifest_labels import Labels, first_rows, read_labels, read_onehot
-from imgrec.source.manifest_rows import Rows, join
+from imgrec.source.manifests.columns import Roles, choose_roles, describe
+from imgrec.source.manifests.extras import ExtraColumn, read_column
+from imgrec.source.manifests.files import ManifestFiles, manifest_files
+from imgrec.source.manifests.images import ManifestImages, count_rest, doubts, open_images
+from imgrec.source.manifests.labels import Labels, first_rows, read_labels, read_onehot
+from imgrec.source.manifests.paths import Finder
+from imgrec.source.manifests.repeated import Fact, Settled, settle
+from imgrec.source.manifests.rows import Rows, join
+from imgrec.source.manifests.split_words import Splits, read_splits
+from imgrec.source.manifests.tables import Table, read_table
 from imgrec.source.probe import contents
-from imgrec.source.repeated_rows import Fact, Settled, settle
-from imgrec.source.row_paths import Finder
-from imgrec.source.split_column import Splits, read_splits
-from imgrec.source.tables import read_table
 from imgrec.source.tree import Tree
 
 _LOOKED_AT = 100
@@ -67,10 +67,17 @@ def scan(path: str, context: Context) -> Catalog:
     `path` is a file, a pattern, or a folder of part files. Raises SourceError if it cannot be
     understood, and UsageError if an option names a column that it does not have.
     """
-    files, options = manifest_files(path), context.options
+    files = manifest_files(path)
     tables = list(map(read_table, files.paths, files.names))
-    images = open_images(options.images or files.folder, context)
-    finder = images.finder
+    images = open_images(context.options.images or files.folder, context)
+    return resolve(files, tables, images, context)
+
+
+def resolve(
+    files: ManifestFiles, tables: Sequence[Table], images: ManifestImages, context: Context
+) -> Catalog:
+    """Match the rows of a manifest with images that were looked at."""
+    options, finder = context.options, images.finder
     rows = join(tables, files.where, options, lambda text: isinstance(finder.find(text), int))
     roles = choose_roles(rows.header, options, lambda number: _names_images(rows, number, finder))
     found = finder.find_all(rows.texts(roles.path))
@@ -97,7 +104,9 @@ def scan(path: str, context: Context) -> Catalog:
         bad=tuple(sorted([*rows.bad, *_bad_rows(rows, names, faults)])),
         ignored=tally.ignored(),
         warnings=(*images.lister.warnings, *doubts(images, found, files.where)),
-        newest_change_ns=max(images.tree.newest_change_ns, *map(_changed_ns, files.paths)),
+        newest_change_ns=max(
+            images.tree.newest_change_ns, images.lister.changed_ns, *map(_changed_ns, files.paths)
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from imgrec.source.context import Context
 from imgrec.source.listing import open_tree
-from imgrec.source.row_paths import Finder
+from imgrec.source.manifests.paths import Finder
 from imgrec.source.tree import Lister, Tree, look_at
 
 _OTHER = "not an image"

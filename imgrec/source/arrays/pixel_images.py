@@ -13,13 +13,20 @@ from typing import NamedTuple
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Pixels
-from imgrec.errors import ExecutionError, SourceError
+from imgrec.errors import SourceError
 from imgrec.model import TEST, Skipped
+from imgrec.source.arrays.pixel_rows import (
+    PixelForm,
+    Shape,
+    form_of,
+    is_pixel_row,
+    pixel_bytes,
+    shape_of,
+)
+from imgrec.source.arrays.samples import spool
 from imgrec.source.context import Context
-from imgrec.source.pixel_rows import PixelForm, Shape, form_of, is_pixel_row, pixel_bytes, shape_of
-from imgrec.source.split_column import read_splits, split_word
-from imgrec.source.tables import Fault, delimited_rows
-from imgrec.storage.spool import append
+from imgrec.source.manifests.split_words import read_splits, split_word
+from imgrec.source.manifests.tables import Fault, delimited_rows
 
 _CHUNK_BYTES = 8 << 20
 _WORD = re.compile("[A-Za-z]+")
@@ -87,7 +94,7 @@ def read_images(file: PixelFile, context: Context) -> tuple[PixelForm, PixelImag
         rows = chain([first], rows)
     homes: list[tuple[str, int]] = []
     for chunk in _chunks(rows, form, name, images):
-        homes += _spool(chunk, name, context)
+        homes += _spool(chunk, context)
     if not homes:
         raise SourceError(f"{name} has no rows", path=file.path)
     shape = _find_shape(images, name)
@@ -125,15 +132,9 @@ def _chunks(
         yield chunk
 
 
-def _spool(chunk: Sequence[bytes], name: str, context: Context) -> list[tuple[str, int]]:
+def _spool(chunk: Sequence[bytes], context: Context) -> list[tuple[str, int]]:
     """Keep pixels until the dataset is written; return the file and offset of each image's."""
-    path, offset = append(context.spool, chunk)
-    if not path:
-        raise ExecutionError(
-            f"{context.spool} does not take the pixels of {name}",
-            hint="free some space on that disk",
-            path=context.spool,
-        )
+    path, offset = spool(b"".join(chunk), context)
     context.on_progress(len(chunk))
     return [(path, at) for at in accumulate(map(len, chunk[:-1]), initial=offset)]
 

@@ -13,10 +13,9 @@ from imgrec.codec.idx import GZIP_MAGIC, HEAD_BYTES, IMAGES, LABELS, Header, par
 from imgrec.codec.pixels import refuse_bomb
 from imgrec.errors import SourceError
 from imgrec.model import Catalog, Ignored
-from imgrec.source.context import Context
-from imgrec.source.idx_classes import Classes, name_classes
-from imgrec.source.idx_names import IdxSet, Named, Pair, home_of, named, only_set, pair_up
-from imgrec.source.pixel_samples import (
+from imgrec.source.arrays.idx_classes import Classes, name_classes
+from imgrec.source.arrays.idx_names import IdxSet, Named, Pair, home_of, named, only_set, pair_up
+from imgrec.source.arrays.samples import (
     Faults,
     Raster,
     Readable,
@@ -29,6 +28,7 @@ from imgrec.source.pixel_samples import (
     read_records,
     refuse_outside,
 )
+from imgrec.source.context import Context
 from imgrec.source.tally import Tally
 from imgrec.source.tree import Folder
 from imgrec.storage.blobs import Look, look

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from imgrec.errors import SourceError
-from imgrec.source.parquet_file import PARQUET_MAGIC, read_parquet
-from imgrec.source.text_file import encoding_of, head_of, lines_of
+from imgrec.source.manifests.parquet_file import PARQUET_MAGIC, read_parquet
+from imgrec.source.manifests.text_file import encoding_of, head_of, lines_of
 
 Cell: TypeAlias = str | tuple[str, ...]
 """Text, as a number or a nothing ("") is too; or a list, where the format has them."""
@@ -90,7 +90,7 @@ def _sniff(head: bytes, *, is_json: bool) -> TableKind | None:
         text = head.decode(encoding_of(head), "strict" if len(head) < _HEAD_BYTES else "ignore")
     except UnicodeError:
         return None
-    if "\0" in text:
+    if "\0" in text or not text.strip():
         return None
     if _is_json_object(text.lstrip().partition("\n")[0]):
         return TableKind.JSONL

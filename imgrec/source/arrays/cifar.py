@@ -15,9 +15,8 @@ from typing import NamedTuple
 from imgrec.codec.cifar_pickle import PROTO, ByteArray, Value, loads
 from imgrec.errors import BadImage, SourceError
 from imgrec.model import TEST, TRAIN, Catalog
-from imgrec.source.cifar_forms import FORMS, Form, Labels
-from imgrec.source.context import Context
-from imgrec.source.pixel_samples import (
+from imgrec.source.arrays.cifar_forms import FORMS, Form, Labels
+from imgrec.source.arrays.samples import (
     Faults,
     Raster,
     RecordLayout,
@@ -30,6 +29,7 @@ from imgrec.source.pixel_samples import (
     read_records,
     refuse_outside,
 )
+from imgrec.source.context import Context
 from imgrec.source.tally import Tally
 from imgrec.source.tree import Folder
 from imgrec.storage.blobs import Look, look, read_blob

@@ -179,6 +179,11 @@ def _refuse_nonsense(options: SourceOptions) -> None:
             f"--column {reserved[0]}: every record has a {reserved[0]} of its own",
             hint="rename the column in the manifest",
         )
+    if nested := [name for name in names if "/" in name]:
+        raise UsageError(
+            f"--column {nested[0]}: TFDS takes a name with / for a nested feature",
+            hint="rename the column in the manifest",
+        )
     for option, wanted in (("--column", names), ("--onehot", list(options.onehot))):
         if twice := sorted({name for name in wanted if wanted.count(name) > 1}):
             raise UsageError(f"{option} {twice[0]} is given twice", hint="give it once")

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from imgrec.blob import Blob, ZipMember
 from imgrec.errors import BadImage, SourceError
 from imgrec.model import Skipped
-from imgrec.source.archive import ArchiveFile, archive_file, read_archive, spool_path
-from imgrec.source.archive_names import archive_stem, has_archive_name
+from imgrec.source.archives.archive import ArchiveFile, archive_file, read_archive, spool_path
+from imgrec.source.archives.limits import Allowance
+from imgrec.source.archives.members import MemberTree, has_image_name, is_split
+from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
-from imgrec.source.limits import Allowance
-from imgrec.source.members import MemberTree, has_image_name, is_split
 from imgrec.source.tally import Tally
 from imgrec.source.tree import Folder, Lister
 from imgrec.storage.blobs import read_pieces

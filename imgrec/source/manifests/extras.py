@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from imgrec.model import Column
 from imgrec.options import ColumnKind, ColumnOption
-from imgrec.source.manifest_labels import as_integer
+from imgrec.source.manifests.labels import as_integer
 
 _INT64 = range(-(1 << 63), 1 << 63)
 Value = int | float | str

@@ -10,8 +10,8 @@ from itertools import accumulate, chain
 from imgrec.errors import SourceError
 from imgrec.model import Skipped
 from imgrec.options import SourceOptions
-from imgrec.source.columns import Header, has_header
-from imgrec.source.tables import Cell, Table, TableKind
+from imgrec.source.manifests.columns import Header, has_header
+from imgrec.source.manifests.tables import Cell, Table, TableKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

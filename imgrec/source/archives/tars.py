@@ -17,7 +17,7 @@ from tarfile import TarInfo
 
 from imgrec.blob import Slice
 from imgrec.errors import SourceError
-from imgrec.source.members import Listing, Member
+from imgrec.source.archives.members import Listing, Member
 from imgrec.text import printable
 
 _BLOCK = tarfile.BLOCKSIZE

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.source.tables import is_table
+from imgrec.source.manifests.tables import is_table
 
 _UNFINISHED = {
     "_delta_log": "is a Delta table, whose files hold rows that it no longer has",

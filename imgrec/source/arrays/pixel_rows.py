@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import SourceOptions
-from imgrec.source.columns import Header, is_label_column, is_split_column, squashed
+from imgrec.source.manifests.columns import Header, is_label_column, is_split_column, squashed
 
 _FEWEST_NAMED = 4
 _FEWEST_BARE = 64

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from imgrec.codec.idx import IMAGES, LABELS
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, VAL, split_order
-from imgrec.source.pixel_samples import Faults, TreeFile
+from imgrec.source.arrays.samples import Faults, TreeFile
 
 _NAME = re.compile(
     r"(?:(?P<set>.+?)[-_.])??(?:(?P<part>train|t10k|test|val)[-_.])?"

@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from imgrec.errors import SourceError
 from imgrec.options import SourceOptions
-from imgrec.source.tables import Cell
+from imgrec.source.manifests.tables import Cell
 
 _LONGEST = 1000
 """No class has a longer name."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.options import SourceOptions
-from imgrec.source.pixel_samples import TreeFile
+from imgrec.source.arrays.samples import TreeFile
 from imgrec.storage.blobs import look, read_blob
 
 _LINE = re.compile(r"\s*(?P<label>\d{1,3})\s+(?P<code>\d{1,7})(\s+\d{1,7})*\s*")

@@ -7,11 +7,11 @@ import os
 from imgrec.errors import SourceError, UsageError
 from imgrec.model import TEST, Catalog, Samples, Skipped
 from imgrec.options import SourceOptions
+from imgrec.source.arrays.pixel_images import PixelFile, PixelImages, read_images, split_of_name
+from imgrec.source.arrays.pixel_rows import PixelForm, Shape, is_pixel_row
 from imgrec.source.context import Context
-from imgrec.source.manifest_labels import Labels, first_rows, read_labels
-from imgrec.source.pixel_images import PixelFile, PixelImages, read_images, split_of_name
-from imgrec.source.pixel_rows import PixelForm, Shape, is_pixel_row
-from imgrec.source.tables import TableKind, delimited_rows, kind_of
+from imgrec.source.manifests.labels import Labels, first_rows, read_labels
+from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
 from imgrec.source.tally import Tally
 
 _KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)

@@ -1,0 +1,29 @@
+"""Importing what is needed later, while there is something to wait for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from threading import Thread
+
+
+class Background:
+    """The import of a module in a thread of its own.
+
+    Nothing else is to be imported while it runs: an interruption (Ctrl-C) of two imports at once
+    can leave Python's import lock locked for ever. So `wait` before the next import.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._thread = Thread(target=import_module, args=(module,), daemon=True)
+        self._is_started = False
+
+    def start(self) -> None:
+        """Begin, unless it has begun."""
+        if not self._is_started:
+            self._is_started = True
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until it is done, if it has begun."""
+        if self._is_started:
+            self._thread.join()

@@ -1,0 +1,1 @@
+"""Archives of class folders, read where they are."""

@@ -1,0 +1,1 @@
+"""Tables that say which class each image has."""
