@@ -16,10 +16,10 @@ from pictures import jpeg, png, write_tree
 
 from imgrec.model import Catalog
 from imgrec.options import SourceOptions
-from imgrec.source.archive import open_archive
+from imgrec.source.archives.archive import open_archive
+from imgrec.source.archives.nested import expand
 from imgrec.source.context import Context
 from imgrec.source.folder import catalog_of
-from imgrec.source.nested import expand
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
 from imgrec.storage.blobs import read_blob

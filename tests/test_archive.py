@@ -30,7 +30,7 @@ from pictures import jpeg, png, write_tree
 
 from imgrec.errors import ExecutionError
 from imgrec.model import Catalog
-from imgrec.source.archive import archive_stem, is_archive, open_archive
+from imgrec.source.archives.archive import archive_stem, is_archive, open_archive
 from imgrec.source.folder import scan
 
 TAR_FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pictures import jpeg
 
 from imgrec.errors import BadImage, ImgrecError
-from imgrec.source.archive import is_archive
+from imgrec.source.archives.archive import is_archive
 from imgrec.storage.blobs import read_blob
 
 pytestmark = pytest.mark.fuzz

@@ -29,7 +29,7 @@ from pictures import jpeg, write_tree
 
 from imgrec.errors import SourceError
 from imgrec.model import Skipped
-from imgrec.source.archive import open_archive
+from imgrec.source.archives.archive import open_archive
 
 UNSAFE = {
     "/etc/evil.jpg": "an absolute path, which leads out of the archive",

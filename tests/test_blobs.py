@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from imgrec.blob import Slice, ZipMember
 from imgrec.errors import BadImage
-from imgrec.source.zips import list_zip
+from imgrec.source.archives.zips import list_zip
 from imgrec.storage.blobs import close_files, look, read_blob, read_pieces
 
 NOISE = random.Random(0).randbytes(3 << 20)

@@ -39,7 +39,7 @@ from imgrec.codec.cifar_pickle import ByteArray
 from imgrec.codec.image import pack_pixels
 from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import Catalog, Ignored
-from imgrec.source import cifar
+from imgrec.source.arrays import cifar
 from imgrec.source.walk import Walk
 from imgrec.storage.blobs import read_blob
 

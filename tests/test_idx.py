@@ -22,7 +22,7 @@ from imgrec.codec.idx import IMAGES, LABELS, encode_header, parse_header
 from imgrec.codec.image import pack_pixels
 from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import Catalog, Ignored
-from imgrec.source import idx
+from imgrec.source.arrays import idx
 from imgrec.source.walk import Walk
 from imgrec.storage.blobs import read_blob
 

@@ -21,7 +21,8 @@ from pictures import jpeg, png, write_tree
 from imgrec.errors import ImgrecError, SourceError, UsageError
 from imgrec.model import Catalog, Column, Skipped
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
-from imgrec.source import folder, manifest
+from imgrec.source import folder
+from imgrec.source.manifests import manifest
 from imgrec.source.context import Context
 
 PICTURES = [jpeg(seed) for seed in range(8)]

@@ -17,9 +17,9 @@ from imgrec.blob import Pixels
 from imgrec.errors import ExecutionError, ImgrecError, SourceError, UsageError
 from imgrec.model import Catalog, Skipped
 from imgrec.options import ColumnOption, SourceOptions
-from imgrec.source import pixel_table
+from imgrec.source.arrays import pixel_table
+from imgrec.source.arrays.pixel_table import is_pixel_table
 from imgrec.source.context import Context
-from imgrec.source.pixel_table import is_pixel_table
 from imgrec.storage.blobs import read_blob
 
 HEADER = "label,pixel0,pixel1,pixel2,pixel3\n"

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from imgrec.errors import ImgrecError, SourceError
-from imgrec.source.tables import Fault, Table, TableKind, is_table, read_table
+from imgrec.source.manifests.tables import Fault, Table, TableKind, is_table, read_table
 
 BOM = "\ufeff"
 
