@@ -23,7 +23,7 @@ def read_splits(folder: Path) -> dict[bytes, str]:
         rows = [(str(row["split"]), str(row["xxh3"])) for row in table.to_pylist()]
         rows.sort(key=lambda row: split_order(row[0]))
         return {bytes.fromhex(digest): split for split, digest in rows}
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+    except (OSError, pa.ArrowException, ValueError, TypeError) as error:
         raise DatasetError(
             f"{path} cannot be read, so the splits of its images are not known",
             hint="name a dataset that imgrec packed",
