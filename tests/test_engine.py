@@ -51,7 +51,7 @@ def test_tasks_are_taken_only_as_workers_get_to_them() -> None:
     with LocalEngine(2) as engine:
         results = engine.run(tasks.double, source())
         next(results)
-        assert len(taken) <= 5
+        assert len(taken) <= 6  # at hand, in the pipe, and one to come
 
 
 def test_what_a_task_prints_does_not_mix_with_its_result(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ noticed at once; and a worker whose parent dies, however it dies, ends by itself
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import selectors
@@ -19,11 +20,16 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
+from imgrec.engine.worker import REPLY_SIZE_BYTES
 from imgrec.errors import ExecutionError, ImgrecError
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+_PIPE_BYTES = 1 << 20
+"""The widest pipe that Linux lets anyone have."""
+_LEAST_PIPE_BYTES = 512
+"""What POSIX promises."""
 _START = "from imgrec.engine.worker import main; main()"
 
 
@@ -32,6 +38,15 @@ def usable_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _widen(pipe: IO[bytes]) -> int:
+    """Make a pipe as wide as it may be, and return how many bytes it holds for sure."""
+    if not hasattr(fcntl, "F_SETPIPE_SZ"):
+        return _LEAST_PIPE_BYTES
+    with suppress(OSError):
+        return fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
 
 
 class LocalEngine:
@@ -67,13 +82,12 @@ class LocalEngine:
         """Let every worker call `function(task)` while the parent does something else."""
         for worker in self._workers:
             worker.send(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
-            worker.owes_reply = True
 
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Yield `function(task)` for each task, as results come; raise the first error.
 
-        Each worker has one task at a time, and the next one is ready before it asks. A run that
-        is broken off, by an error or by closing the iterator, stops the workers.
+        Each worker has at most one task at hand and one waiting in its pipe. A run that is broken
+        off, by an error or by closing the iterator, stops the workers.
         """
         if not self._workers:
             raise ExecutionError("the engine has been stopped")
@@ -81,25 +95,24 @@ class LocalEngine:
         with selectors.DefaultSelector() as selector, self._stopped_unless_finished():
             for worker in self._workers:
                 worker.settle()
-            idle = list(self._workers)
-            call = next(calls, None)
-            while call is not None or len(idle) < len(self._workers):
-                if call is not None and idle:
-                    worker = idle.pop()
-                    worker.send(call)
-                    selector.register(worker.replies, selectors.EVENT_READ, worker)
-                    call = next(calls, None)
-                    continue
+                selector.register(worker.replies, selectors.EVENT_READ, worker)
+            call = self._hand_out(next(calls, None), calls)
+            while any(worker.at_hand for worker in self._workers):
                 for key, _ in selector.select():
                     worker = key.data
                     result: R = worker.receive()
-                    if call is None:
-                        selector.unregister(worker.replies)
-                        idle.append(worker)
-                    else:
-                        worker.send(call)
-                        call = next(calls, None)
+                    call = self._hand_out(call, calls)
                     yield result
+
+    def _hand_out(self, call: bytes | None, calls: Iterator[bytes]) -> bytes | None:
+        """Send calls as long as there are workers to take them; return the first one left over."""
+        while call is not None:
+            worker = min(self._workers, key=lambda worker: worker.at_hand)
+            if not worker.takes(call):
+                break
+            worker.send(call)
+            call = next(calls, None)
+        return call
 
 
 class _Worker:
@@ -117,11 +130,22 @@ class _Worker:
             process_group=0,  # Ctrl-C is the parent's to handle
         )
         assert self._process.stdin and self._process.stdout
-        self.owes_reply = False
+        self.at_hand = 0
+        """How many calls it has not answered."""
         self._calls: IO[bytes] = self._process.stdin
         self.replies: IO[bytes] = self._process.stdout
+        self._pipe_bytes = _widen(self._calls)
+
+    def takes(self, call: bytes) -> bool:
+        """Tell whether a call can be sent without waiting for the worker.
+
+        A worker at work has emptied its pipe. What fits into that is taken; waiting for the rest
+        to be, while the worker waits for its reply to be read, would never end.
+        """
+        return not self.at_hand or (self.at_hand == 1 and len(call) <= self._pipe_bytes)
 
     def send(self, call: bytes) -> None:
+        self.at_hand += 1
         try:
             self._calls.write(call)
             self._calls.flush()
@@ -130,17 +154,28 @@ class _Worker:
 
     def receive(self) -> object:
         try:
-            result, error = pickle.load(self.replies)
+            size = int.from_bytes(self._read(REPLY_SIZE_BYTES), "big")
+            result, error = pickle.loads(self._read(size))
         except (EOFError, pickle.UnpicklingError) as cut:
             raise self._death() from cut
+        self.at_hand -= 1
         if isinstance(error, ImgrecError):
             raise error
         return result
 
+    def _read(self, size: int) -> bytes:
+        # Not buffered: a reply in a buffer would be one that no selector sees.
+        pieces = []
+        while size:
+            pieces.append(os.read(self.replies.fileno(), size))
+            if not pieces[-1]:
+                raise EOFError
+            size -= len(pieces[-1])
+        return b"".join(pieces)
+
     def settle(self) -> None:
-        """Wait for the reply that no one is waiting for."""
-        if self.owes_reply:
-            self.owes_reply = False
+        """Wait for the replies that no one is waiting for."""
+        while self.at_hand:
             self.receive()
 
     def stop(self) -> None:

@@ -11,6 +11,9 @@ from typing import BinaryIO
 
 from imgrec.errors import ExecutionError, ImgrecError
 
+REPLY_SIZE_BYTES = 8
+"""How many bytes tell the size of a reply, before it."""
+
 
 def main() -> None:
     """Answer calls until there are no more, or no one to answer."""
@@ -37,9 +40,10 @@ def serve(calls: BinaryIO, replies: BinaryIO) -> None:
             reply = None, error
         except Exception as error:  # noqa: BLE001  # it is the parent's to raise
             reply = None, _unexpected(error)
-        pickle.dump(reply, replies, pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps(reply, pickle.HIGHEST_PROTOCOL)
+        replies.write(len(data).to_bytes(REPLY_SIZE_BYTES, "big") + data)
         replies.flush()
-        del function, task, reply
+        del function, task, reply, data
         gc.collect(0)
 
 
