@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+Slice: TypeAlias = tuple[str, int]
+"""Path and offset of bytes that stand as they are in a larger file: in a tar, or in a spool.
 
-class Slice(NamedTuple):
-    """Bytes that stand as they are in a larger file: a member of a tar, a part of a spool."""
-
-    path: str
-    offset: int
+A plain tuple: there may be one for each of a million small files, and named ones were measured to
+take three times as long on their way to a worker.
+"""
 
 
 class ZipMember(NamedTuple):

@@ -15,7 +15,7 @@ from archives import DEFLATED, STORED, edited, written, zip_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imgrec.blob import Slice, ZipMember
+from imgrec.blob import ZipMember
 from imgrec.errors import BadImage
 from imgrec.source.archives.zips import list_zip
 from imgrec.storage.blobs import close_files, look, read_blob, read_pieces
@@ -49,7 +49,7 @@ def test_a_member_of_a_zip_is_read_whole_in_part_and_in_pieces(
 
 
 def test_a_slice_is_read_whole_in_part_and_in_pieces(tmp_path: Path) -> None:
-    blob, size = Slice(str(written(tmp_path / "a", NOISE)), 1000), len(NOISE) - 2000
+    blob, size = (str(written(tmp_path / "a", NOISE)), 1000), len(NOISE) - 2000
     assert read_blob(blob, size) == NOISE[1000:-1000]
     assert look(blob, size, 4096, dated=True) == (size, 0, NOISE[1000:5096])
     assert b"".join(read_pieces(blob, size)) == NOISE[1000:-1000]
@@ -160,18 +160,18 @@ def test_no_more_is_unpacked_than_a_member_says_it_has(tmp_path: Path) -> None:
 def test_what_is_cut_off_or_gone_is_bad(tmp_path: Path) -> None:
     path = written(tmp_path / "a", b"data")
     with pytest.raises(BadImage, match="changed while it was being packed"):
-        read_blob(Slice(str(path), 2), 3)
+        read_blob((str(path), 2), 3)
     path.unlink()
     close_files()
     with pytest.raises(BadImage, match="unreadable: No such file or directory"):
-        read_blob(Slice(str(path), 2), 2)
+        read_blob((str(path), 2), 2)
 
 
 def test_a_file_that_took_the_place_of_another_is_read_once_files_are_closed(
     tmp_path: Path,
 ) -> None:
     path = written(tmp_path / "a", b"old")
-    assert read_blob(Slice(str(path), 0), 3) == b"old"
+    assert read_blob((str(path), 0), 3) == b"old"
     os.replace(written(tmp_path / "b", b"new"), path)
     close_files()
-    assert read_blob(Slice(str(path), 0), 3) == b"new"
+    assert read_blob((str(path), 0), 3) == b"new"

@@ -210,7 +210,9 @@ def test_what_is_no_folder_is_an_error(tmp_path: Path, missing: bool) -> None:
     path = tmp_path / "x"
     if not missing:
         path.write_bytes(b"")
-    with pytest.raises(SourceError, match="does not exist" if missing else "is not a source that imgrec knows"):
+    with pytest.raises(
+        SourceError, match="does not exist" if missing else "is not a source that imgrec knows"
+    ):
         found(path)
 
 

@@ -22,8 +22,8 @@ from imgrec.errors import ImgrecError, SourceError, UsageError
 from imgrec.model import Catalog, Column, Skipped
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
 from imgrec.source import folder
-from imgrec.source.manifests import manifest
 from imgrec.source.context import Context
+from imgrec.source.manifests import manifest
 
 PICTURES = [jpeg(seed) for seed in range(8)]
 

@@ -42,7 +42,7 @@ def members(path: Path) -> Folder:
     else:
         with tarfile.open(path) as tar:
             parts = tar.getmembers()
-        blobs = [Slice(str(path), part.offset_data) for part in parts]
+        blobs = [(str(path), part.offset_data) for part in parts]
         names, sizes = [part.name for part in parts], [part.size for part in parts]
     return Folder("", tuple(names), False, tuple(blobs), tuple(sizes))
 

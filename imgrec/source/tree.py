@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from imgrec.blob import Blob, Slice
+from imgrec.blob import Blob
 from imgrec.errors import SourceError
 from imgrec.model import Skipped
 from imgrec.source.context import Context
@@ -103,7 +103,7 @@ class Tree:
         self.newest_change_ns = max(self.newest_change_ns, probes.newest_change_ns)
         offset = probes.spool_offset
         for at in probes.spooled:
-            self.blobs[start + at] = Slice(probes.spool, offset)
+            self.blobs[start + at] = probes.spool, offset
             offset += probes.sizes[at]
 
 

@@ -49,7 +49,7 @@ def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
             return _look_at_file(blob, head_bytes, dated=dated)
         if isinstance(blob, ZipMember):
             return Look(size, 0, _read_head(blob, min(size, head_bytes)))
-        return Look(size, 0, _pread(blob.path, min(size, head_bytes), blob.offset))
+        return Look(size, 0, _pread(blob[0], min(size, head_bytes), blob[1]))
     except OSError as error:
         raise BadImage(f"unreadable: {error.strerror}") from error
 
@@ -80,7 +80,7 @@ def read_blob(blob: Blob, size: int) -> bytes:
         elif isinstance(blob, ZipMember):
             data = _read_member(blob, size)
         else:
-            data = _pread(blob.path, size, blob.offset)
+            data = _pread(blob[0], size, blob[1])
     except OSError as error:
         raise BadImage(f"unreadable: {error.strerror}") from error
     if len(data) != size:
@@ -155,7 +155,7 @@ def _pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
         yield from _unpacked(_packed_blocks(blob, _PIECE_BYTES), blob.method, _PIECE_BYTES)
         return
     for start in range(0, size, _PIECE_BYTES):
-        yield _pread(blob.path, min(_PIECE_BYTES, size - start), blob.offset + start)
+        yield _pread(blob[0], min(_PIECE_BYTES, size - start), blob[1] + start)
 
 
 def _read_member(member: ZipMember, size: int) -> bytes:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from tarfile import TarInfo
 
-from imgrec.blob import Slice
 from imgrec.errors import SourceError
 from imgrec.source.archives.members import Listing, Member
 from imgrec.text import printable
@@ -182,7 +181,7 @@ class _Tar:
             return Member(name, fault=_FAULTS[_SPARSE])
         if not is_regular:
             return Member(name, fault=_FAULTS.get(kind, "an unknown kind of member"))
-        return Member(name, blob=Slice(self.path, start), size=header.size)
+        return Member(name, blob=(self.path, start), size=header.size)
 
     def _damaged(self, what: str) -> SourceError:
         return SourceError(

@@ -237,7 +237,7 @@ def _layout(images: _Opened) -> RecordLayout:
     _, height, width = images.header.sizes
     home = None if images.is_packed else images.file.home
     if home:
-        home = home._replace(offset=home.offset + images.header.size)
+        home = home[0], home[1] + images.header.size
     return RecordLayout(images.items, 0, Raster(height, width, 1, is_planar=False), home)
 
 

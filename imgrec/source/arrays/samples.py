@@ -42,7 +42,7 @@ class TreeFile(NamedTuple):
         """Where its bytes stand as they are, if they do."""
         if isinstance(self.blob, ZipMember):
             return None
-        return Slice(self.blob, 0) if isinstance(self.blob, str) else Slice(*self.blob[:2])
+        return (self.blob, 0) if isinstance(self.blob, str) else self.blob[:2]
 
 
 def files_of(folder: Folder) -> list[TreeFile]:
@@ -98,7 +98,8 @@ class _Part(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         count = min(len(view), self._size - self._at)
-        view[:count] = read_blob(Slice(self._start.path, self._start.offset + self._at), count)
+        path, offset = self._start
+        view[:count] = read_blob((path, offset + self._at), count)
         self._at += count
         return count
 
@@ -165,12 +166,12 @@ def read_records(stream: Readable, layout: RecordLayout, context: Context) -> Re
     blobs: list[Pixels] = []
     leads = [bytearray() for _ in range(layout.lead_bytes)]
     for chunk in _chunks(stream, layout.images * stride, stride):
-        at = Slice(home.path, home.offset + len(blobs) * stride) if home else spool(chunk, context)
+        path, at = (home[0], home[1] + len(blobs) * stride) if home else spool(chunk, context)
         view = memoryview(chunk)
         starts = range(layout.lead_bytes, len(chunk), stride)
         contents += [xxh3_128_digest(view[start : start + raster.size]) for start in starts]
-        offsets = range(at.offset + layout.lead_bytes, at.offset + len(chunk), stride)
-        blobs += map(Pixels, repeat(at.path), offsets, *map(repeat, raster))
+        offsets = range(at + layout.lead_bytes, at + len(chunk), stride)
+        blobs += map(Pixels, repeat(path), offsets, *map(repeat, raster))
         for place, lead in enumerate(leads):
             lead += chunk[place::stride]
         context.on_progress(len(starts))
@@ -197,7 +198,7 @@ def spool(data: bytes, context: Context) -> Slice:
             hint="free some space on that disk",
             path=context.spool,
         )
-    return Slice(path, offset)
+    return path, offset
 
 
 def refuse_outside(labels: Sequence[int], known: Collection[int], names: str) -> None:
