@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time packing archives, manifests and IDX files, and hold the ratios against the goals.
 
-    .venv/bin/python scripts/bench_sources.py [--quick] [--rounds N] [--check decode|structure|header]
+    .venv/bin/python scripts/bench_sources.py [--quick] [--rounds N] [--check C]
 
 All contenders run in turn, round after round, each as fresh processes whose start-up counts, and
 medians are compared. The photos are those of `bench_pack.py`; archives and IDX files are made

@@ -771,3 +771,10 @@ def test_groups_are_those_of_their_column_and_nothing_for_empty_cells(tmp_path: 
     path = make(tmp_path, "id,label,patient\nb,x, p1\na,x,\n", "a.jpg", "b.jpg")
     assert scan(path).samples.groups == ()
     assert scan(path, group_col="patient").samples.groups == ("", "p1")
+
+
+def test_a_number_too_large_for_a_float_feature_is_a_bad_row(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,x\na,pug,1e300\nb,pug,inf\n", "a.jpg", "b.jpg")
+    catalog = scan(path, columns=(ColumnOption("x", ColumnKind.FLOAT),))
+    assert [bad.filename for bad in catalog.bad] == ["a.jpg"]
+    assert catalog.samples.columns == (Column("x", ColumnKind.FLOAT, (float("inf"),)),)

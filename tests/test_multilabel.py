@@ -456,3 +456,17 @@ def test_labels_and_columns_stay_with_their_images_when_one_is_bad(tmp_path: Pat
     assert {row["filename"]: row["labels"] for row in table} == {
         f"{n}.jpg": [0] if n % 2 else [0, 1] for n in range(9) if n != 4
     }
+
+
+def test_a_shard_of_bad_images_only_does_not_break_the_table(
+    tmp_path: Path, engine: LocalEngine
+) -> None:
+    write_tree(tmp_path, {f"{number}.jpg": jpeg(number) for number in range(3)})
+    write_tree(tmp_path, {"3.jpg": jpeg(3)[:300]})
+    rows = "".join(f"{number},a b\n" for number in range(4))
+    (tmp_path / "tags.csv").write_text("id,tags\n" + rows)
+    options = PackOptions(
+        source=SourceOptions(label_sep=" "), shards=4, max_bad=0.5, data_dir=str(tmp_path / "out")
+    )
+    outcome = imgrec.pack(tmp_path / "tags.csv", options, engine=engine)
+    assert [bad.filename for bad in outcome.report.skipped] == ["3.jpg"]

@@ -58,7 +58,7 @@ def test_a_class_name_that_tfds_or_a_disk_would_change_is_an_error(
     with pytest.raises(SourceError) as caught:
         labels(*folders)
     assert message in str(caught.value)
-    assert caught.value.hint == "rename or merge these folders"
+    assert caught.value.hint == "rename or merge them"
 
 
 def test_all_unusable_class_names_are_reported_at_once() -> None:

@@ -153,4 +153,7 @@ class PackOptions:
             "shard_bytes": self.shard_bytes,
             "check": str(self.check),
             "on_leak": str(self.on_leak),
+            "split_from": self.split_from,
+            "split_file": self.split_file,
+            **self.source.deciding(),
         }

@@ -83,11 +83,26 @@ class SourceOptions:
             raise UsageError(
                 f"--limit-per-class {self.limit_per_class} leaves nothing", hint="give 1 or more"
             )
+        if self.group_by and self.group_col:
+            raise UsageError(
+                "--group-by and --group-col are two ways to say groups", hint="choose one of them"
+            )
         if self.label_sep and self.onehot:
             raise UsageError(
                 "--label-sep and --onehot are two ways to say several labels",
                 hint="choose the one that fits the manifest",
             )
+
+    def deciding(self) -> dict[str, object]:
+        """Return those that choose a part of the source or its groups, as plain values."""
+        return {
+            "include": list(self.include),
+            "exclude": list(self.exclude),
+            "min_side": self.min_side,
+            "limit_per_class": self.limit_per_class,
+            "group_by": self.group_by,
+            "group_col": self.group_col,
+        }
 
 
 def _refuse_bad_pattern(option: str, pattern: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+import struct
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
@@ -125,9 +126,12 @@ class _Placed(NamedTuple):
 
 def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardTask]:
     samples = placed.samples
-    counts = Counter([placed.splits[place] for place in placed.order])
+    orders: dict[str, list[int]] = defaultdict(list)
+    for place in placed.order:
+        orders[placed.splits[place]].append(place)
+    counts = {split: len(order) for split, order in orders.items()}
     for split in sorted(counts, key=split_order):
-        order = [place for place in placed.order if placed.splits[place] == split]
+        order = orders[split]
         filenames = _picked(samples.filenames, order)
         sizes = _picked(samples.sizes, order)
         blobs = _picked(samples.blobs, order)
@@ -136,7 +140,7 @@ def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardT
         columns = [
             column._replace(values=_picked(column.values, order)) for column in samples.columns
         ]
-        planned = list(map(record_bytes, sizes, filenames))
+        planned = record_bytes(sizes, filenames)
         lengths = cut(planned, options_for(split, counts, options))
         end = 0
         for index, length in enumerate(lengths):
@@ -179,12 +183,12 @@ def _fingerprint(
     for task in tasks:
         columns = (
             task.filename,
-            " ".join(map(str, task.labels)),
-            " ".join(map(str, task.sizes)),
             "\0".join(task.filenames),
             *map(repr, (*filter(None, (task.label_sets,)), *task.columns)),
         )
         sha256.update("\n".join(columns).encode("utf-8", "surrogateescape"))
+        for numbers in (task.labels, task.sizes):
+            sha256.update(struct.pack(f"<{len(numbers)}q", *numbers))
     contents = [placed.samples.contents[place] for place in placed.order]
     sha256.update(b"".join(contents) + bytes(map(len, contents)))
     return sha256.hexdigest()

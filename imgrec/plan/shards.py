@@ -16,9 +16,10 @@ _RECORD_BYTES = 96
 """What a record takes beside the image and the file name: frame, keys, lengths and numbers."""
 
 
-def record_bytes(size: int, filename: str) -> int:
-    """Return the most that the record of an image takes in a shard, if it is packed as it is."""
-    return size + 4 * len(filename) + _RECORD_BYTES
+def record_bytes(sizes: Sequence[int], filenames: Sequence[str]) -> list[int]:
+    """Return the most that the record of each image takes in a shard, if it is packed as it is."""
+    named = zip(sizes, filenames, strict=True)
+    return [size + 4 * len(filename) + _RECORD_BYTES for size, filename in named]
 
 
 def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:

@@ -21,7 +21,8 @@ def samples_table(results: Sequence[ShardResult]) -> bytes:
     import pyarrow.parquet as pq
 
     out = io.BytesIO()
-    batches = (pa.record_batch(_columns(result)) for result in results)
+    is_multilabel = any(result.records.label_sets for result in results)
+    batches = (pa.record_batch(_columns(result, is_multilabel=is_multilabel)) for result in results)
     first = next(batches)
     repeated = ["split", "shard", "format"]
     with pq.ParquetWriter(
@@ -35,7 +36,9 @@ def samples_table(results: Sequence[ShardResult]) -> bytes:
     return out.getvalue()
 
 
-def _columns(result: ShardResult) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]:
+def _columns(
+    result: ShardResult, *, is_multilabel: bool
+) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]:
     records = result.records
     count = len(records.filenames)
     hashes = records.hashes.hex()
@@ -44,7 +47,7 @@ def _columns(result: ShardResult) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]
         "shard": _strings([result.filename] * count),
         "offset": _integers(records.offsets),
         "length": _integers(records.lengths),
-        **_labels(records),
+        **_labels(records, is_multilabel=is_multilabel),
         "filename": _strings(_printable(records.filenames)),
         "xxh3": _strings([hashes[at : at + 32] for at in range(0, 32 * count, 32)]),
         "height": _integers(records.shapes[0::3]),
@@ -58,11 +61,13 @@ def _printable(names: Sequence[str]) -> Sequence[str]:
     return names if "".join(names).isascii() else [printable(name) for name in names]
 
 
-def _labels(records: RecordTable) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]:
+def _labels(
+    records: RecordTable, *, is_multilabel: bool
+) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]:
     """Return the column `label`, or `labels` where an image may have several."""
     import pyarrow as pa
 
-    if not records.label_sets:
+    if not is_multilabel:
         return {"label": _integers(records.labels)}
     ends = array("i", itertools.accumulate(map(len, records.label_sets), initial=0))
     values = _integers(array("q", itertools.chain.from_iterable(records.label_sets)))

@@ -57,7 +57,7 @@ def kind_of(source: str, options: SourceOptions) -> SourceKind:
 
     if is_archive(source):
         return SourceKind.ARCHIVE
-    if is_table(source):
+    if os.path.getsize(source) and is_table(source):
         return SourceKind.PIXELS if is_pixel_table(source) else SourceKind.MANIFEST
     raise SourceError(
         f"{source} is not a source that imgrec knows", hint=f"give {_KNOWN}", path=source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from imgrec.options import ColumnKind, ColumnOption
 from imgrec.source.manifests.labels import as_integer
 
 _INT64 = range(-(1 << 63), 1 << 63)
+_MAX_FLOAT32 = 3.4028235e38
 Value = int | float | str
 
 
@@ -62,9 +64,10 @@ def _float(cell: str) -> float | None:
     if "_" in cell or not cell.isascii():
         return None
     try:
-        return float(cell)
+        value = float(cell)
     except ValueError:
         return None
+    return None if _MAX_FLOAT32 < abs(value) < math.inf else value
 
 
 def _text(cell: str) -> str:

@@ -90,7 +90,7 @@ def _sniff(head: bytes, *, is_json: bool) -> TableKind | None:
         text = head.decode(encoding_of(head), "strict" if len(head) < _HEAD_BYTES else "ignore")
     except UnicodeError:
         return None
-    if "\0" in text or not text.strip():
+    if "\0" in text:
         return None
     if _is_json_object(text.lstrip().partition("\n")[0]):
         return TableKind.JSONL
