@@ -130,10 +130,13 @@ def _homes(ranked: Ranked, splits: Sequence[str], *, folds: bool) -> _Homes:
         taken = set() if folds else elsewhere
         order = [place for place in order if splits[place] == TRAIN and units[place] not in taken]
     homes = _Homes({}, defaultdict(Counter), {})
-    for place in order:
-        unit, label = units[place], labels[place]
-        if homes.labels.setdefault(unit, label) > label:
-            homes.labels[unit] = label
+    if isinstance(units, range):  # each sample is a unit of its own
+        homes.labels.update(zip(order, map(labels.__getitem__, order), strict=True))
+    else:
+        for place in order:
+            unit, label = units[place], labels[place]
+            if homes.labels.setdefault(unit, label) > label:
+                homes.labels[unit] = label
     if samples.groups:
         for place in order:
             homes.sizes[units[place]][labels[place]] += 1
@@ -153,7 +156,7 @@ def _held_out(
         by_class[label].append(unit)
     splits = dict(pins)
     for label, units in by_class.items():
-        known = Counter(pins[unit] for unit in units if unit in pins)
+        known = Counter(pins[unit] for unit in units if unit in pins) if pins else Counter()
         free = [unit for unit in units if unit not in pins] if known else units
         val, test = held_out_counts(len(units), options)
         is_train_known = bool(known.keys() - {VAL, TEST})

@@ -41,15 +41,14 @@ def _columns(
 ) -> dict[str, pa.Array[pa.Scalar[pa.DataType]]]:
     records = result.records
     count = len(records.filenames)
-    hashes = records.hashes.hex()
     return {
-        "split": _strings([result.split] * count),
-        "shard": _strings([result.filename] * count),
+        "split": _even_strings(result.split * count, count),
+        "shard": _even_strings(result.filename * count, count),
         "offset": _integers(records.offsets),
         "length": _integers(records.lengths),
         **_labels(records, is_multilabel=is_multilabel),
         "filename": _strings(_printable(records.filenames)),
-        "xxh3": _strings([hashes[at : at + 32] for at in range(0, 32 * count, 32)]),
+        "xxh3": _even_strings(records.hashes.hex(), count),
         "height": _integers(records.shapes[0::3]),
         "width": _integers(records.shapes[1::3]),
         "channels": _integers(records.shapes[2::3]),
@@ -95,3 +94,13 @@ def _strings(values: Sequence[str]) -> pa.Array[pa.Scalar[pa.DataType]]:
     ends = array("i", itertools.accumulate(lengths, initial=0))
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(text.encode())]
     return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def _even_strings(text: str, count: int) -> pa.Array[pa.Scalar[pa.DataType]]:
+    """Cut ASCII text into `count` strings of one length."""
+    import pyarrow as pa
+
+    length = len(text) // max(count, 1)
+    ends = array("i", range(0, len(text) + 1, max(length, 1))[: count + 1])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text.encode())]
+    return pa.Array.from_buffers(pa.string(), count, buffers)

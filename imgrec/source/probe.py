@@ -17,7 +17,7 @@ from xxhash import xxh3_128_digest
 from imgrec.blob import Blob
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, describe, extension, format_of
 from imgrec.errors import BadImage
-from imgrec.storage.blobs import close_files, look, read_blob
+from imgrec.storage.blobs import close_files, fault_of, look, look_at_file, read_blob
 from imgrec.storage.spool import append
 
 T = TypeVar("T")
@@ -77,12 +77,14 @@ def probe(batch: Batch) -> Probes:
     copies: list[bytes] = []
     newest = 0
     keeps = bool(batch.spool)
-    told_sizes = batch.sizes or (0,) * len(batch.blobs)
-    for place, (blob, told) in enumerate(zip(batch.blobs, told_sizes, strict=True)):
+    for place, blob in enumerate(batch.blobs):
         try:
-            size, changed_ns, head = look(blob, told, HEAD_BYTES, dated=not keeps)
-        except BadImage as error:
-            faults[place] = str(error)
+            if isinstance(blob, str):
+                size, changed_ns, head = look_at_file(blob, HEAD_BYTES, dated=not keeps)
+            else:
+                size, changed_ns, head = look(blob, batch.sizes[place], HEAD_BYTES, dated=False)
+        except (BadImage, OSError) as error:
+            faults[place] = fault_of(error)
             sizes.append(0)
             keys.append(bytes(KEY_BYTES))
             continue

@@ -38,6 +38,11 @@ class Look(NamedTuple):
     head: bytes
 
 
+def fault_of(error: BadImage | OSError) -> str:
+    """Return why a blob could not be read."""
+    return f"unreadable: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
 def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
     """Read the beginning of a blob; `size` is of no account for a file, which tells its own.
 
@@ -46,15 +51,16 @@ def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
     """
     try:
         if isinstance(blob, str):
-            return _look_at_file(blob, head_bytes, dated=dated)
+            return look_at_file(blob, head_bytes, dated=dated)
         if isinstance(blob, ZipMember):
             return Look(size, 0, _read_head(blob, min(size, head_bytes)))
         return Look(size, 0, _pread(blob[0], min(size, head_bytes), blob[1]))
     except OSError as error:
-        raise BadImage(f"unreadable: {error.strerror}") from error
+        raise BadImage(fault_of(error)) from error
 
 
-def _look_at_file(path: str, head_bytes: int, *, dated: bool) -> Look:
+def look_at_file(path: str, head_bytes: int, *, dated: bool) -> Look:
+    """Look at a whole file, as `look` does; raises OSError too."""
     # O_NONBLOCK: a file that has become a pipe since it was listed must not hold us up.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -82,7 +88,7 @@ def read_blob(blob: Blob, size: int) -> bytes:
         else:
             data = _pread(blob[0], size, blob[1])
     except OSError as error:
-        raise BadImage(f"unreadable: {error.strerror}") from error
+        raise BadImage(fault_of(error)) from error
     if len(data) != size:
         raise BadImage("changed while it was being packed")
     return data
@@ -118,7 +124,7 @@ def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
             crc32 = zlib.crc32(piece, crc32)
             yield piece
     except OSError as error:
-        raise BadImage(f"unreadable: {error.strerror}") from error
+        raise BadImage(fault_of(error)) from error
     _check(blob, size, count, crc32)
 
 
