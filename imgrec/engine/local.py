@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Self, TypeVar
@@ -91,27 +91,45 @@ class LocalEngine:
         """
         if not self._workers:
             raise ExecutionError("the engine has been stopped")
-        calls = (pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL) for task in tasks)
+        calls = _Calls(function, tasks)
         with selectors.DefaultSelector() as selector, self._stopped_unless_finished():
             for worker in self._workers:
                 worker.settle()
                 selector.register(worker.replies, selectors.EVENT_READ, worker)
-            call = self._hand_out(next(calls, None), calls)
+            self._hand_out(calls)
             while any(worker.at_hand for worker in self._workers):
                 for key, _ in selector.select():
                     worker = key.data
                     result: R = worker.receive()
-                    call = self._hand_out(call, calls)
+                    self._hand_out(calls)
                     yield result
 
-    def _hand_out(self, call: bytes | None, calls: Iterator[bytes]) -> bytes | None:
-        """Send calls as long as there are workers to take them; return the first one left over."""
-        while call is not None:
+    def _hand_out(self, calls: _Calls) -> None:
+        """Send calls as long as there are workers to take them."""
+        while calls.first is not None:
             worker = min(self._workers, key=lambda worker: worker.at_hand)
-            if not worker.takes(call):
+            # The last ones wait for whoever is done first.
+            is_last = calls.left is not None and calls.left <= len(self._workers)
+            if worker.at_hand and (is_last or not worker.takes(calls.first)):
                 break
-            worker.send(call)
-            call = next(calls, None)
+            worker.send(calls.pop())
+
+
+class _Calls:
+    """The calls of a run, of which only the first is made before it is sent."""
+
+    def __init__(self, function: Callable[[T], object], tasks: Iterable[T]) -> None:
+        self._calls = (pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL) for task in tasks)
+        self.left = len(tasks) if isinstance(tasks, Sized) else None
+        """How many there are, if that is known."""
+        self.first = next(self._calls, None)
+
+    def pop(self) -> bytes:
+        """Take the first one."""
+        call, self.first = self.first, next(self._calls, None)
+        assert call is not None
+        if self.left is not None:
+            self.left -= 1
         return call
 
 
@@ -137,12 +155,12 @@ class _Worker:
         self._pipe_bytes = _widen(self._calls)
 
     def takes(self, call: bytes) -> bool:
-        """Tell whether a call can be sent without waiting for the worker.
+        """Tell whether a call can be sent to a worker that has something at hand.
 
         A worker at work has emptied its pipe. What fits into that is taken; waiting for the rest
         to be, while the worker waits for its reply to be read, would never end.
         """
-        return not self.at_hand or (self.at_hand == 1 and len(call) <= self._pipe_bytes)
+        return self.at_hand == 1 and len(call) <= self._pipe_bytes
 
     def send(self, call: bytes) -> None:
         self.at_hand += 1
