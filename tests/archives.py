@@ -8,17 +8,16 @@ import io
 import lzma
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow
 from pictures import jpeg, png, write_tree
+from scanning import context
 
 from imgrec.model import Catalog
-from imgrec.options import SourceOptions
 from imgrec.source.archives.archive import open_archive
 from imgrec.source.archives.nested import expand
-from imgrec.source.context import Context
 from imgrec.source.folder import catalog_of
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
@@ -33,19 +32,6 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
 FLOWERS = {"rose/1.jpg": jpeg(1), "rose/2.png": png(2), "tulip/3.jpg": jpeg(3)}
-
-
-def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
-    return map(function, tasks)
-
-
-def context(spool: Path, **options: object) -> Context:
-    return Context(
-        options=SourceOptions(**options),  # type: ignore[arg-type]
-        run=run,  # type: ignore[arg-type]
-        on_progress=lambda _: None,
-        spool=str(spool),
-    )
 
 
 def lister_of(path: Path, **options: object) -> Lister:

@@ -32,7 +32,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import write_tree
 from PIL import Image
-from trees import context, members, tarred, zipped
+from scanning import context
+from trees import members, tarred, zipped
 
 from imgrec.blob import Pixels
 from imgrec.codec.cifar_pickle import ByteArray
@@ -47,7 +48,7 @@ from imgrec.storage.blobs import read_blob
 def found(root: Path, spool: Path | None = None, **options: object) -> Catalog:
     files = cifar.find(list(Walk(str(root)).folders()))
     assert files is not None
-    return cifar.scan("things", files, context(spool or root.parent, **options))
+    return cifar.scan("things", files, context((spool or root.parent) / "spool", **options))
 
 
 def told(catalog: Catalog) -> list[tuple[object, ...]]:
@@ -159,7 +160,7 @@ def test_files_inside_an_archive_say_the_same_as_on_disk(
     archive = pack(tmp_path / f"a.{'zip' if pack is zipped else 'tar'}", files())
     inside = cifar.find([members(archive)])
     assert inside is not None
-    catalog = cifar.scan("things", inside, context(tmp_path))
+    catalog = cifar.scan("things", inside, context(tmp_path / "spool"))
     on_disk = found(write_tree(tmp_path / "c", files()))
     assert told(catalog) == told(on_disk)
     assert decoded(catalog) == decoded(on_disk)
@@ -169,7 +170,9 @@ def test_binary_batches_in_a_tar_are_pointed_into(tmp_path: Path) -> None:
     archive = tarred(tmp_path / "a.tar", binary_files())
     inside = cifar.find([members(archive)])
     assert inside is not None
-    paths = {blob.path for blob in cifar.scan("x", inside, context(tmp_path)).samples.blobs}  # type: ignore[union-attr]
+    paths = {
+        blob.path for blob in cifar.scan("x", inside, context(tmp_path / "spool")).samples.blobs
+    }  # type: ignore[union-attr]
     assert paths == {str(archive)}
 
 

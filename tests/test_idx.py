@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import write_tree
 from PIL import Image
-from trees import context, members, tarred, zipped
+from scanning import context
+from trees import members, tarred, zipped
 
 from imgrec.blob import Pixels
 from imgrec.codec.idx import IMAGES, LABELS, encode_header, parse_header
@@ -33,7 +34,7 @@ SIZE = HEIGHT * WIDTH
 def found(root: Path, spool: Path | None = None, **options: object) -> Catalog:
     files = idx.find(list(Walk(str(root)).folders()))
     assert files is not None
-    return idx.scan("digits", files, context(spool or root.parent, **options))
+    return idx.scan("digits", files, context((spool or root.parent) / "spool", **options))
 
 
 def pixels(seed: int, count: int) -> bytes:
@@ -131,7 +132,7 @@ def test_files_inside_an_archive_say_the_same_as_on_disk(
     archive = pack(tmp_path / f"a.{'zip' if pack is zipped else 'tar'}", files)
     inside = idx.find([members(archive)])
     assert inside is not None
-    catalog = idx.scan("digits", inside, context(tmp_path))
+    catalog = idx.scan("digits", inside, context(tmp_path / "spool"))
     assert told(catalog) == told(found(write_tree(tmp_path / "m", files)))
     assert decoded(catalog) == pixels(1, 3) + pixels(2, 2)
 

@@ -8,7 +8,6 @@ import io
 import json
 import unicodedata
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,28 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import jpeg, png, write_tree
+from scanning import context
 
 from imgrec.errors import ImgrecError, SourceError, UsageError
 from imgrec.model import Catalog, Column, Skipped
-from imgrec.options import ColumnKind, ColumnOption, SourceOptions
+from imgrec.options import ColumnKind, ColumnOption
 from imgrec.source import folder
-from imgrec.source.context import Context
 from imgrec.source.manifests import manifest
 
 PICTURES = [jpeg(seed) for seed in range(8)]
-
-
-def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
-    return map(function, tasks)
-
-
-def context(**options: object) -> Context:
-    return Context(
-        options=SourceOptions(**options),  # type: ignore[arg-type]
-        run=run,  # type: ignore[arg-type]
-        on_progress=lambda _: None,
-        spool="",
-    )
 
 
 def scan(path: Path, **options: object) -> Catalog:

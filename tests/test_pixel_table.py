@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import class_tree, write_tree
+from scanning import run
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Pixels
@@ -23,10 +23,6 @@ from imgrec.source.context import Context
 from imgrec.storage.blobs import read_blob
 
 HEADER = "label,pixel0,pixel1,pixel2,pixel3\n"
-
-
-def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
-    return map(function, tasks)
 
 
 def scan(path: Path, spool: Path | None = None, **options: object) -> Catalog:

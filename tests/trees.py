@@ -5,26 +5,11 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from imgrec.blob import Slice, ZipMember
-from imgrec.options import SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.tree import Folder
-
-
-def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
-    return map(function, tasks)
-
-
-def context(spool: Path, **options: object) -> Context:
-    return Context(
-        options=SourceOptions(**options),  # type: ignore[arg-type]
-        run=run,  # type: ignore[arg-type]
-        on_progress=lambda _: None,
-        spool=str(spool / "spool"),
-    )
 
 
 def members(path: Path) -> Folder:
