@@ -67,6 +67,8 @@ class LocalEngine:
         trace: TracebackType | None,
     ) -> None:
         for worker in self._workers:
+            worker.kill()
+        for worker in self._workers:
             worker.stop()
         self._workers = []
 
@@ -196,8 +198,11 @@ class _Worker:
         while self.at_hand:
             self.receive()
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         self._process.kill()
+
+    def stop(self) -> None:
+        """Wait for its end, and close what led to it."""
         self._process.wait()
         for file in (self._calls, self.replies, self._complaints):
             with suppress(OSError):  # what was still to be written has no reader any more

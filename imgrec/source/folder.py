@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog, Samples, Skipped
@@ -17,6 +18,8 @@ from imgrec.source.splits import has_images, split_folders
 from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
 from imgrec.source.walk import Walk
 
+T = TypeVar("T")
+
 _OTHER = "not an image"
 _NO_LABEL = "its name does not match --label-regex"
 
@@ -27,9 +30,18 @@ class _ClassFiles:
 
     good: list[int] = field(default_factory=list)
     """Their numbers in the tree."""
-    places: list[Place] = field(default_factory=list)
+    class_names: list[str] = field(default_factory=list)
+    splits: list[str] = field(default_factory=list)
     bad: list[Skipped] = field(default_factory=list)
-    bad_places: set[Place] = field(default_factory=set)
+    places: set[Place] = field(default_factory=set)
+    """Of them all."""
+
+    def add(self, numbers: Sequence[int], place: Place) -> None:
+        """Add files of one place."""
+        self.good += numbers
+        self.class_names += [place.class_name] * len(numbers)
+        self.splits += [place.split] * len(numbers)
+        self.places.add(place)
 
 
 def scan(root: str, context: Context) -> Catalog:
@@ -96,8 +108,8 @@ def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles
                 lister.tally.add(place, tree.names[number])
             continue
         if not by_name and odd.isdisjoint(range(start, end)):
-            files.good += range(start, end)
-            files.places += [place] * (end - start)
+            if start < end:
+                files.add(range(start, end), place)
             continue
         for number in range(start, end):
             if number in tree.others:
@@ -109,31 +121,37 @@ def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles
                 files.bad.append(Skipped(tree.names[number], _NO_LABEL))
             elif number in tree.faults:
                 files.bad.append(Skipped(tree.names[number], tree.faults[number]))
-                files.bad_places.add(place)
+                files.places.add(place)
             else:
-                files.good.append(number)
-                files.places.append(place)
+                files.add((number,), place)
     return files
 
 
 def _samples(tree: Tree, files: _ClassFiles, context: Context) -> Samples:
-    sizes = [tree.sizes[number] for number in files.good]
-    keys = [tree.keys[number] for number in files.good]
-    blobs = [tree.blobs[number] for number in files.good]
+    sizes = _picked(tree.sizes, files.good)
+    keys = _picked(tree.keys, files.good)
+    blobs = _picked(tree.blobs, files.good)
     return Samples(
-        filenames=tuple([tree.names[number] for number in files.good]),
-        class_names=tuple([place.class_name for place in files.places]),
-        splits=tuple([place.split for place in files.places]),
-        sizes=tuple(sizes),
+        filenames=_picked(tree.names, files.good),
+        class_names=tuple(files.class_names),
+        splits=tuple(files.splits),
+        sizes=sizes,
         contents=tuple(contents(blobs, sizes, keys, context.run)),
-        blobs=tuple(blobs),
+        blobs=blobs,
     )
+
+
+def _picked(column: Sequence[T], numbers: Sequence[int]) -> tuple[T, ...]:
+    """Return some values of a column, in order; mostly they are all."""
+    if len(numbers) == len(column):
+        return tuple(column)
+    return tuple([column[number] for number in numbers])
 
 
 def _class_folders(files: _ClassFiles) -> dict[str, tuple[str, ...]]:
     """Return the folders of each class that holds at least one file meant as an image."""
     found: dict[str, set[str]] = defaultdict(set)
-    for place in {*files.places, *files.bad_places}:
+    for place in files.places:
         if place.class_name:
             found[place.class_name].add(place.class_folder)
     return {name: tuple(sorted(folders)) for name, folders in sorted(found.items())}
