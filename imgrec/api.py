@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from imgrec import layout
 from imgrec.background import Background
 from imgrec.engine.local import LocalEngine
-from imgrec.errors import UsageError
+from imgrec.errors import SourceError, UsageError
 from imgrec.options import PackOptions
 from imgrec.source.context import Context
 from imgrec.source.detect import name_of, scan
@@ -81,8 +82,14 @@ def dry_run(
         context = _context(options, running, on_progress, _temporary(stack))
         catalog = _refined(scan(path, context), options, running)
     from imgrec.plan.build import make_plan
+    from imgrec.publish.report import refuse_bad_source
 
-    return make_plan(catalog, options)
+    plan = make_plan(catalog, options)
+    try:
+        refuse_bad_source(plan, (), options)
+    except SourceError as error:
+        plan = replace(plan, warnings=(*plan.warnings, f"pack would refuse this: {error}"))
+    return plan
 
 
 def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from imgrec.blob import Blob
 from imgrec.errors import PlanError
 from imgrec.options import Check, ColumnKind
+from imgrec.text import printable
 
 T = TypeVar("T")
 
@@ -162,9 +163,11 @@ class Catalog:
         if not left_out:
             return self
         samples = self.samples.pick(places)
-        if not samples and not stay:
+        if not samples:
+            example = min(self.samples.filenames, default="") or left_out[0]
             raise PlanError(
-                f"nothing is left to pack: everything is {kind}", hint="leave out less of it"
+                f"nothing is left to pack: everything is {kind}",
+                hint=f"leave out less of it; one of the files is {printable(example)}",
             )
         # A class without samples may have bad ones still, so it goes only with the last of those.
         gone = self.samples.classes() if stay else set(self.class_folders)

@@ -266,6 +266,13 @@ def test_folds_load_as_splits(cli: Cli, tmp_path: Path) -> None:
         (["pack", "flowers", "--split-from", "no"], 5, "no dataset 'no'"),
         (["pack", "flowers", "--split-file", "no.csv"], 3, "--split-file no.csv is not a file"),
         (["pack", "cut.zip"], 3, "cut.zip"),
+        (["pack", "text.zip"], 3, "text.zip is called as archives are, but holds none"),
+        (["pack", "empty.csv"], 3, "empty.csv is an empty file"),
+        (["pack", "flowers", "--label-sep", ","], 2, "--label-sep means nothing for flowers"),
+        (["pack", "flowers", "--column", "age"], 2, "--column means nothing for flowers"),
+        (["pack", "flowers", "--column", "age:bool"], 2, "bool is no kind of column"),
+        (["pack", "flowers", "--label-names", "names"], 2, "whose folders name the classes"),
+        (["pack", "flowers", "--min-side", "99"], 4, "everything is smaller than --min-side 99"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_its_exit_code(
@@ -273,6 +280,9 @@ def test_bad_input_gets_one_sentence_and_its_exit_code(
 ) -> None:
     class_tree(tmp_path / "flowers", {"rose": 2, "tulip": 2})
     (tmp_path / "notes.docx").write_bytes(b"\xd0\xcf\x11\xe0 old")
+    (tmp_path / "text.zip").write_text("hello")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "names").write_text("a\nb\n")
     whole = zipped(tmp_path / "whole.zip", {"a/1.jpg": jpeg(1)}).read_bytes()
     (tmp_path / "cut.zip").write_bytes(whole[: len(whole) // 2])
     done = cli(*arguments)
@@ -287,7 +297,7 @@ def test_a_folder_that_needs_its_table_says_which(cli: Cli, tmp_path: Path) -> N
     (tmp_path / "dogs" / "labels.csv").write_text("id,breed\n1,poodle\n2,boxer\n")
     done = cli("pack", "dogs")
     assert done.returncode == 3
-    assert "pack dogs/labels.csv" in done.stderr
+    assert "if dogs/labels.csv says which class each image has, pack that" in done.stderr
 
 
 def test_a_plan_shows_kind_classes_splits_and_first_rows(cli: Cli, tmp_path: Path) -> None:
@@ -304,3 +314,25 @@ def test_a_plan_shows_kind_classes_splits_and_first_rows(cli: Cli, tmp_path: Pat
     assert "first rows  train  rose/" in shown
     assert "80.0%" in shown
     assert not (tmp_path / "datasets").exists()
+
+
+def test_a_plan_says_that_pack_would_refuse(cli: Cli, tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 4})
+    write_tree(tmp_path / "flowers", {"rose/bad.jpg": b"", "rose/worse.jpg": b""})
+    done = cli("plan", "flowers")
+    assert done.returncode == 0
+    assert "warning     pack would refuse this: 2 of 6 images are bad" in done.stdout
+
+
+def test_bad_rows_are_shown_with_their_lines(cli: Cli, tmp_path: Path) -> None:
+    write_tree(tmp_path / "dogs", {f"{number}.jpg": jpeg(number) for number in range(3)})
+    (tmp_path / "dogs" / "a.csv").write_text("id,breed\n0,pug\n1,pug\n2,pug\n7,pug\n")
+    shown = cli("pack", "dogs/a.csv", "--max-bad", "0.5").stdout
+    assert "1 x no such image: 7 (a.csv:5)" in shown
+
+
+def test_columns_may_be_named_by_number_beside_a_header(cli: Cli, tmp_path: Path) -> None:
+    write_tree(tmp_path / "dogs", {f"{number}.jpg": jpeg(number) for number in range(3)})
+    (tmp_path / "dogs" / "a.csv").write_text("id,doggo_kind\n0,pug\n1,pug\n2,boxer\n")
+    outcome = packed(cli, "dogs/a.csv", "--path-col", "1", "--label-col", "2")
+    assert outcome["classes"] == ["boxer", "pug"]

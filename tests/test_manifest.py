@@ -347,7 +347,7 @@ def test_images_without_a_row_are_counted_and_the_number_told(tmp_path: Path) ->
     assert labels(catalog) == {"a.jpg": "x"}
     assert catalog.bad == ()
     assert ignored(catalog) == {
-        "image without a row": (2, ("b.jpg", "broken.jpg")),
+        "images without a row": (2, ("b.jpg", "broken.jpg")),
         "not an image": (1, ("other.csv",)),
     }
     assert catalog.warnings == ("2 images have no row in train.csv, and no place in the dataset",)
@@ -560,7 +560,7 @@ def test_labels_that_differ_by_case_or_blanks_are_bad_but_for_the_commonest(
     path = make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
     catalog = scan(path)
     assert labels(catalog) == {"b.jpg": "Pug Dog", "c.jpg": "Pug Dog"}
-    told = "is mostly spelled 'Pug Dog': if they are one, pass --fold-case"
+    told = "is also spelled 'Pug Dog': if they are one, pass --fold-case"
     assert catalog.bad == (
         Skipped("a.jpg", f"train.csv:2: the label 'pug dog' {told}"),
         Skipped("d.jpg", f"train.csv:5: the label 'pug  dog' {told}"),

@@ -200,9 +200,7 @@ def test_a_split_that_imgrec_makes_takes_nothing_that_the_source_has_in_another(
 def test_a_split_that_cannot_be_made_is_a_warning() -> None:
     samples = [sample(f"{n}", "a", 1) for n in range(6)]
     plan = make_plan(catalog(samples), PackOptions(val_fraction=0.5))
-    assert plan.warnings == (
-        "there is no val: no class has enough different images to give one away",
-    )
+    assert plan.warnings == ("there is no val: no class has images or groups enough to spare one",)
 
 
 def test_options_may_be_given_as_text() -> None:

@@ -22,6 +22,7 @@ _UNITS = {
 }
 _DEFAULTS = PackOptions()
 _SOURCE = _DEFAULTS.source
+_OTHER_KINDS = ("bool", "str", "string", "bytes", "integer", "int64", "double", "float32", "date")
 Add: TypeAlias = Callable[..., object]
 """The method that adds an option to a group."""
 
@@ -57,6 +58,8 @@ def parse_column(text: str) -> ColumnOption:
     name, colon, kind = text.rpartition(":")
     if colon and kind in tuple(ColumnKind):
         return ColumnOption(name, ColumnKind(kind))
+    if name and kind in _OTHER_KINDS:
+        raise argparse.ArgumentTypeError(f"{kind} is no kind of column: write int, float or text")
     return ColumnOption(text)
 
 

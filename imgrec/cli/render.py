@@ -85,7 +85,10 @@ def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
     lines = [line(title, number(len(files), "file"))]
     by_reason: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        by_reason[without_line(file.reason)].append(file.filename)
+        reason = without_line(file.reason)
+        line_of = file.reason.removesuffix(reason).removesuffix(": ")
+        shown = f"{file.filename} ({line_of})" if line_of else file.filename
+        by_reason[reason].append(shown)
     ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     for reason, examples in ranked[:_REASONS]:
         lines.append(line("", f"{len(examples):,} x {reason}: {names(examples, _SHOWN)}"))

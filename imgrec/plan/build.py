@@ -229,7 +229,7 @@ def _missing_splits(tasks: Sequence[ShardTask], options: PackOptions) -> Iterato
     found = {task.split for task in tasks}
     for split, fraction in ((VAL, options.val_fraction), (TEST, options.test_fraction)):
         if fraction and split not in found:
-            yield f"there is no {split}: no class has enough different images to give one away"
+            yield f"there is no {split}: no class has images or groups enough to spare one"
     folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
     if missing := [fold for fold in folds if fold not in found]:
         yield f"there is no {_enumerate(missing, 'folds')}: there are not enough different images"

@@ -107,7 +107,10 @@ def refuse_bad_source(plan: Plan, results: Sequence[ShardResult], options: PackO
     bad = bad_files(plan, results)
     total = plan.planned + len(plan.bad)
     if len(bad) == total:
-        raise SourceError(f"none of the {total} images can be packed: {_summed_up(bad)}")
+        raise SourceError(
+            f"none of the {total} images can be packed: {_summed_up(bad)}",
+            hint="mend the source, or the options that say how to read it",
+        )
     if bad and options.on_bad is OnBad.FAIL:
         listed = "; ".join(f"{printable(file.filename)} ({file.reason})" for file in bad[:_SHOWN])
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
@@ -119,14 +122,18 @@ def refuse_bad_source(plan: Plan, results: Sequence[ShardResult], options: PackO
         raise SourceError(
             f"{len(bad)} of {total} images are bad, more than --max-bad {options.max_bad:g}"
             f" allows: {_summed_up(bad)}",
-            hint="mend or delete them, or raise --max-bad",
+            hint="mend or delete them, or mend the options that say how to read them; or raise "
+            "--max-bad",
         )
 
 
 def _summed_up(bad: Sequence[Skipped]) -> str:
-    reasons = Counter(without_line(file.reason) for file in bad).most_common(3)
+    counts = Counter(without_line(file.reason) for file in bad)
+    reasons = counts.most_common(_SHOWN)
     example = {without_line(file.reason): printable(file.filename) for file in reversed(bad)}
-    return "; ".join(f"{count} x {reason} (such as {example[reason]})" for reason, count in reasons)
+    more = f"; and {len(counts) - _SHOWN} more reasons" if len(counts) > _SHOWN else ""
+    listed = (f"{count} x {reason} (such as {example[reason]})" for reason, count in reasons)
+    return "; ".join(listed) + more
 
 
 def skipped_csv(report: Report) -> bytes:

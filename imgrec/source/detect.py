@@ -11,8 +11,9 @@ from dataclasses import replace
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
-from imgrec.source.archives.names import archive_stem
+from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
+from imgrec.source.fitness import refuse_label_names, refuse_unfit
 from imgrec.source.folder import catalog_of
 from imgrec.source.listing import open_tree
 from imgrec.source.tree import Lister, refuse_closed
@@ -24,7 +25,8 @@ _KNOWN = "a folder of class folders, a zip or tar of them, a table of images, CI
 def name_of(source: str, options: SourceOptions) -> str:
     """Return what a source calls itself; raise SourceError if it is not there."""
     _refuse_missing(source)
-    if kind_of(source, options) in (SourceKind.MANIFEST, SourceKind.PIXELS):
+    kind = kind_of(source, options)
+    if kind is SourceKind.MANIFEST or (kind is SourceKind.PIXELS and os.path.isdir(source)):
         from imgrec.source.manifests.files import manifest_files
 
         return manifest_files(source).name
@@ -36,7 +38,9 @@ def name_of(source: str, options: SourceOptions) -> str:
 def scan(source: str, context: Context) -> Catalog:
     """Find out what a source is and list all that it holds."""
     _refuse_missing(source)
-    catalog = _SCANNERS[kind_of(source, context.options)](source, context)
+    kind = kind_of(source, context.options)
+    refuse_unfit(kind, source, context.options)
+    catalog = _SCANNERS[kind](source, context)
     return replace(catalog, name=name_of(source, context.options))
 
 
@@ -59,9 +63,18 @@ def kind_of(source: str, options: SourceOptions) -> SourceKind:
         return SourceKind.ARCHIVE
     if os.path.getsize(source) and is_table(source):
         return SourceKind.PIXELS if is_pixel_table(source) else SourceKind.MANIFEST
-    raise SourceError(
-        f"{source} is not a source that imgrec knows", hint=f"give {_KNOWN}", path=source
-    )
+    raise _unknown(source)
+
+
+def _unknown(source: str) -> SourceError:
+    what, hint = "is not a source that imgrec knows", f"give {_KNOWN}"
+    if not os.path.getsize(source):
+        what = "is an empty file"
+    elif has_archive_name(source):
+        what = "is called as archives are, but holds none"
+    elif _ARRAY_NAME.search(os.path.basename(source)):
+        hint = "if it is one of CIFAR's or MNIST's files, give the folder that holds them all"
+    return SourceError(f"{source} {what}", hint=hint, path=source)
 
 
 def _kind_of_folder(folder: str) -> SourceKind:
@@ -105,11 +118,13 @@ def _scan_tree(source: str, context: Context) -> Catalog:
         for array_kind in (SourceKind.CIFAR, SourceKind.IDX):
             if catalog := _scan_arrays(array_kind, lister, context):
                 return catalog
+    refuse_label_names(source, context.options)
     try:
         catalog = catalog_of("", lister, context)
     except SourceError as error:
         if tables := _tables_in(source):
-            error.hint += f"; if {tables[0]} says which class each image has, pack {tables[0]}"
+            one = f"one of {', '.join(tables)}" if len(tables) > 1 else tables[0]
+            error.hint += f"; if {one} says which class each image has, pack that"
         raise
     return (
         catalog

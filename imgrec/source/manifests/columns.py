@@ -61,6 +61,8 @@ class Header:
             same = [number for number, name in names if name.strip().casefold() == folded]
         if len(same) == 1:
             return same[0]
+        if not same and wanted.isdecimal() and 1 <= int(wanted) <= len(self.names):
+            return int(wanted) - 1
         if same:
             raise SourceError(
                 f"{self.where} has {len(same)} columns called {wanted}", hint="rename one of them"

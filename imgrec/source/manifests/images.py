@@ -55,7 +55,7 @@ def count_rest(images: ManifestImages, found: Sequence[int | str], own: Sequence
         if not isinstance(blob, str) or os.path.realpath(blob) not in own_paths:
             tally.add(_OTHER, tree.names[number])
     for number in _without_row(images, found):
-        kind = "image without a row" if number < len(tree.names) else "unreadable file"
+        kind = "images without a row" if number < len(tree.names) else "unreadable file"
         tally.add(kind, images.finder.paths[number])
 
 

@@ -173,7 +173,7 @@ def _by_spelling(uses: Mapping[str, int], keys: Mapping[str, str], *, is_folded:
     return _Meaning(
         {label: label for label in uses if label not in odd},
         {
-            label: f"the label {label!r} is mostly spelled {usual!r}: if they are one, "
+            label: f"the label {label!r} is also spelled {usual!r}: if they are one, "
             "pass --fold-case"
             for label, usual in odd.items()
         },

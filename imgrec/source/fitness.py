@@ -1,0 +1,51 @@
+"""Which options fit which kind of source: none is passed over in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from imgrec.errors import UsageError
+from imgrec.options import SourceKind, SourceOptions
+
+_OF_MANIFESTS = (
+    "images", "path_col", "label_col", "split_col", "group_col", "label_sep", "onehot", "columns",
+    "fold_case",
+)  # fmt: skip
+_OF_TREES = ("class_depth", "label_regex", "layout")
+_UNFIT: Mapping[SourceKind, tuple[str, ...]] = {
+    SourceKind.FOLDER: _OF_MANIFESTS,
+    SourceKind.ARCHIVE: _OF_MANIFESTS,
+    SourceKind.CIFAR: (*_OF_MANIFESTS, *_OF_TREES),
+    SourceKind.IDX: (*_OF_MANIFESTS, *_OF_TREES),
+    SourceKind.MANIFEST: _OF_TREES,
+    SourceKind.PIXELS: _OF_TREES,
+}
+_CALLED = {
+    SourceKind.FOLDER: "a folder of images",
+    SourceKind.ARCHIVE: "an archive",
+    SourceKind.CIFAR: "CIFAR",
+    SourceKind.IDX: "IDX",
+    SourceKind.MANIFEST: "a manifest",
+    SourceKind.PIXELS: "a table of pixels",
+}
+_DEFAULTS = SourceOptions()
+
+
+def refuse_unfit(kind: SourceKind, source: str, options: SourceOptions) -> None:
+    """Raise UsageError if an option is given that means nothing for this kind of source."""
+    for field in _UNFIT[kind]:
+        if getattr(options, field) != getattr(_DEFAULTS, field):
+            option = f"--{field.replace('_', '-').replace('columns', 'column')}"
+            raise UsageError(
+                f"{option} means nothing for {source}, which is {_CALLED[kind]}",
+                hint=f"leave out {option}, or say with --kind what the source is",
+            )
+
+
+def refuse_label_names(source: str, options: SourceOptions) -> None:
+    """Raise UsageError if classes are to be renamed that are called as their folders are."""
+    if options.label_names is not None:
+        raise UsageError(
+            f"--label-names means nothing for {source}, whose folders name the classes",
+            hint="rename the folders; to say in which order they are labels, use --classes",
+        )
