@@ -199,10 +199,9 @@ def test_a_folder_without_images_is_an_error(tmp_path: Path) -> None:
 def test_what_is_no_folder_is_an_error(tmp_path: Path, missing: bool) -> None:
     path = tmp_path / "x"
     if not missing:
-        path.write_bytes(b"")
-    with pytest.raises(
-        SourceError, match="does not exist" if missing else "is not a source that imgrec knows"
-    ):
+        path.write_bytes(b"\0\1\2")
+    what = "does not exist" if missing else "is not a source that imgrec knows"
+    with pytest.raises(SourceError, match=what):
         found(path)
 
 
