@@ -117,3 +117,8 @@ def test_a_listing_is_kept(tmp_path: Path) -> None:
     lister = lister_of(wrapped(tmp_path, "folder", {**FLOWERS, "a/.x": b"", "x.zip": b""}))
     assert list(lister.folders()) == list(lister.folders())
     assert [kind.count for kind in lister.tally.ignored()] == [1, 1]
+
+
+def test_a_licence_beside_the_only_archive_does_not_make_a_folder_of_it(tmp_path: Path) -> None:
+    tree = {"images.zip": zip_bytes(FLOWERS), "LICENSE": b"do as you like"}
+    assert names(found(wrapped(tmp_path, "folder", tree))) == list(FLOWERS)

@@ -263,3 +263,13 @@ def test_a_source_that_vanishes_while_it_is_packed_is_a_named_skip(tmp_path: Pat
         Skipped("grown.jpg", "changed while it was being packed"),
         Skipped("gone.jpg", "unreadable: No such file or directory"),
     )
+
+
+def test_a_version_that_is_not_there_is_answered_with_those_that_are(
+    cli: Cli, flowers: Path
+) -> None:
+    assert cli("pack", flowers).returncode == 0
+    done = cli("info", "flowers:2.0.0")
+    assert done.returncode == 5
+    assert "no version 2.0.0 of flowers" in done.stderr
+    assert "hint: there is 1.0.0" in done.stderr

@@ -8,6 +8,8 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.errors import DatasetNotFound
 
+_SHOWN = 10
+
 
 def find_dataset(dataset: str, data_dir: str = "") -> Path:
     """Return the version folder of a dataset.
@@ -40,8 +42,15 @@ def _only(dataset: str, inside: list[Path]) -> Path:
 
 
 def _not_found(dataset: str, root: Path) -> DatasetNotFound:
+    name, _, version = dataset.partition(":")
+    if version and (versions := _versions(root / name)):
+        there = ", ".join(path.name for path in versions)
+        return DatasetNotFound(
+            f"no version {version} of {name} in {root}", hint=f"there is {there}", path=dataset
+        )
     names = [path.parent.name for path in _datasets(root)]
-    there = f"there are {', '.join(names)}" if names else "there are no datasets"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are no datasets"
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
         hint=f"{there} in {root}; give --data-dir or a path if it is elsewhere",

@@ -144,7 +144,7 @@ class _Opener:
             folder.path: _without_archives(folder, with_sizes=True) for folder in folders
         }
         allowance = Allowance(self.context.options.max_archive_bytes)
-        is_alone = len(archives) == len(folders) == 1 and not self._found[""].files
+        is_alone = len(archives) == len(folders) == 1  # beside a licence or a read-me, maybe
         for inner in archives:
             file = self._file(inner)
             tree = read_archive(file, self.context, allowance)
