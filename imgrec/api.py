@@ -17,7 +17,7 @@ from imgrec.engine.local import LocalEngine
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import PackOptions
 from imgrec.source.context import Context
-from imgrec.source.detect import name_of, scan
+from imgrec.source.detect import Source, detect, scan
 from imgrec.storage.staging import Staging
 
 if TYPE_CHECKING:
@@ -43,16 +43,28 @@ def pack(
     """
     options = options or PackOptions()
     started_ns = time.time_ns()
-    path = os.fspath(source)
-    target = _target(path, options)
-    _refuse_output_inside(path, options)
+    found = detect(os.fspath(source), options.source)
+    target = _target(found, options)
+    _refuse_output_inside(found, options)
     is_free = options.overwrite or not target.exists()
     with _running(engine, options) as running, ExitStack() as stack:
         staging = Staging(target)
         spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack)
         rest = Background("imgrec.packing")
-        context = _context(options, running, on_progress, spool, rest if is_free else None)
-        catalog = scan(path, context)
+
+        def seen(files: int) -> None:
+            rest.start()  # now that the scan is under way
+            if on_progress:
+                on_progress("scan", files, None)
+
+        context = Context(
+            options=options.source,
+            run=running.run,
+            on_progress=seen,
+            spool=spool,
+            keeps_small=is_free,
+        )
+        catalog = scan(found, context)
         rest.wait()
         catalog = _refined(catalog, options, running)
         from imgrec.packing import Job, pack_catalog
@@ -77,10 +89,17 @@ def dry_run(
 ) -> Plan:
     """Decide all that `pack` would, and write nothing."""
     options = options or PackOptions()
-    path = os.fspath(source)
+    found = detect(os.fspath(source), options.source)
     with _running(engine, options) as running, ExitStack() as stack:
-        context = _context(options, running, on_progress, _temporary(stack))
-        catalog = _refined(scan(path, context), options, running)
+
+        def seen(files: int) -> None:
+            if on_progress:
+                on_progress("scan", files, None)
+
+        context = Context(
+            options=options.source, run=running.run, on_progress=seen, spool=_temporary(stack)
+        )
+        catalog = _refined(scan(found, context), options, running)
     from imgrec.plan.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 
@@ -110,30 +129,6 @@ def _running(engine: Engine | None, options: PackOptions) -> Iterator[Engine]:
         yield own
 
 
-def _context(
-    options: PackOptions,
-    engine: Engine,
-    on_progress: OnProgress | None,
-    spool: str,
-    rest: Background | None = None,
-) -> Context:
-    """Return what a source works with; `rest` is imported once the scan is under way."""
-
-    def seen(files: int) -> None:
-        if rest:
-            rest.start()
-        if on_progress:
-            on_progress("scan", files, None)
-
-    return Context(
-        options=options.source,
-        run=engine.run,
-        on_progress=seen,
-        spool=spool,
-        keeps_small=rest is not None,
-    )
-
-
 def _refined(catalog: Catalog, options: PackOptions, engine: Engine) -> Catalog:
     """Return a catalog with what only a closer look, or another dataset, can tell."""
     if not (options.source.min_side or options.split_from or options.split_file):
@@ -161,13 +156,13 @@ def _data_dir(options: PackOptions) -> Path:
     return Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
 
 
-def _target(source: str, options: PackOptions) -> Path:
-    name = layout.dataset_name(name_of(source, options.source), options.name)
+def _target(source: Source, options: PackOptions) -> Path:
+    name = layout.dataset_name(source.name, options.name)
     return layout.dataset_dir(_data_dir(options), name, options.version)
 
 
-def _refuse_output_inside(source: str, options: PackOptions) -> None:
-    for folder in filter(None, (source, options.source.images)):
+def _refuse_output_inside(source: Source, options: PackOptions) -> None:
+    for folder in filter(None, (source.path, options.source.images)):
         if _data_dir(options).resolve().is_relative_to(Path(folder).resolve()):
             raise UsageError(
                 f"--data-dir {_data_dir(options)} is inside the source {folder}",

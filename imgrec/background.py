@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from threading import Thread
+
+
+def _import(module: str) -> None:
+    with suppress(ImportError):  # whoever needs it will meet the error again, and say so
+        import_module(module)
 
 
 class Background:
@@ -14,7 +20,7 @@ class Background:
     """
 
     def __init__(self, module: str) -> None:
-        self._thread = Thread(target=import_module, args=(module,), daemon=True)
+        self._thread = Thread(target=_import, args=(module,), daemon=True)
         self._is_started = False
 
     def start(self) -> None:

@@ -18,12 +18,13 @@ from scanning import context
 from imgrec.errors import SourceError
 from imgrec.model import Catalog, Skipped
 from imgrec.options import FolderLayout
-from imgrec.source.detect import scan
+from imgrec.source.detect import detect, scan
 from imgrec.source.tally import CLUTTER
 
 
 def found(root: Path, **options: object) -> Catalog:
-    return scan(str(root), context(**options))
+    here = context(**options)
+    return scan(detect(str(root), here.options), here)
 
 
 def names(catalog: Catalog) -> list[str]:

@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """Run the command as a program of its own."""
+    # pyarrow imports numpy where there is one, which takes as long as packing a thousand photos.
+    # It works without, and nothing else needs numpy in this process, which is all ours.
+    sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]  # None bars the import
     code = main()
     # Taking a million small values apart one by one, just to end, takes seconds.
     with suppress(OSError):

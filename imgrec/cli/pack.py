@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
@@ -33,9 +32,6 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Pack, and print what came of it."""
     options, source = pack_options(parsed), source_of(parsed)
-    # pyarrow imports numpy where there is one, which takes as long as packing a thousand photos.
-    # It works without, and nothing else needs numpy in this process, which is all ours.
-    sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]  # None bars the import
     with LocalEngine(options.workers) as engine, Progress(shown=not parsed.quiet) as progress:
         from imgrec import api  # while the workers start
 

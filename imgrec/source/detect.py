@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
@@ -22,35 +23,43 @@ _ARRAY_NAME = re.compile(r"ubyte|^(data|test)_batch|^(train|test|meta)(\.bin)?$"
 _KNOWN = "a folder of class folders, a zip or tar of them, a table of images, CIFAR or IDX files"
 
 
-def name_of(source: str, options: SourceOptions) -> str:
-    """Return what a source calls itself; raise SourceError if it is not there."""
-    _refuse_missing(source)
-    kind = kind_of(source, options)
-    if kind is SourceKind.MANIFEST or (kind is SourceKind.PIXELS and os.path.isdir(source)):
+class Source(NamedTuple):
+    """A source, and what it was found to be."""
+
+    path: str
+    kind: SourceKind
+    """A folder or an archive may yet turn out to hold CIFAR or IDX files."""
+    name: str
+    """What it calls itself."""
+
+
+def detect(path: str, options: SourceOptions) -> Source:
+    """Find out what a source is, from what is asked for or from what it looks like from outside.
+
+    Raises SourceError if it is not there or not known, and UsageError if options do not fit it.
+    """
+    _refuse_missing(path)
+    kind = _kind_of(path) if options.kind is SourceKind.AUTO else options.kind
+    refuse_unfit(kind, path, options)
+    return Source(path, kind, _name_of(path, kind))
+
+
+def scan(source: Source, context: Context) -> Catalog:
+    """List all that a source holds."""
+    return replace(_SCANNERS[source.kind](source.path, context), name=source.name)
+
+
+def _name_of(path: str, kind: SourceKind) -> str:
+    if kind is SourceKind.MANIFEST:
         from imgrec.source.manifests.files import manifest_files
 
-        return manifest_files(source).name
-    if os.path.isdir(source):
-        return os.path.basename(os.path.abspath(source)) or "root"
-    return archive_stem(source)
+        return manifest_files(path).name
+    if os.path.isdir(path):
+        return os.path.basename(os.path.abspath(path)) or "root"
+    return archive_stem(path)
 
 
-def scan(source: str, context: Context) -> Catalog:
-    """Find out what a source is and list all that it holds."""
-    _refuse_missing(source)
-    kind = kind_of(source, context.options)
-    refuse_unfit(kind, source, context.options)
-    catalog = _SCANNERS[kind](source, context)
-    return replace(catalog, name=name_of(source, context.options))
-
-
-def kind_of(source: str, options: SourceOptions) -> SourceKind:
-    """Return what a source is: what is asked for, or what it looks like from outside.
-
-    A folder or an archive may yet turn out to hold CIFAR or IDX files.
-    """
-    if options.kind is not SourceKind.AUTO:
-        return options.kind
+def _kind_of(source: str) -> SourceKind:
     if os.path.isdir(source):
         return _kind_of_folder(source)
     if not os.path.lexists(source):
@@ -79,23 +88,27 @@ def _unknown(source: str) -> SourceError:
 
 def _kind_of_folder(folder: str) -> SourceKind:
     """Tell a folder of part files, in which there is nothing else, from all others."""
-    names = [name for name in _names(folder) if name[0] not in "._"]
-    folders = [name for name in names if os.path.isdir(os.path.join(folder, name))]
-    if not all("=" in name for name in folders):  # as Hive calls the folders of partitions
-        return SourceKind.FOLDER
-    from imgrec.source.manifests.tables import is_table
-
-    files = [os.path.join(folder, name) for name in names if name not in folders]
-    if not names or not all(map(is_table, files)):
+    entries = [entry for entry in _entries(folder) if entry.name[0] not in "._"]
+    # The first that is no part settles it: a folder of a million images is not looked through.
+    if not entries or not all(map(_may_be_part, entries)):
         return SourceKind.FOLDER
     from imgrec.source.arrays.pixel_table import is_pixel_table
 
     return SourceKind.PIXELS if is_pixel_table(folder) else SourceKind.MANIFEST
 
 
-def _names(folder: str) -> list[str]:
+def _may_be_part(entry: os.DirEntry[str]) -> bool:
+    if entry.is_dir():
+        return "=" in entry.name  # as Hive calls the folders of partitions
+    from imgrec.source.manifests.tables import is_table
+
+    return is_table(entry.path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
-        return os.listdir(folder)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:  # the walk will say why
         return []
 
@@ -135,11 +148,11 @@ def _scan_tree(source: str, context: Context) -> Catalog:
 
 def _may_hold_arrays(folder: str) -> bool:
     """Tell whether files right in a folder, or in its only folder, are called as CIFAR or IDX."""
-    names = _names(folder)
-    inner = [name for name in names if os.path.isdir(os.path.join(folder, name))]
+    entries = _entries(folder)
+    inner = [entry for entry in entries if entry.is_dir()]
     if len(inner) == 1:
-        names += _names(os.path.join(folder, inner[0]))
-    return any(map(_ARRAY_NAME.search, names))
+        entries += _entries(inner[0].path)
+    return any(_ARRAY_NAME.search(entry.name) for entry in entries)
 
 
 def _scan_arrays(kind: SourceKind, lister: Lister, context: Context) -> Catalog | None:
@@ -191,9 +204,8 @@ def _tables_in(source: str) -> list[str]:
     """Return the tables right in a folder, which may be what its user has to name."""
     from imgrec.source.manifests.tables import is_table
 
-    names = sorted(_names(source)) if os.path.isdir(source) else []
-    paths = [os.path.join(source, name) for name in names if not name.endswith(".txt")]
-    return list(filter(is_table, paths))
+    paths = [entry.path for entry in _entries(source) if not entry.name.endswith(".txt")]
+    return sorted(filter(is_table, paths)) if os.path.isdir(source) else []
 
 
 _SCANNERS: Mapping[SourceKind, Callable[[str, Context], Catalog]] = {

@@ -11,8 +11,8 @@ from posixpath import normpath
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
 from imgrec.source.manifests.columns import is_path_column, is_split_column
-from imgrec.source.manifests.split_words import split_word
 from imgrec.source.manifests.tables import Table, read_table
+from imgrec.source.split_words import split_word
 from imgrec.text import printable
 
 _SPLIT_NAME = re.compile(r"(?!all$)[a-z][a-z0-9_]*")  # TFDS calls all splits together "all"

@@ -8,7 +8,7 @@ from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
 from imgrec.model import TEST
 from imgrec.options import FolderLayout, SourceOptions
-from imgrec.source.manifests.split_words import split_word
+from imgrec.source.split_words import split_word
 from imgrec.source.tree import Folder
 
 

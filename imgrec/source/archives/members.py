@@ -10,9 +10,8 @@ from typing import NamedTuple
 from imgrec.blob import Slice, ZipMember
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.model import Skipped
-from imgrec.options import SourceOptions
 from imgrec.source.archives.names import has_archive_name
-from imgrec.source.splits import split_folders
+from imgrec.source.split_words import split_word
 from imgrec.source.tally import Tally, clutter_kind
 from imgrec.source.tree import Folder
 
@@ -224,4 +223,4 @@ def _holds_folders(contents: _Contents) -> bool:
 
 def is_split(name: str) -> bool:
     """Tell whether a folder of folders is a split by its name."""
-    return bool(split_folders("", [Folder(name, (), True, ())], SourceOptions()))
+    return bool(split_word(name))

@@ -25,8 +25,8 @@ from imgrec.source.arrays.pixel_rows import (
 )
 from imgrec.source.arrays.samples import spool
 from imgrec.source.context import Context
-from imgrec.source.manifests.split_words import read_splits, split_word
 from imgrec.source.manifests.tables import Fault, delimited_rows
+from imgrec.source.split_words import read_splits, split_word
 
 _CHUNK_BYTES = 8 << 20
 _WORD = re.compile("[A-Za-z]+")

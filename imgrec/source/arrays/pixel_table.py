@@ -9,6 +9,7 @@ from imgrec.model import TEST, Catalog, Samples, Skipped
 from imgrec.options import SourceOptions
 from imgrec.source.arrays.pixel_images import PixelFile, PixelImages, read_images, split_of_name
 from imgrec.source.arrays.pixel_rows import PixelForm, Shape, is_pixel_row
+from imgrec.source.arrays.samples import class_prefix
 from imgrec.source.context import Context
 from imgrec.source.manifests.labels import Labels, first_rows, read_labels
 from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
@@ -138,21 +139,13 @@ def _sort_out(images: PixelImages, labels: Labels) -> tuple[list[Skipped], Sampl
     splits = [images.splits[row] for row in good]
     named = zip(splits, class_names, (images.numbers[row] for row in good), strict=True)
     return bad, Samples(
-        filenames=tuple([f"{_folder(*place)}{number:05d}.png" for *place, number in named]),
+        filenames=tuple([f"{class_prefix(*place)}{number:05d}.png" for *place, number in named]),
         class_names=tuple(class_names),
         splits=tuple(splits),
         sizes=tuple([images.sizes[row] for row in good]),
         contents=tuple([images.contents[row] for row in good]),
         blobs=tuple([images.blobs[row] for row in good]),
     )
-
-
-def _folder(split: str, class_name: str) -> str:
-    """Return the folder of a class in a tree that could be packed as well."""
-    folder = class_name.replace("/", "_").replace("\0", "_")
-    if folder.startswith("."):
-        folder = f"_{folder}"  # neither hidden nor a way out of the tree
-    return "".join(f"{part}/" for part in (split, folder) if part)
 
 
 def _class_folders(images: PixelImages, labels: Labels) -> dict[str, tuple[str, ...]]:

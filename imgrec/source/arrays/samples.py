@@ -248,7 +248,7 @@ class SampleColumns:
 
     def add(self, split: str, class_names: Sequence[str], records: Records) -> None:
         """Add images of one split, in their order."""
-        prefixes = {name: _prefix(split, name) for name in dict.fromkeys(class_names)}
+        prefixes = {name: class_prefix(split, name) for name in dict.fromkeys(class_names)}
         numbered = enumerate(class_names, self.counts[split])
         self.filenames += [f"{prefixes[name]}{number:05d}.png" for number, name in numbered]
         self.class_names += class_names
@@ -270,7 +270,7 @@ class SampleColumns:
         )
 
 
-def _prefix(split: str, class_name: str) -> str:
+def class_prefix(split: str, class_name: str) -> str:
     """Return the folder of a class in a tree that could be packed as well."""
     folder = class_name.replace("/", "_").replace("\0", "_")
     if folder.startswith("."):

@@ -20,9 +20,9 @@ from imgrec.source.manifests.labels import Labels, first_rows, read_labels, read
 from imgrec.source.manifests.paths import Finder
 from imgrec.source.manifests.repeated import Fact, Settled, settle
 from imgrec.source.manifests.rows import Rows, join
-from imgrec.source.manifests.split_words import Splits, read_splits
 from imgrec.source.manifests.tables import Table, read_table
 from imgrec.source.probe import contents
+from imgrec.source.split_words import Splits, read_splits
 from imgrec.source.tree import Tree
 
 _LOOKED_AT = 100
