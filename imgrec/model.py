@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from imgrec.blob import Blob
@@ -94,12 +95,12 @@ class Samples:
         """Return the samples at `places`, in that order."""
         return Samples(
             **{
-                field.name: _picked(getattr(self, field.name), places)
+                field.name: picked(getattr(self, field.name), places)
                 for field in fields(self)
                 if field.name != "columns"
             },
             columns=tuple(
-                column._replace(values=_picked(column.values, places)) for column in self.columns
+                column._replace(values=picked(column.values, places)) for column in self.columns
             ),
         )
 
@@ -112,8 +113,13 @@ class Samples:
         return map(Sample._make, zip(*columns, self.contents, self.blobs, strict=True))
 
 
-def _picked(column: tuple[T, ...], places: Sequence[int]) -> tuple[T, ...]:
-    return tuple([column[place] for place in places]) if column else ()
+def picked(column: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
+    """Return the values of a column at `places`, in that order; none of an empty column."""
+    if not column or len(places) < 2:
+        return tuple([column[place] for place in places]) if column else ()
+    # It takes a third of the time of a comprehension.
+    values: tuple[T, ...] = itemgetter(*places)(column)
+    return values
 
 
 class Skipped(NamedTuple):

@@ -20,6 +20,7 @@ from imgrec.options import ColumnOption, SourceOptions
 from imgrec.source.arrays import pixel_table
 from imgrec.source.arrays.pixel_table import is_pixel_table
 from imgrec.source.context import Context
+from imgrec.source.detect import detect
 from imgrec.storage.blobs import read_blob
 
 HEADER = "label,pixel0,pixel1,pixel2,pixel3\n"
@@ -285,8 +286,9 @@ def test_a_table_without_rows_is_an_error(tmp_path: Path) -> None:
 
 def test_options_for_manifests_are_an_error(tmp_path: Path) -> None:
     path = make(tmp_path, HEADER + "1,0,1,2,3\n")
-    with pytest.raises(UsageError, match="--group-col, --column: not for pixels in CSV"):
-        scan(path, group_col="x", columns=(ColumnOption("y"),))
+    options = SourceOptions(group_col="x", columns=(ColumnOption("y"),))
+    with pytest.raises(UsageError, match=r"^--group-col, --column mean nothing for .*pixels$"):
+        detect(str(path), options)
 
 
 def test_a_disk_that_does_not_take_the_pixels_is_an_error(tmp_path: Path) -> None:

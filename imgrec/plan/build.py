@@ -6,8 +6,7 @@ import hashlib
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from imgrec.errors import PlanError
 from imgrec.layout import dataset_name, shard_filename
@@ -24,6 +23,7 @@ from imgrec.model import (
     Samples,
     ShardTask,
     Skipped,
+    picked,
     split_order,
 )
 from imgrec.options import OnLeak, PackOptions, ShardOptions
@@ -34,8 +34,6 @@ from imgrec.plan.shards import cut, options_for, record_bytes
 from imgrec.plan.split import Ranked, assign_splits, rank
 from imgrec.plan.units import find_units
 from imgrec.text import printable
-
-T = TypeVar("T")
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
@@ -132,13 +130,13 @@ def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardT
     counts = {split: len(order) for split, order in orders.items()}
     for split in sorted(counts, key=split_order):
         order = orders[split]
-        filenames = _picked(samples.filenames, order)
-        sizes = _picked(samples.sizes, order)
-        blobs = _picked(samples.blobs, order)
-        labels = _picked(placed.labels, order)
-        label_sets = _picked(placed.label_sets, order) if placed.label_sets else ()
+        filenames = picked(samples.filenames, order)
+        sizes = picked(samples.sizes, order)
+        blobs = picked(samples.blobs, order)
+        labels = picked(placed.labels, order)
+        label_sets = picked(placed.label_sets, order)
         columns = [
-            column._replace(values=_picked(column.values, order)) for column in samples.columns
+            column._replace(values=picked(column.values, order)) for column in samples.columns
         ]
         planned = record_bytes(sizes, filenames)
         lengths = cut(planned, options_for(split, counts, options))
@@ -159,14 +157,6 @@ def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardT
                     column._replace(values=column.values[start:end]) for column in columns
                 ),
             )
-
-
-def _picked(column: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
-    # itemgetter takes a third of the time of a comprehension, but treats one item by itself.
-    if len(places) == 1:
-        return (column[places[0]],)
-    picked: tuple[T, ...] = itemgetter(*places)(column)
-    return picked
 
 
 def _fingerprint(

@@ -18,7 +18,10 @@ _UNFIT: Mapping[SourceKind, tuple[str, ...]] = {
     SourceKind.CIFAR: (*_OF_MANIFESTS, *_OF_TREES),
     SourceKind.IDX: (*_OF_MANIFESTS, *_OF_TREES),
     SourceKind.MANIFEST: _OF_TREES,
-    SourceKind.PIXELS: _OF_TREES,
+    SourceKind.PIXELS: (
+        *("images", "path_col", "group_col", "label_sep", "onehot", "columns"),
+        *_OF_TREES,
+    ),
 }
 _CALLED = {
     SourceKind.FOLDER: "a folder of images",
@@ -32,14 +35,15 @@ _DEFAULTS = SourceOptions()
 
 
 def refuse_unfit(kind: SourceKind, source: str, options: SourceOptions) -> None:
-    """Raise UsageError if an option is given that means nothing for this kind of source."""
-    for field in _UNFIT[kind]:
-        if getattr(options, field) != getattr(_DEFAULTS, field):
-            option = f"--{field.replace('_', '-').replace('columns', 'column')}"
-            raise UsageError(
-                f"{option} means nothing for {source}, which is {_CALLED[kind]}",
-                hint=f"leave out {option}, or say with --kind what the source is",
-            )
+    """Raise UsageError if options are given that mean nothing for this kind of source."""
+    given = [f for f in _UNFIT[kind] if getattr(options, f) != getattr(_DEFAULTS, f)]
+    if given:
+        named = [f"--{field.replace('_', '-').replace('columns', 'column')}" for field in given]
+        means = "means" if len(named) == 1 else "mean"
+        raise UsageError(
+            f"{', '.join(named)} {means} nothing for {source}, which is {_CALLED[kind]}",
+            hint="leave that out, or say with --kind what the source is",
+        )
 
 
 def refuse_label_names(source: str, options: SourceOptions) -> None:

@@ -6,10 +6,9 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from imgrec.errors import SourceError
-from imgrec.model import Catalog, Samples, Skipped
+from imgrec.model import Catalog, Samples, Skipped, picked
 from imgrec.options import LEAF, SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.places import BESIDE, OUTSIDE, Place, Places, make_places
@@ -17,8 +16,6 @@ from imgrec.source.probe import contents
 from imgrec.source.splits import has_images, split_folders
 from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
 from imgrec.source.walk import Walk
-
-T = TypeVar("T")
 
 _OTHER = "not an image"
 _NO_LABEL = "its name does not match --label-regex"
@@ -128,24 +125,17 @@ def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles
 
 
 def _samples(tree: Tree, files: _ClassFiles, context: Context) -> Samples:
-    sizes = _picked(tree.sizes, files.good)
-    keys = _picked(tree.keys, files.good)
-    blobs = _picked(tree.blobs, files.good)
+    sizes = picked(tree.sizes, files.good)
+    keys = picked(tree.keys, files.good)
+    blobs = picked(tree.blobs, files.good)
     return Samples(
-        filenames=_picked(tree.names, files.good),
+        filenames=picked(tree.names, files.good),
         class_names=tuple(files.class_names),
         splits=tuple(files.splits),
         sizes=sizes,
         contents=tuple(contents(blobs, sizes, keys, context.run)),
         blobs=blobs,
     )
-
-
-def _picked(column: Sequence[T], numbers: Sequence[int]) -> tuple[T, ...]:
-    """Return some values of a column, in order; mostly they are all."""
-    if len(numbers) == len(column):
-        return tuple(column)
-    return tuple([column[number] for number in numbers])
 
 
 def _class_folders(files: _ClassFiles) -> dict[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from imgrec.codec import example, jpeg, tfrecord
 from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
-from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped
+from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped, picked
 from imgrec.options import Check
 from imgrec.storage.blobs import close_files, read_blob
 from imgrec.storage.files import HashingFile, Seal, create, write_file
@@ -138,9 +138,7 @@ class _Gathered:
         )
 
     def _picked(self, column: tuple[T, ...]) -> tuple[T, ...]:
-        if len(self.places) == len(column):
-            return column
-        return tuple([column[place] for place in self.places])
+        return column if len(self.places) == len(column) else picked(column, self.places)
 
 
 def _features(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from imgrec.errors import SourceError, UsageError
+from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Samples, Skipped
-from imgrec.options import SourceOptions
 from imgrec.source.arrays.pixel_images import PixelFile, PixelImages, read_images, split_of_name
 from imgrec.source.arrays.pixel_rows import PixelForm, Shape, is_pixel_row
 from imgrec.source.arrays.samples import class_prefix
@@ -49,7 +48,6 @@ def scan(path: str, context: Context) -> Catalog:
     Raises SourceError if they cannot be understood, and ExecutionError if the disk is full.
     """
     options = context.options
-    _refuse_options(options)
     tally = Tally()
     files = _files(path, tally)
     images, told = PixelImages(), []
@@ -70,19 +68,6 @@ def scan(path: str, context: Context) -> Catalog:
         ignored=tally.ignored(),
         newest_change_ns=max(os.stat(file.path).st_ctime_ns for file in files),
     )
-
-
-def _refuse_options(options: SourceOptions) -> None:
-    given = {
-        "--path-col": options.path_col,
-        "--group-col": options.group_col,
-        "--images": options.images,
-        "--label-sep": options.label_sep,
-        "--onehot": options.onehot,
-        "--column": options.columns,
-    }
-    if wrong := [option for option, value in given.items() if value]:
-        raise UsageError(f"{', '.join(wrong)}: not for pixels in CSV", hint="leave it out")
 
 
 def _files(path: str, tally: Tally) -> list[PixelFile]:
