@@ -152,6 +152,8 @@ class Catalog:
     """Class names in the order of their labels, where the source itself fixes it."""
     bad: tuple[Skipped, ...] = ()
     """Files meant as images that are known not to be one before any pixel is looked at."""
+    unplaced: tuple[Skipped, ...] = ()
+    """Images of which a manifest says nothing, and rows that say nothing new: all listed."""
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()
     newest_change_ns: int = 0
@@ -227,6 +229,8 @@ class Plan:
     check: Check
     fingerprint: str
     bad: tuple[Skipped, ...]
+    unplaced: tuple[Skipped, ...]
+    """As in `Catalog`."""
     left_out: tuple[Skipped, ...]
     """Good images that are not packed because of what was asked for, such as leaked copies."""
     ignored: tuple[Ignored, ...]

@@ -336,3 +336,17 @@ def test_columns_may_be_named_by_number_beside_a_header(cli: Cli, tmp_path: Path
     (tmp_path / "dogs" / "a.csv").write_text("id,doggo_kind\n0,pug\n1,pug\n2,boxer\n")
     outcome = packed(cli, "dogs/a.csv", "--path-col", "1", "--label-col", "2")
     assert outcome["classes"] == ["boxer", "pug"]
+
+
+def test_rows_and_images_without_a_place_are_listed_and_refused_on_demand(
+    cli: Cli, tmp_path: Path
+) -> None:
+    write_tree(tmp_path / "dogs", {f"{number}.jpg": jpeg(number) for number in range(3)})
+    (tmp_path / "dogs" / "a.csv").write_text("id,breed\n0,pug\n1,pug\n1,pug\n")
+    done = cli("pack", "dogs/a.csv", "--on-bad", "fail")
+    assert done.returncode == 3
+    assert "2 images or rows have no place: 1 x a duplicate row (such as 1.jpg)" in done.stderr
+    assert packed(cli, "dogs/a.csv")["skipped"] == [
+        {"file": "1.jpg", "reason": "a.csv:4: a duplicate row"},
+        {"file": "2.jpg", "reason": "no row in a.csv"},
+    ]

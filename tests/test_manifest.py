@@ -341,15 +341,16 @@ def test_rows_of_another_width_are_bad(tmp_path: Path) -> None:
     )
 
 
-def test_images_without_a_row_are_counted_and_the_number_told(tmp_path: Path) -> None:
+def test_images_without_a_row_are_listed_and_the_number_told(tmp_path: Path) -> None:
     write_tree(tmp_path, {"other.csv": b"1", "broken.jpg": b""})
     catalog = scan(make(tmp_path, "id,label\na,x\n", "a.jpg", "b.jpg"))
     assert labels(catalog) == {"a.jpg": "x"}
     assert catalog.bad == ()
-    assert ignored(catalog) == {
-        "images without a row": (2, ("b.jpg", "broken.jpg")),
-        "not an image": (1, ("other.csv",)),
-    }
+    assert ignored(catalog) == {"not an image": (1, ("other.csv",))}
+    assert catalog.unplaced == (
+        Skipped("b.jpg", "no row in train.csv"),
+        Skipped("broken.jpg", "no row in train.csv"),
+    )
     assert catalog.warnings == ("2 images have no row in train.csv, and no place in the dataset",)
 
 
@@ -601,10 +602,13 @@ def test_one_image_with_rows_that_differ_elsewhere_is_bad(tmp_path: Path, column
     assert f"differ in {column}" in catalog.bad[0].reason
 
 
-def test_rows_that_say_the_same_again_are_counted(tmp_path: Path) -> None:
+def test_rows_that_say_the_same_again_are_listed(tmp_path: Path) -> None:
     catalog = scan(make(tmp_path, "id,label\na,x\na.jpg,x\na,x\n", "a.jpg"))
     assert labels(catalog) == {"a.jpg": "x"}
-    assert ignored(catalog) == {"duplicate row": (2, ("train.csv:3", "train.csv:4"))}
+    assert catalog.unplaced == (
+        Skipped("a.jpg", "train.csv:3: a duplicate row"),
+        Skipped("a.jpg", "train.csv:4: a duplicate row"),
+    )
 
 
 def test_numbers_get_names(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def as_value(plan: Plan) -> dict[str, object]:
             split: {"examples": images, "bytes": total, "shards": shards}
             for split, images, shards, total in _splits(plan)
         },
-        "skipped": render.skipped_json([*plan.bad, *plan.left_out]),
+        "skipped": render.skipped_json([*plan.bad, *plan.unplaced, *plan.left_out]),
         "ignored": sum(kind.count for kind in plan.ignored),
         "duplicates": render.extra_copies(plan.duplicates),
         "leaks": len(plan.leaks),
@@ -118,7 +118,7 @@ def as_text(plan: Plan) -> str:
         *render.split_lines(splits),
         render.line("classes", render.number(len(plan.classes), "class", "classes")),
         *_class_lines(plan, [split for split, *_ in splits]),
-        *render.said_lines("skipped", [*plan.bad, *plan.left_out]),
+        *render.said_lines("skipped", [*plan.bad, *plan.unplaced, *plan.left_out]),
         *render.ignored_lines(plan.ignored),
         *render.same_lines("duplicates", "more than once", plan.duplicates),
         *render.same_lines("leaks", "in more than one split", plan.leaks),

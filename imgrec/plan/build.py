@@ -79,6 +79,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         check=options.check,
         fingerprint=_fingerprint(name, classes, placed, tasks, options),
         bad=catalog.bad,
+        unplaced=catalog.unplaced,
         left_out=tuple(sorted(left_out.values())),
         ignored=catalog.ignored,
         duplicates=findings.duplicates,

@@ -37,7 +37,7 @@ def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
         classes=plan.classes,
         splits=tuple(_splits(plan, results)),
         source_bytes=sum(result.source_bytes for result in results),
-        skipped=tuple(sorted([*bad_files(plan, results), *plan.left_out])),
+        skipped=tuple(sorted([*bad_files(plan, results), *plan.unplaced, *plan.left_out])),
         ignored=plan.ignored,
         transcoded=_merged(result.transcoded for result in results),
         damaged=_merged(result.damaged for result in results),
@@ -110,6 +110,11 @@ def refuse_bad_source(plan: Plan, results: Sequence[ShardResult], options: PackO
         raise SourceError(
             f"none of the {total} images can be packed: {_summed_up(bad)}",
             hint="mend the source, or the options that say how to read it",
+        )
+    if plan.unplaced and not bad and options.on_bad is OnBad.FAIL:
+        raise SourceError(
+            f"{len(plan.unplaced)} images or rows have no place: {_summed_up(plan.unplaced)}",
+            hint="mend the manifest, or pass --on-bad skip",
         )
     if bad and options.on_bad is OnBad.FAIL:
         listed = "; ".join(f"{printable(file.filename)} ({file.reason})" for file in bad[:_SHOWN])

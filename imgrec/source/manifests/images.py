@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from imgrec.model import Skipped
 from imgrec.source.context import Context
 from imgrec.source.listing import open_tree
 from imgrec.source.manifests.paths import Finder
@@ -55,8 +56,15 @@ def count_rest(images: ManifestImages, found: Sequence[int | str], own: Sequence
         if not isinstance(blob, str) or os.path.realpath(blob) not in own_paths:
             tally.add(_OTHER, tree.names[number])
     for number in _without_row(images, found):
-        kind = "images without a row" if number < len(tree.names) else "unreadable file"
-        tally.add(kind, images.finder.paths[number])
+        if number >= len(tree.names):
+            tally.add("unreadable file", images.finder.paths[number])
+
+
+def unplaced(images: ManifestImages, found: Sequence[int | str], where: str) -> Iterator[Skipped]:
+    """Yield the images that no row names."""
+    for number in _without_row(images, found):
+        if number < len(images.tree.names):
+            yield Skipped(images.finder.paths[number], f"no row in {where}")
 
 
 def doubts(images: ManifestImages, found: Sequence[int | str], where: str) -> Iterator[str]:

@@ -15,7 +15,13 @@ from imgrec.source.context import Context
 from imgrec.source.manifests.columns import Roles, choose_roles, describe
 from imgrec.source.manifests.extras import ExtraColumn, read_column
 from imgrec.source.manifests.files import ManifestFiles, manifest_files
-from imgrec.source.manifests.images import ManifestImages, count_rest, doubts, open_images
+from imgrec.source.manifests.images import (
+    ManifestImages,
+    count_rest,
+    doubts,
+    open_images,
+    unplaced,
+)
 from imgrec.source.manifests.labels import Labels, first_rows, read_labels, read_onehot
 from imgrec.source.manifests.paths import Finder
 from imgrec.source.manifests.repeated import Fact, Settled, settle
@@ -89,8 +95,6 @@ def resolve(
     faults.update(settled.faults)
     count_rest(images, found, files.paths)
     tally = images.lister.tally
-    for row in settled.repeated:
-        tally.add("duplicate row", rows.where(row))
     for other in files.others if options.images else ():
         tally.add("not a table", other)
     texts = zip(found, rows.texts(roles.path), strict=True)
@@ -102,6 +106,14 @@ def resolve(
         class_folders=_class_folders(said.labels, rows, roles),
         class_order=said.labels.order,
         bad=tuple(sorted([*rows.bad, *_bad_rows(rows, names, faults)])),
+        unplaced=tuple(
+            sorted(
+                [
+                    *unplaced(images, found, files.where),
+                    *_bad_rows(rows, names, dict.fromkeys(settled.repeated, "a duplicate row")),
+                ]
+            )
+        ),
         ignored=tally.ignored(),
         warnings=(*images.lister.warnings, *doubts(images, found, files.where)),
         newest_change_ns=max(
