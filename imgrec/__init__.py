@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from imgrec.api import dry_run, info, pack
+    from imgrec.api import dry_run, info, open_dataset, pack
     from imgrec.errors import (
         BadImage,
         CorruptRecord,
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
         ExecutionError,
         ImgrecError,
         MissingExtra,
+        OutOfRange,
         PlanError,
         SourceError,
+        UnknownName,
         UsageError,
     )
     from imgrec.model import Plan
@@ -58,6 +60,7 @@ __all__ = [
     "MissingExtra",
     "OnBad",
     "OnLeak",
+    "OutOfRange",
     "PackOptions",
     "Packed",
     "Plan",
@@ -66,9 +69,11 @@ __all__ = [
     "SourceError",
     "SourceKind",
     "SourceOptions",
+    "UnknownName",
     "UsageError",
     "dry_run",
     "info",
+    "open_dataset",
     "pack",
 ]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from imgrec.model import Catalog, Plan
     from imgrec.outcome import DatasetInfo, Packed
     from imgrec.packing import OnProgress
+    from imgrec.read.dataset import Dataset
 
 
 def pack(
@@ -117,6 +118,19 @@ def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = 
     from imgrec.read.metadata import read_info
 
     return read_info(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
+
+
+def open_dataset(
+    dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = ""
+) -> Dataset:
+    """Open a packed dataset, found by name or by a path at any level, for reading at random.
+
+    Example: `imgrec.open_dataset("flowers")["train"][0].pil().show()`.
+    """
+    from imgrec.read.dataset import Dataset
+    from imgrec.read.locate import find_dataset
+
+    return Dataset(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
 
 
 @contextmanager

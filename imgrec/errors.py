@@ -8,7 +8,9 @@ ImgrecError
 ├── DatasetError      5   a packed dataset is missing, in the way, or wrong
 │   ├── DatasetNotFound
 │   ├── DatasetExists
-│   └── CorruptRecord
+│   ├── CorruptRecord
+│   ├── UnknownName       a split, class or file that a dataset does not have
+│   └── OutOfRange        a record number that a split does not have
 ├── ExecutionError    6   the run itself failed: a worker, a disk, another run
 └── MissingExtra      7   a package that this needs is not installed
 """
@@ -88,6 +90,14 @@ class DatasetExists(DatasetError):
 
 class CorruptRecord(DatasetError):
     """A shard does not hold what a TFRecord file must; `path` and `offset` say where."""
+
+
+class UnknownName(DatasetError, KeyError):
+    """A dataset has no split, class or file of that name; the hint lists what there is."""
+
+
+class OutOfRange(DatasetError, IndexError):
+    """A split has no record of that number."""
 
 
 class ExecutionError(ImgrecError, RuntimeError):

@@ -11,8 +11,9 @@ PUBLIC = [
     "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind", "ColumnOption",
     "CorruptRecord", "DatasetError", "DatasetExists", "DatasetInfo", "DatasetNotFound",
     "ExecutionError", "FolderLayout", "ImgrecError", "MissingExtra", "OnBad", "OnLeak",
-    "PackOptions", "Packed", "Plan", "PlanError", "Report", "SourceError", "SourceKind",
-    "SourceOptions", "UsageError", "dry_run", "info", "pack",
+    "OutOfRange", "PackOptions", "Packed", "Plan", "PlanError", "Report", "SourceError",
+    "SourceKind", "SourceOptions", "UnknownName", "UsageError", "dry_run", "info",
+    "open_dataset", "pack",
 ]  # fmt: skip
 
 
@@ -41,6 +42,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         (errors.DatasetNotFound, 5, LookupError),
         (errors.DatasetExists, 5, ValueError),
         (errors.CorruptRecord, 5, ValueError),
+        (errors.UnknownName, 5, KeyError),
+        (errors.OutOfRange, 5, IndexError),
         (errors.ExecutionError, 6, RuntimeError),
         (errors.MissingExtra, 7, ImportError),
     ],

@@ -13,10 +13,11 @@ Protobuf promises no order for map entries; ours are sorted, so that equal value
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from imgrec.errors import CorruptRecord
 
@@ -27,6 +28,10 @@ _TAG_1 = b"\x0a"  # field 1, length-delimited
 _TAG_2 = b"\x12"  # field 2, length-delimited
 _TAG_3 = b"\x1a"  # field 3, length-delimited
 _IMAGE = b"image"
+_ANY = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # a varint
+_VALUE = rb"\x12" + (_ANY + rb"\n") * 2 + rb"(" + _ANY + rb")"
+_FILENAME_HEAD = re.compile((rb"\n" + _ANY) * 2 + rb"\n\x08filename" + _VALUE)
+_IMAGE_HEAD = re.compile(rb"\n" + _ANY + rb"\n\x05image" + _VALUE)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -111,6 +116,61 @@ def _entry(key: bytes, values: Feature) -> bytes:
 @lru_cache(maxsize=1 << 14)
 def _label_and_shape(label: int, shape: tuple[int, int, int]) -> bytes:
     return _int64_entry(b"label", (label,)) + _int64_entry(b"shape", shape)
+
+
+class Plain(NamedTuple):
+    """The record of a sample with one label and no columns of its own."""
+
+    filename: bytes
+    image: bytes
+    label: int
+    shape: tuple[int, int, int]
+
+
+def decode_plain(data: bytes, start: int, end: int) -> Plain | None:
+    """Decode the record in `data[start:end]` if it is just what `encode_around` writes.
+
+    That takes a tenth of the time of `decode`, which knows every other.
+    """
+    name = _FILENAME_HEAD.match(data, start, end)
+    if name is None:
+        return None
+    name_start = name.end()
+    name_end = name_start + _varint_value(name[1])
+    image = _IMAGE_HEAD.match(data, name_end, end)
+    if image is None:
+        return None
+    image_start = image.end()
+    image_end = image_start + _varint_value(image[1])
+    if (last := _decode_label_and_shape(data[image_end:end])) is None:
+        return None
+    filename, label, shape = data[name_start:name_end], *last
+    before, after = encode_around(
+        image_end - image_start, filename=filename, label=label, shape=shape
+    )
+    # All lengths must agree, or another reader would find another record in these bytes.
+    if not data.startswith(before, start) or image_end + len(after) != end:
+        return None
+    return Plain(filename, data[image_start:image_end], label, shape)
+
+
+@lru_cache(maxsize=1 << 16)
+def _varint_value(encoded: bytes) -> int:
+    return _read_varint(memoryview(encoded), 0)[0]
+
+
+@lru_cache(maxsize=1 << 14)
+def _decode_label_and_shape(data: bytes) -> tuple[int, tuple[int, int, int]] | None:
+    """Decode what `_label_and_shape` encodes, and nothing else."""
+    try:
+        features = decode(_field(_TAG_1, data))
+        (label,), (height, width, channels) = features["label"], features["shape"]
+    except (CorruptRecord, KeyError, ValueError):
+        return None
+    if not all(isinstance(value, int) for value in (label, height, width, channels)):
+        return None
+    shape = cast("tuple[int, int, int]", (height, width, channels))
+    return (int(label), shape) if _label_and_shape(int(label), shape) == data else None
 
 
 def decode(record: bytes) -> Mapping[str, Feature]:

@@ -50,6 +50,36 @@ def _head(length: int) -> bytes:
     return packed + _CRC.pack(_masked(google_crc32c.value(packed)))
 
 
+def payload_span(framed: bytes, *, path: str, offset: int) -> tuple[int, int]:
+    """Return where the payload of one framed record starts and ends, checking both checksums.
+
+    `framed` is what stands at `offset` of the file at `path`; CorruptRecord names both.
+    """
+    end = len(framed) - _CRC.size
+    length = end - _HEAD.size
+    if length < 0 or framed[: _HEAD.size] != _head(length):
+        raise _corrupt("no record of the length that the index tells", path, offset)
+    crc = google_crc32c.value(framed[_HEAD.size : end])
+    if framed[end:] != _CRC.pack(_masked(crc)):
+        raise _corrupt("wrong checksum of a record", path, offset)
+    return _HEAD.size, end
+
+
+def _corrupt(what: str, path: str, offset: int) -> CorruptRecord:
+    return CorruptRecord(f"{path}: {what} at byte {offset}", path=path, offset=offset)
+
+
+def record_ends(file: BinaryIO, *, path: str) -> Iterator[int]:
+    """Yield where each record ends, reading lengths alone; raise CorruptRecord as above."""
+    size = file.seek(0, io.SEEK_END)
+    offset = 0
+    while offset < size:
+        file.seek(offset)
+        length = _read_length(file.read(_HEAD.size), path=path, offset=offset, size=size)
+        offset += OVERHEAD + length
+        yield offset
+
+
 def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and payload of each record, checking both checksums.
 
@@ -63,19 +93,21 @@ def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:
         offset += OVERHEAD + len(payload)
 
 
-def _read_payload(file: BinaryIO, head: bytes, *, path: str, offset: int, size: int) -> bytes:
-    def corrupt(what: str) -> CorruptRecord:
-        return CorruptRecord(f"{path}: {what} at byte {offset}", path=path, offset=offset)
-
+def _read_length(head: bytes, *, path: str, offset: int, size: int) -> int:
     if len(head) < _HEAD.size:
-        raise corrupt("truncated record")
+        raise _corrupt("truncated record", path, offset)
     length, length_crc = _HEAD.unpack(head)
     if _masked(google_crc32c.value(head[: _LENGTH.size])) != length_crc:
-        raise corrupt("wrong checksum of a record's length")
+        raise _corrupt("wrong checksum of a record's length", path, offset)
     if length > size - offset - OVERHEAD:
-        raise corrupt("truncated record")
+        raise _corrupt("truncated record", path, offset)
+    return int(length)
+
+
+def _read_payload(file: BinaryIO, head: bytes, *, path: str, offset: int, size: int) -> bytes:
+    length = _read_length(head, path=path, offset=offset, size=size)
     body = file.read(length + _CRC.size)
     payload = body[:length]
     if _CRC.unpack(body[length:])[0] != _masked(google_crc32c.value(payload)):
-        raise corrupt("wrong checksum of a record")
+        raise _corrupt("wrong checksum of a record", path, offset)
     return payload

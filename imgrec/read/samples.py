@@ -2,11 +2,64 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
 from imgrec.errors import DatasetError
-from imgrec.model import split_order
+from imgrec.model import UNLABELLED, split_order
+from imgrec.outcome import DatasetInfo
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SampleColumns(NamedTuple):
+    """What is known of all records of a dataset, by their number, without reading them."""
+
+    labels: Sequence[int]
+    """-1 where an image has none, or may have several."""
+    label_sets: Sequence[Sequence[int]]
+    """All labels of each image, where one may have several; else empty."""
+    filenames: Sequence[str]
+    """As `text.printable` shows them."""
+
+
+def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
+    """Read the labels and names of all records; raise DatasetError if they are not all there."""
+    table = _read_table(folder, ("label", "labels", "filename"))
+    count = sum(split.examples for split in info.splits)
+    if table.num_rows != count:
+        raise _unknown(folder, f"tells of {table.num_rows} records, and there are {count}")
+    values = table.to_pydict()
+    try:
+        labels = array("q", values.get("label") or [UNLABELLED] * count)
+        return SampleColumns(labels, values.get("labels", ()), values["filename"])
+    except (KeyError, TypeError) as error:
+        raise _unknown(folder, "is not as imgrec writes it") from error
+
+
+def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / layout.SAMPLES
+    try:
+        file = pq.ParquetFile(path)
+        return file.read([name for name in file.schema_arrow.names if name in columns])
+    except (OSError, pa.ArrowException) as error:
+        raise _unknown(folder, "cannot be read") from error
+
+
+def _unknown(folder: Path, what: str) -> DatasetError:
+    path = folder / layout.SAMPLES
+    return DatasetError(
+        f"{path} {what}, so names, labels and splits of its images are not known",
+        hint="name a dataset that imgrec packed, or pack it again",
+        path=str(path),
+    )
 
 
 def read_splits(folder: Path) -> dict[bytes, str]:
@@ -14,18 +67,10 @@ def read_splits(folder: Path) -> dict[bytes, str]:
 
     One that is in several is said to be in the one furthest from training.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = folder / layout.SAMPLES
+    table = _read_table(folder, ("xxh3", "split"))
     try:
-        table = pq.read_table(path, columns=["xxh3", "split"])
         rows = [(str(row["split"]), str(row["xxh3"])) for row in table.to_pylist()]
         rows.sort(key=lambda row: split_order(row[0]))
         return {bytes.fromhex(digest): split for split, digest in rows}
-    except (OSError, pa.ArrowException, ValueError, TypeError) as error:
-        raise DatasetError(
-            f"{path} cannot be read, so the splits of its images are not known",
-            hint="name a dataset that imgrec packed",
-            path=str(path),
-        ) from error
+    except (KeyError, ValueError) as error:
+        raise _unknown(folder, "is not as imgrec writes it") from error

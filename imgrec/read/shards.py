@@ -1,0 +1,172 @@
+"""Reading records of shard files at random, by their number."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from imgrec import layout
+from imgrec.codec import tfrecord
+from imgrec.errors import CorruptRecord, DatasetError
+from imgrec.outcome import DatasetInfo
+
+_MOST_OPEN = 256
+"""Of more shards than this, the rest are opened for each record: processes have few handles."""
+
+
+class _Handle:
+    """A file that is open as long as someone holds this."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: str) -> None:
+        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class Shards:
+    """The records of all shards of a dataset, numbered through in the order of its splits.
+
+    Threads and forked processes may share one: nothing in it moves. A pickled one opens its files
+    again.
+    """
+
+    def __init__(self, info: DatasetInfo) -> None:
+        self._folder = info.path
+        self._names = tuple(
+            layout.shard_filename(info.name, split.name, index, len(split.shard_lengths))
+            for split in info.splits
+            for index in range(len(split.shard_lengths))
+        )
+        lengths = [length for split in info.splits for length in split.shard_lengths]
+        self._starts = tuple(accumulate(lengths, initial=0))
+        self._forget()
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return self._folder, self._names, self._starts
+
+    def __setstate__(self, state: tuple[str, tuple[str, ...], tuple[int, ...]]) -> None:
+        self._folder, self._names, self._starts = state
+        self._forget()
+
+    def _forget(self) -> None:
+        self._handles: dict[int, _Handle] = {}
+        self._ends: list[array[int] | None] = [None] * len(self._names)
+
+    def path(self, shard: int) -> str:
+        """Return the path of a shard."""
+        return os.path.join(self._folder, self._names[shard])
+
+    def locate(self, number: int) -> tuple[str, int]:
+        """Return the path of a record's shard, and its number in there."""
+        shard = bisect_right(self._starts, number) - 1
+        return self.path(shard), number - self._starts[shard]
+
+    def read(self, number: int) -> tuple[bytes, int, int]:
+        """Return bytes in which a record's payload is, its start and its end; checksums hold.
+
+        Raises DatasetError if the shard is missing, and CorruptRecord if it is not as it was.
+        """
+        shard = bisect_right(self._starts, number) - 1
+        ends = self._ends[shard] or self._read_index(shard)
+        place = number - self._starts[shard]
+        offset = ends[place - 1] if place else 0
+        handle = self._handles.get(shard) or self._open(shard, ends[-1])
+        try:
+            framed = os.pread(handle.fd, ends[place] - offset, offset)
+            start, end = tfrecord.payload_span(framed, path=self._names[shard], offset=offset)
+        except OSError as error:
+            raise _unreadable(self.path(shard), error) from error
+        return framed, start, end
+
+    def _open(self, shard: int, size: int) -> _Handle:
+        path = self.path(shard)
+        try:
+            handle = _Handle(path)
+            found = os.fstat(handle.fd).st_size
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        if found != size:
+            raise CorruptRecord(
+                f"{path} has {found} bytes, and its index tells of {size}",
+                hint="it was changed or cut short since it was packed: pack it again",
+                path=path,
+                offset=min(found, size),
+            )
+        if len(self._handles) < _MOST_OPEN:
+            return self._handles.setdefault(shard, handle)
+        return handle
+
+    def _read_index(self, shard: int) -> array[int]:
+        ends = read_index(self.path(shard), self._starts[shard + 1] - self._starts[shard])
+        self._ends[shard] = ends
+        return ends
+
+
+def read_index(shard_path: str, count: int) -> array[int]:
+    """Return where each of the `count` records of a shard ends; raise DatasetError otherwise."""
+    path = shard_path + layout.INDEX_SUFFIX
+    try:
+        numbers = list(map(int, Path(path).read_bytes().split()))
+    except FileNotFoundError:
+        return _walked(shard_path, count)
+    except (OSError, ValueError) as error:
+        raise _wrong_index(path, f"cannot be read: {error}") from error
+    offsets, lengths = numbers[0::2], numbers[1::2]
+    if len(offsets) != count or len(lengths) != count:
+        raise _wrong_index(path, f"tells of {len(offsets)} records, and there are {count}")
+    ends = list(accumulate(lengths))
+    if offsets != [0, *ends[:-1]][:count] or min(lengths, default=0) < 0:
+        raise _wrong_index(path, "tells of records that do not follow each other")
+    return array("Q", ends)
+
+
+def _walked(shard_path: str, count: int) -> array[int]:
+    """Find the ends of records in a shard that has no index, as those that TFDS writes."""
+    try:
+        with open(shard_path, "rb") as file:
+            ends = array("Q", tfrecord.record_ends(file, path=shard_path))
+    except OSError as error:
+        raise _unreadable(shard_path, error) from error
+    if len(ends) != count:
+        raise CorruptRecord(
+            f"{shard_path} has {len(ends)} records, and {layout.DATASET_INFO} tells of {count}",
+            path=shard_path,
+        )
+    return ends
+
+
+def _wrong_index(path: str, what: str) -> DatasetError:
+    return DatasetError(
+        f"{path} {what}", hint="pack the dataset again, or delete that file", path=path
+    )
+
+
+def _unreadable(path: str, error: OSError) -> DatasetError:
+    return DatasetError(
+        f"cannot read {path}: {error.strerror}",
+        hint="a shard of the dataset is missing or cannot be opened: restore it, or pack it again",
+        path=path,
+    )
+
+
+def joined(ranges: Sequence[range]) -> Sequence[int]:
+    """Return the numbers of ranges one after another, as one range where they are one."""
+    filled = [part for part in ranges if part]
+    if not filled:
+        return range(0)
+    if all(a.stop == b.start for a, b in pairwise(filled)):
+        return range(filled[0].start, filled[-1].stop)
+    numbers = array("Q")
+    for part in filled:
+        numbers.extend(part)
+    return numbers
