@@ -39,9 +39,11 @@ class ImgrecError(Exception):
         self.hint = hint
         self.path = path
         self.offset = offset
+        if hint:
+            self.add_note(f"hint: {hint}")  # for those who see a traceback
 
-    def __str__(self) -> str:
-        return self.message
+    # Not KeyError's, which quotes; nor one of our own, in place of which TFDS raises another error.
+    __str__ = BaseException.__str__
 
     def __reduce__(self) -> tuple[Callable[..., ImgrecError], tuple[object, ...]]:
         # Exceptions pickle by their positional arguments alone; workers must not lose the rest.
