@@ -1,0 +1,53 @@
+"""What the records of a dataset hold, by its features.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from imgrec import layout
+from imgrec.errors import DatasetError
+from imgrec.options import ColumnKind
+
+_OWN = frozenset({"filename", "image", "label", "labels", "shape"})
+_NUMBERS = {"int64": ColumnKind.INT, "float32": ColumnKind.FLOAT}
+
+
+class Features(NamedTuple):
+    """What each record holds."""
+
+    image_shape: tuple[int, int, int]
+    """As TFDS decodes images; -1 is a size that differs."""
+    is_multilabel: bool
+    columns: Mapping[str, ColumnKind]
+    """The columns of the source that travelled into the records."""
+
+
+def read_features(folder: Path) -> Features:
+    """Read features.json; raise DatasetError unless it is one of a dataset that imgrec packed."""
+    path = folder / layout.FEATURES
+    try:
+        features = json.loads(path.read_bytes())["featuresDict"]["features"]
+        dimensions = features["image"]["image"]["shape"]["dimensions"]
+        height, width, channels = map(int, dimensions)
+        if not {"filename", "shape"} <= features.keys():
+            raise KeyError("shape")
+        return Features(
+            image_shape=(height, width, channels),
+            is_multilabel="labels" in features,
+            columns={
+                name: _NUMBERS[feature["tensor"]["dtype"]]
+                if "tensor" in feature
+                else ColumnKind.TEXT
+                for name, feature in sorted(features.items())
+                if name not in _OWN
+            },
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DatasetError(
+            f"{path} does not tell what the records of an imgrec dataset hold",
+            hint="pack it with imgrec, or load it with tfds.load",
+            path=str(path),
+        ) from error

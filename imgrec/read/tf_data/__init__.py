@@ -1,0 +1,1 @@
+"""A packed dataset as a tf.data pipeline."""
