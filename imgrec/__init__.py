@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from imgrec.api import dry_run, info, open_dataset, pack
+    from imgrec.api import clean, dry_run, info, open_dataset, pack, unpack, verify
     from imgrec.errors import (
         BadImage,
         CorruptRecord,
@@ -24,13 +24,17 @@ if TYPE_CHECKING:
         UnknownName,
         UsageError,
     )
+    from imgrec.loaders import class_weights, grain_source, load, torch_dataset
     from imgrec.model import Plan
     from imgrec.options import (
+        AlsoFormat,
         Check,
         CifarLabels,
         ClassOrder,
         ColumnKind,
         ColumnOption,
+        Compression,
+        Crop,
         FolderLayout,
         OnBad,
         OnLeak,
@@ -43,13 +47,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlsoFormat",
     "BadImage",
     "Check",
     "CifarLabels",
     "ClassOrder",
     "ColumnKind",
     "ColumnOption",
+    "Compression",
     "CorruptRecord",
+    "Crop",
     "DatasetError",
     "DatasetExists",
     "DatasetInfo",
@@ -71,17 +78,24 @@ __all__ = [
     "SourceOptions",
     "UnknownName",
     "UsageError",
+    "class_weights",
+    "clean",
     "dry_run",
+    "grain_source",
     "info",
+    "load",
     "open_dataset",
     "pack",
+    "torch_dataset",
+    "unpack",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> object:
     # Importing all of imgrec takes a tenth of a second, which every worker process would pay.
     if name in __all__:
-        for module in ("errors", "options", "model", "outcome", "api"):
+        for module in ("errors", "options", "model", "outcome", "api", "loaders"):
             if hasattr(found := import_module(f"imgrec.{module}"), name):
                 return getattr(found, name)
     raise AttributeError(f"module 'imgrec' has no attribute {name!r}")

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING
 from imgrec import layout
 from imgrec.background import Background
 from imgrec.engine.local import LocalEngine
-from imgrec.errors import SourceError, UsageError
-from imgrec.options import PackOptions
+from imgrec.errors import MissingExtra, SourceError, UsageError
+from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.detect import Source, detect, scan
 from imgrec.storage.staging import Staging
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine
+    from imgrec.inspection.leaking.leaks import Leaks
+    from imgrec.inspection.unpacking.unpack import Unpacked
+    from imgrec.inspection.verification.faults import Verified
     from imgrec.model import Catalog, Plan
-    from imgrec.outcome import DatasetInfo, Packed
+    from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.packing import OnProgress
     from imgrec.read.dataset import Dataset
 
@@ -44,6 +47,7 @@ def pack(
     """
     options = options or PackOptions()
     started_ns = time.time_ns()
+    _require_writers(options)
     found = detect(os.fspath(source), options.source)
     target = _target(found, options)
     _refuse_output_inside(found, options)
@@ -67,7 +71,7 @@ def pack(
         )
         catalog = scan(found, context)
         rest.wait()
-        catalog = _refined(catalog, options, running)
+        catalog = _refined(catalog, options, running, on_progress)
         from imgrec.packing import Job, pack_catalog
 
         job = Job(
@@ -100,14 +104,15 @@ def dry_run(
         context = Context(
             options=options.source, run=running.run, on_progress=seen, spool=_temporary(stack)
         )
-        catalog = _refined(scan(found, context), options, running)
+        catalog = _refined(scan(found, context), options, running, on_progress)
     from imgrec.plan.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 
     plan = make_plan(catalog, options)
     try:
         refuse_bad_source(plan, (), options)
-    except SourceError as error:
+        _require_writers(options)
+    except (SourceError, MissingExtra) as error:
         plan = replace(plan, warnings=(*plan.warnings, f"pack would refuse this: {error}"))
     return plan
 
@@ -133,6 +138,113 @@ def open_dataset(
     return Dataset(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
 
 
+def verify(
+    dataset: str | os.PathLike[str],
+    *,
+    data_dir: str | os.PathLike[str] = "",
+    source: str | os.PathLike[str] = "",
+    decode: bool = False,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> Verified:
+    """Look at every byte of a packed dataset, and list all that is wrong with it.
+
+    With `decode`, every image is decoded; with `source`, it is compared with what it was packed
+    from. Damage of any kind is a fault in what is returned. Raises DatasetNotFound if there is no
+    such dataset.
+
+    Example: `assert not imgrec.verify("flowers").faults`.
+    """
+    from imgrec.inspection.job import Job
+    from imgrec.inspection.verification.compare import Place
+    from imgrec.inspection.verification.find import find_folder
+    from imgrec.inspection.verification.verify import verify_folder
+
+    folder = find_folder(os.fspath(dataset), os.fspath(data_dir))
+    with _running(engine, PackOptions()) as running, ExitStack() as stack:
+        job = Job(run=running.run, on_progress=on_progress)
+        place = Place(os.fspath(source), _temporary(stack)) if source else None
+        return verify_folder(folder, job, decodes=decode, source=place)
+
+
+def unpack(
+    dataset: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    data_dir: str | os.PathLike[str] = "",
+    split: str = "",
+    split_folders: bool = False,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> Unpacked:
+    """Write the images of a packed dataset under their names into a new folder, all or none.
+
+    Nothing is written outside of it, whatever the records say, and nothing is overwritten. Raises
+    an `ImgrecError` otherwise; then nothing has changed.
+
+    Example: `imgrec.unpack("flowers", "flowers_again").pack_again`.
+    """
+    from imgrec.inspection.job import Job
+    from imgrec.inspection.unpacking.unpack import Wanted, unpack_folder
+    from imgrec.read.locate import find_dataset
+
+    folder = find_dataset(os.fspath(dataset), os.fspath(data_dir))
+    with _running(engine, PackOptions()) as running:
+        job = Job(run=running.run, on_progress=on_progress)
+        return unpack_folder(folder, os.fspath(target), Wanted(split, split_folders), job)
+
+
+def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tuple[Leftover, ...]:
+    """Remove the hidden folders of packs that were cut off; return which, and how large.
+
+    A pack that is running is left alone. With `dry_run`, nothing is removed.
+    """
+    from imgrec.outcome import Leftover
+    from imgrec.storage.staging import find_leftovers, remove_leftover, size_of
+
+    root = Path(data_dir).expanduser() if data_dir else layout.default_data_dir()
+    folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    found = list(find_leftovers(*folders))
+    left = tuple(Leftover(path=str(path), size=size_of(path)) for path in found)
+    for path in () if dry_run else found:
+        remove_leftover(path)
+    return left
+
+
+def leaks(
+    what: str | os.PathLike[str],
+    *,
+    against: str | os.PathLike[str] = "",
+    data_dir: str | os.PathLike[str] = "",
+    source: SourceOptions | None = None,
+    distance: float = 4.0,
+    sheet: str | os.PathLike[str] = "",
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> Leaks:
+    """Find the images that a dataset or a source has twice, exactly or nearly.
+
+    With `against`, find those that are in another dataset or source, too. `distance` says how much
+    near-duplicates may differ, in thousandths. `sheet` is where to draw the pairs, as PNG.
+
+    Example: `assert not imgrec.leaks("flowers").is_leaking`.
+    """
+    from imgrec.inspection.job import Job
+    from imgrec.inspection.leaking.find import Request, find
+
+    request = Request(
+        what=os.fspath(what),
+        against=os.fspath(against),
+        data_dir=os.fspath(data_dir),
+        source=source or SourceOptions(),
+        distance=distance,
+        sheet=os.fspath(sheet),
+    )
+    with _running(engine, PackOptions()) as running, ExitStack() as stack:
+        job = Job(run=running.run, on_progress=on_progress)
+        return find(request, job, _temporary(stack))
+
+
 @contextmanager
 def _running(engine: Engine | None, options: PackOptions) -> Iterator[Engine]:
     """Yield the engine given, or one of our own, which is stopped afterwards."""
@@ -143,23 +255,25 @@ def _running(engine: Engine | None, options: PackOptions) -> Iterator[Engine]:
         yield own
 
 
-def _refined(catalog: Catalog, options: PackOptions, engine: Engine) -> Catalog:
-    """Return a catalog with what only a closer look, or another dataset, can tell."""
-    if not (options.source.min_side or options.split_from or options.split_file):
-        return catalog
-    from imgrec.read.locate import find_dataset
-    from imgrec.read.samples import read_splits
-    from imgrec.source.closer_look import pin, without_small
-    from imgrec.source.split_file import pin_by_name
+def _require_writers(options: PackOptions) -> None:
+    """Raise MissingExtra if a package is missing without which the output cannot be written."""
+    if options.also:
+        from imgrec.write.twins import require
 
-    if options.source.min_side:
-        catalog = without_small(catalog, options.source.min_side, engine.run)
-    if options.split_from:
-        known = read_splits(find_dataset(options.split_from, options.data_dir))
-        catalog = pin(catalog, known, engine.run)
-    if options.split_file:
-        catalog = pin_by_name(catalog, options.split_file)
-    return catalog
+        require(options.also)
+
+
+def _refined(
+    catalog: Catalog, options: PackOptions, engine: Engine, on_progress: OnProgress | None
+) -> Catalog:
+    """Return a catalog with what only a closer look, or another dataset, can tell."""
+    is_looked_for = options.near_dups not in (NearDups.AUTO, NearDups.OFF)
+    others = (options.source.min_side, options.split_from, options.split_file)
+    if not (is_looked_for or any(others)):
+        return catalog
+    from imgrec.refining import refined
+
+    return refined(catalog, options, engine, on_progress)
 
 
 def _temporary(stack: ExitStack) -> str:

@@ -13,6 +13,8 @@ from imgrec.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from imgrec.outcome import DatasetInfo, SplitInfo
+
 DATASET_INFO = "dataset_info.json"
 FEATURES = "features.json"
 LABELS = "label.labels.txt"
@@ -26,19 +28,48 @@ CHECKSUMS = "SHA256SUMS"
 INDEX_SUFFIX = ".idx"
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 """What `shard_filename` writes, in TFDS's own words."""
+FILE_FORMATS = {"": "tfrecord", "gzip": "tfrecord.gz", "zlib": "tfrecord.zlib"}
+"""The file format of shards by their compression.
+
+TFDS would take a compressed shard for a corrupt one in the middle of training. Under a format that
+it does not know, it says at once that "'tfrecord.gz' is not a valid FileFormat"; and whoever
+gathers `*.tfrecord-*` gets plain ones only.
+"""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")  # shard names, which are longer, have 255 at most
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
-def shard_filename(name: str, split: str, index: int, count: int) -> str:
+def shard_filename(name: str, split: str, index: int, count: int, compression: str = "") -> str:
     """Name a shard as TFDS's default template does.
 
     >>> shard_filename("flowers", "train", 3, 8)
     'flowers-train.tfrecord-00003-of-00008'
+    >>> shard_filename("flowers", "train", 3, 8, "gzip")
+    'flowers-train.tfrecord.gz-00003-of-00008'
     """
     width = max(5, len(str(count)))
-    return f"{name}-{split}.tfrecord-{index:0{width}d}-of-{count:0{width}d}"
+    file_format = FILE_FORMATS[compression]
+    return f"{name}-{split}.{file_format}-{index:0{width}d}-of-{count:0{width}d}"
+
+
+def shard_filenames(info: DatasetInfo, split: SplitInfo) -> tuple[str, ...]:
+    """Name all shards of a split, in their order."""
+    count = len(split.shard_lengths)
+    return tuple(
+        shard_filename(info.name, split.name, index, count, info.compression)
+        for index in range(count)
+    )
+
+
+def twin_filename(shard: str, file_format: str) -> str:
+    """Name the file that holds the records of a plain shard once more, in another format.
+
+    >>> twin_filename("flowers-train.tfrecord-00003-of-00008", "array_record")
+    'flowers-train.array_record-00003-of-00008'
+    """
+    # Neither names nor splits have dots.
+    return shard.replace(f".{FILE_FORMATS['']}-", f".{file_format}-")
 
 
 def dataset_name(source_name: str, wanted: str) -> str:
@@ -87,16 +118,36 @@ def dataset_dir(data_dir: Path, name: str, version: str) -> Path:
     return data_dir / name / version
 
 
-def load_line(data_dir: Path, name: str, version: str, split: str) -> str:
+def load_line(data_dir: Path, name: str, version: str, split: str, compression: str = "") -> str:
     """Return the line that loads a dataset with TFDS alone, from wherever it is run.
+
+    Compressed shards, which TFDS cannot read, are loaded by imgrec.
+    """
+    if not compression:
+        target, where = _in_tfds(data_dir, name, version)
+        return f'tfds.load("{target}", split="{split}", as_supervised=True{where})'
+    if not _is_default(data_dir):
+        path = str(dataset_dir(data_dir, name, version).absolute())
+        return f'imgrec.load({path!r}, split="{split}")'
+    target = f"{name}:{version}" if _has_higher_version(data_dir / name, version) else name
+    return f'imgrec.load("{target}", split="{split}")'
+
+
+def data_source_line(data_dir: Path, name: str, version: str, split: str) -> str:
+    """Return the line with which TFDS reads a dataset at random, where its format lets it."""
+    target, where = _in_tfds(data_dir, name, version)
+    return f'tfds.data_source("{target}", split="{split}"{where})'
+
+
+def _in_tfds(data_dir: Path, name: str, version: str) -> tuple[str, str]:
+    """Return what TFDS finds a dataset by, and the argument that says where, if it must be told.
 
     A class of TFDS's own catalogue wins over files, and a higher version over a lower one, unless
     the version is given.
     """
     is_hidden = name in tfds_catalogue() or _has_higher_version(data_dir / name, version)
     target = f"{name}:{version}" if is_hidden else name
-    where = "" if _is_default(data_dir) else f", data_dir={str(data_dir.absolute())!r}"
-    return f'tfds.load("{target}", split="{split}", as_supervised=True{where})'
+    return target, "" if _is_default(data_dir) else f", data_dir={str(data_dir.absolute())!r}"
 
 
 def _has_higher_version(folder: Path, version: str) -> bool:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from imgrec.extras import needed
 from imgrec.options import Crop, LoadOptions
 from imgrec.read.locate import find_dataset
 
@@ -108,6 +109,7 @@ def torch_dataset(
 
     Example: `DataLoader(imgrec.torch_dataset("flowers", image_size=224), batch_size=32)`.
     """
+    needed("torch", extra="torch", what="torch_dataset")
     from imgrec.codec.decode import Decoding, parse_size
     from imgrec.read.decoded import DecodedSplit
     from imgrec.read.torch_data import TorchDataset

@@ -1,11 +1,10 @@
-"""The values that flow through a pack: from the catalog of a source to the results of its shards.
+"""The values that flow through a pack: from the catalog of a source to the shards to write.
 
 All are immutable. Whatever there is one of per image is kept by column.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
@@ -14,7 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from imgrec.blob import Blob
 from imgrec.errors import PlanError
-from imgrec.options import Check, ColumnKind
+from imgrec.near.found import Found, NearDuplicates
+from imgrec.options import Check, ColumnKind, ShrinkOptions
 from imgrec.text import printable
 
 T = TypeVar("T")
@@ -77,6 +77,8 @@ class Samples:
     blobs: tuple[Blob, ...] = ()
     groups: tuple[str, ...] = ()
     """What must stay in one split together, "" for nothing else; empty if there are no groups."""
+    near: tuple[str, ...] = ()
+    """The same for what looks alike."""
     pinned: tuple[str, ...] = ()
     """The split that each image must stay in, "" for any; empty if all are free."""
     label_sets: tuple[tuple[str, ...], ...] = ()
@@ -129,6 +131,13 @@ class Skipped(NamedTuple):
     reason: str
 
 
+class Resized(NamedTuple):
+    """Images that were shrunk, a few with their sizes: mostly all are, so not all are named."""
+
+    total: int
+    examples: tuple[Skipped, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
     """Files of one kind that no one would expect to be packed."""
@@ -154,6 +163,10 @@ class Catalog:
     """Files meant as images that are known not to be one before any pixel is looked at."""
     unplaced: tuple[Skipped, ...] = ()
     """Images of which a manifest says nothing, and rows that say nothing new: all listed."""
+    left_out: tuple[Skipped, ...] = ()
+    """As in `Plan`."""
+    near: Found | None = None
+    """Its near-duplicates; None if they were not looked for."""
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()
     newest_change_ns: int = 0
@@ -227,6 +240,7 @@ class Plan:
     classes: tuple[str, ...]
     tasks: tuple[ShardTask, ...]
     check: Check
+    shrink_to: ShrinkOptions | None
     fingerprint: str
     bad: tuple[Skipped, ...]
     unplaced: tuple[Skipped, ...]
@@ -237,6 +251,8 @@ class Plan:
     duplicates: tuple[SameImage, ...]
     leaks: tuple[SameImage, ...]
     conflicts: tuple[SameImage, ...]
+    near_duplicates: NearDuplicates | None
+    """None if they were not looked for."""
     warnings: tuple[str, ...]
     options: Mapping[str, object]
     """The options behind this plan, as plain values for the report."""
@@ -245,43 +261,3 @@ class Plan:
     def planned(self) -> int:
         """Count the images that are to be packed."""
         return sum(len(task.filenames) for task in self.tasks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordTable:
-    """What is known of each record of a shard, by column: a million rows stay small."""
-
-    filenames: tuple[str, ...]
-    labels: array[int]
-    label_sets: tuple[tuple[int, ...], ...]
-    """As in `Samples`."""
-    offsets: array[int]
-    """Where each record's frame starts in the shard."""
-    lengths: array[int]
-    """Bytes of each record's frame: length, checksums and payload."""
-    shapes: array[int]
-    """Height, width and channels of record i at 3i, 3i+1 and 3i+2."""
-    formats: tuple[str, ...]
-    """How each stored image is encoded: JPEG, PNG or BMP."""
-    hashes: bytes
-    """16 bytes a record: the XXH3 (128 bits) of the image as it is in the source."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardResult:
-    """The evidence of one written shard, gathered while writing it."""
-
-    split: str
-    index: int
-    filename: str
-    size: int
-    sha256: str
-    index_sha256: str
-    records: RecordTable
-    source_bytes: int
-    """Size of the packed files as they are in the source."""
-    bad: tuple[Skipped, ...]
-    transcoded: tuple[Skipped, ...]
-    """Packed, but not as the file's own bytes, and why."""
-    damaged: tuple[Skipped, ...]
-    """Packed as they are, since every decoder accepts them, with what a strict one says."""

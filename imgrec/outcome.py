@@ -1,11 +1,59 @@
-"""What is said of a packed dataset, by itself and by the run that made it."""
+"""What comes of a pack: the evidence of its shards, and what is said of the dataset."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from imgrec.model import Ignored, SameImage, Skipped
+from imgrec.model import Ignored, Resized, SameImage, Skipped
+from imgrec.near.found import NearDuplicates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordTable:
+    """What is known of each record of a shard, by column: a million rows stay small."""
+
+    filenames: tuple[str, ...]
+    labels: array[int]
+    label_sets: tuple[tuple[int, ...], ...]
+    """As in `Samples`."""
+    offsets: array[int]
+    """Where each record's frame starts in the shard, before compression."""
+    lengths: array[int]
+    """Bytes of each record's frame: length, checksums and payload."""
+    shapes: array[int]
+    """Height, width and channels of record i at 3i, 3i+1 and 3i+2."""
+    formats: tuple[str, ...]
+    """How each stored image is encoded: JPEG, PNG or BMP."""
+    hashes: bytes
+    """16 bytes a record: the XXH3 (128 bits) of the image as it is in the source."""
+    signatures: bytes = b""
+    """65 bytes a record: what the image looks like (`codec.phash`); empty if that is not asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardResult:
+    """The evidence of one written shard, gathered while writing it."""
+
+    split: str
+    index: int
+    filename: str
+    size: int
+    sha256: str
+    plain_size: int
+    """Bytes of its records before compression."""
+    beside: tuple[tuple[str, int, str], ...]
+    """Name, size and SHA-256 of each file that goes with it: its index, its twins."""
+    records: RecordTable
+    source_bytes: int
+    """Size of the packed files as they are in the source."""
+    bad: tuple[Skipped, ...]
+    transcoded: tuple[Skipped, ...]
+    """Packed, but not as the file's own bytes, and why."""
+    damaged: tuple[Skipped, ...]
+    """Packed as they are, since every decoder accepts them, with what a strict one says."""
+    resized: Resized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +85,14 @@ class DatasetInfo:
     """Empty for a dataset that imgrec did not make."""
     load: str
     """The line of Python that loads it."""
+    compression: str = ""
+    """How each shard is compressed as a whole: "gzip" or "zlib"; empty if it is not."""
+    uncompressed_bytes: int = 0
+    """What compressed shards would take if they were not; 0 if they are not."""
+    also: tuple[str, ...] = ()
+    """Other file formats that hold all records, too."""
+    data_source: str = ""
+    """The line of Python with which TFDS reads `also` at random; empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +113,13 @@ class Report:
     ignored: tuple[Ignored, ...]
     transcoded: tuple[Skipped, ...]
     damaged: tuple[Skipped, ...]
+    resized: Resized | None = None
+    """None if images were to keep their size."""
     duplicates: tuple[SameImage, ...]
     leaks: tuple[SameImage, ...]
     conflicts: tuple[SameImage, ...]
+    near_duplicates: NearDuplicates | None = None
+    """None if they were not looked for."""
     warnings: tuple[str, ...]
 
 
@@ -72,3 +132,18 @@ class Packed:
     seconds: float
     is_new: bool
     """False if the dataset was there already, the same to the byte."""
+    kept_shards: int = 0
+    """How many shards a run that was cut off had finished."""
+    restarted: str = ""
+    """Why the shards of a run that was cut off were not kept."""
+    unfinished: tuple[str, ...] = ()
+    """Folders that other runs of this dataset, of other versions, left when they were cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """The hidden folder of a run that was cut off."""
+
+    path: str
+    size: int
+    """Bytes of all that is in it."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from imgrec import layout
 from imgrec.background import Background
 from imgrec.engine import Engine
-from imgrec.errors import DatasetExists
-from imgrec.model import Catalog, Plan, ShardResult
-from imgrec.options import PackOptions
-from imgrec.outcome import Packed
+from imgrec.errors import DatasetExists, ExecutionError
+from imgrec.model import Catalog, Plan
+from imgrec.options import NearDups, PackOptions
+from imgrec.outcome import Packed, ShardResult
 from imgrec.plan.build import make_plan
+from imgrec.publish.near import near_duplicates
 from imgrec.publish.publish import complete
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
-from imgrec.storage.staging import Staging, stamp
+from imgrec.resume import Run, note_result, resume, start_over
+from imgrec.storage.files import changed_since
+from imgrec.storage.staging import Staging, find_leftovers, stamp
+from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardWriter, warm_up
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
@@ -49,11 +53,28 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
             if _is_current(target, plan, catalog.newest_change_ns):
                 return _packed(job, is_new=False)
             stack.enter_context(staging)
-        results = _write(plan, job)
+        run = Run(
+            fingerprint=plan.fingerprint,
+            started_ns=job.started_ns,
+            newest_change_ns=catalog.newest_change_ns,
+        )
+        resumed = (
+            resume(staging, plan, run, job.engine) if options.resume else start_over(staging, run)
+        )
+        results = _write(plan, job, resumed.kept)
+        _refuse_changed(plan, job)
+        if options.near_dups is NearDups.AUTO:
+            plan = replace(plan, near_duplicates=near_duplicates(results, job.engine.run))
         complete(staging.path, plan, results, options)
-        stamp(staging.path / layout.METADATA, job.started_ns)
+        stamp(staging.path / layout.METADATA, resumed.started_ns)
         is_new = _publish(staging, options)
-    return _packed(job, is_new=is_new)
+    packed = _packed(job, is_new=is_new)
+    return replace(
+        packed,
+        kept_shards=len(resumed.kept),
+        restarted=resumed.restarted,
+        unfinished=tuple(map(str, find_leftovers(target.parent))),
+    )
 
 
 def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:
@@ -94,23 +115,54 @@ def _in_the_way(target: Path) -> DatasetExists:
     )
 
 
-def _write(plan: Plan, job: Job) -> list[ShardResult]:
-    """Write all shards, the largest first so that no worker is left with one at the end."""
+def _refuse_changed(plan: Plan, job: Job) -> None:
+    """Raise ExecutionError if an archive or another file of many images was written to meanwhile.
+
+    A single image is read whole, and its size is checked; but in a file of many, offsets that were
+    right when it was scanned may mean anything in another that has taken its place.
+    """
+    paths = {blob[0] for task in plan.tasks for blob in task.blobs if not isinstance(blob, str)}
+    for path in sorted(paths):
+        if not Path(path).is_relative_to(job.staging.path) and changed_since(path, job.started_ns):
+            job.staging.keep((), ())
+            raise ExecutionError(
+                f"{path} changed while it was being packed",
+                hint="run it again when nobody writes to it any more",
+                path=path,
+            )
+
+
+def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> list[ShardResult]:
+    """Write all shards but those kept, the largest first so that the last ones are small."""
     staging, on_progress = job.staging, job.on_progress
-    writer = ShardWriter(folder=str(staging.path), check=plan.check)
-    tasks = sorted(plan.tasks, key=lambda task: -task.expected_bytes)
+    options = job.options
+    writer = ShardWriter(
+        folder=str(staging.path),
+        check=plan.check,
+        shrink_to=plan.shrink_to,
+        record_format=RecordFormat(compression=options.shard_compression, also=options.also),
+        signs=options.near_dups is NearDups.AUTO,
+    )
+    missing = [task for task in plan.tasks if task.filename not in kept]
+    tasks = sorted(missing, key=lambda task: -task.expected_bytes)
     table_writer = Background("pyarrow.parquet")
     table_writer.start()  # while the workers work
-    results = {}
+    results = dict(kept)
+    for result in kept.values():
+        _tell(on_progress, result, plan)
     with closing(job.engine.run(writer, tasks)) as running:
         for result in running:
             results[result.filename] = result
-            staging.settle(result.filename)
-            if on_progress:
-                done = len(result.records.filenames) + len(result.bad)
-                on_progress("pack", done, plan.planned)
+            staging.settle(result.filename, *(filename for filename, *_ in result.beside))
+            note_result(staging, result)
+            _tell(on_progress, result, plan)
     table_writer.wait()
     return [results[task.filename] for task in plan.tasks]
+
+
+def _tell(on_progress: OnProgress | None, result: ShardResult, plan: Plan) -> None:
+    if on_progress:
+        on_progress("pack", len(result.records.filenames) + len(result.bad), plan.planned)
 
 
 def _packed(job: Job, *, is_new: bool) -> Packed:

@@ -77,6 +77,8 @@ class Cut(NamedTuple):
     box: tuple[int, int, int, int]
     size: tuple[int, int]
     quality: int
+    shift: int = 0
+    """By how many rows the canvas is rolled, so that whole ones differ."""
 
 
 SETS = {
@@ -84,6 +86,8 @@ SETS = {
     "photos20k": ImageSet("photos", 20_000),
     "tiny50k": ImageSet("tiny", 50_000),
 }
+LARGE = ImageSet("large", 600)
+"""Photos of 1600x1200, for benchmarks of loading."""
 QUICK_SETS = {
     "photos5k": ImageSet("photos", 300),
     "photos20k": ImageSet("photos", 300),
@@ -136,12 +140,18 @@ def _canvas(number: int) -> NDArray[np.uint8]:
 
 def _draw_batch(root: Path, images: ImageSet, start: int) -> None:
     """Draw the images from number `start` on; each depends on its set and its number alone."""
+    import numpy as np
     from PIL import Image
 
     for number in range(start, min(start + BATCH, images.count)):
         cut = _cut(images, number)
         left, upper, right, lower = cut.box
-        picture = Image.fromarray(_canvases[cut.canvas][upper:lower, left:right])
+        canvas = (
+            np.roll(_canvases[cut.canvas], cut.shift, axis=0)
+            if cut.shift
+            else _canvases[cut.canvas]
+        )
+        picture = Image.fromarray(canvas[upper:lower, left:right])
         name = f"class_{number % CLASSES:02d}/{images.kind}_{number:06d}.jpg"
         picture.resize(cut.size).save(root / name, quality=cut.quality)
 
@@ -151,6 +161,9 @@ def _cut(images: ImageSet, number: int) -> Cut:
     import numpy as np
 
     chance = np.random.default_rng([images.count, number])
+    if images.kind == "large":
+        quality = int(chance.integers(87, 97))
+        return Cut(number % CANVASES, (0, 0, *CANVAS), CANVAS, quality, int(chance.integers(1200)))
     if images.is_photos:
         width = int(np.clip(chance.normal(500, 60), 300, 700))
         height = int(np.clip(width * chance.normal(0.75, 0.08), 200, 700))

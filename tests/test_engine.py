@@ -131,7 +131,9 @@ def test_an_interrupted_pack_publishes_nothing_and_can_be_run_again(
     _, complaint = parent.communicate(timeout=20)
     if signum == signal.SIGINT:
         assert parent.returncode == 130
-        assert complaint == "imgrec: interrupted; nothing was published\n"
+        assert complaint == (
+            "imgrec: interrupted; nothing was published\n  hint: run it again to go on from there\n"
+        )
         assert not staging.exists()
     else:
         assert parent.returncode == -signum

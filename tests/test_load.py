@@ -229,6 +229,25 @@ def test_decoding_smaller_hardly_changes_the_pixels(
     assert np.abs(near - exact).mean() < 3
 
 
+def test_decoding_smaller_is_closer_to_an_antialiased_resize(tf: ModuleType, folder: Path) -> None:
+    noise = np.random.default_rng(1).normal(128, 40, (4, 240, 320, 3)).clip(0, 255)
+    files = {
+        f"x/{place}.jpg": encode(Image.fromarray(pixels.astype(np.uint8)), "JPEG", quality=95)
+        for place, pixels in enumerate(noise)
+    }
+    write_tree(folder / "noise", files)
+    path = packed(folder, "noise")
+    smooth = np.stack(
+        [
+            tf.image.resize(record.numpy(), (50, 50), antialias=True)
+            for record in imgrec.open_dataset(path)["train"]
+        ]
+    )
+    near = all_images(load(path, image_size=50, batch_size=4))
+    exact = all_images(load(path, image_size=50, batch_size=4, exact=True))
+    assert np.abs(near - smooth).mean() < np.abs(exact - smooth).mean() / 2
+
+
 def test_decoding_smaller_is_what_happens(photos: str) -> None:
     near = all_images(load(photos, image_size=8, batch_size=4))
     exact = all_images(load(photos, image_size=8, batch_size=4, exact=True))

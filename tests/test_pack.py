@@ -79,11 +79,13 @@ def test_json_says_what_came_of_everything(cli: Cli, flowers: Path) -> None:
         "ignored": 1,
         "transcoded": 1,
         "damaged": 0,
+        "resized": 0,
         "duplicates": 1,
         "leaks": 0,
         "conflicts": 1,
         "warnings": [],
         "already_packed": False,
+        "kept_shards": 0,
     }
 
 
@@ -353,3 +355,14 @@ def test_every_file_of_the_source_is_accounted_for(cli: Cli, flowers: Path) -> N
     ignored = sum(kind["count"] for kind in report["ignored"])
     on_disk = sum(path.is_file() for path in flowers.rglob("*"))
     assert packed + len(report["skipped"]) + ignored == on_disk == 20
+
+
+@pytest.mark.parametrize("name", ["=cmd|calc!A0", "+1", "-1", "@SUM(1)"])
+def test_no_name_in_skipped_csv_is_a_formula(cli: Cli, tmp_path: Path, name: str) -> None:
+    root = class_tree(tmp_path / "flowers", {"rose": 9})
+    write_tree(root, {f"{name}/half.jpg": jpeg(99)[:300]})
+    value = pack(cli, root, "--max-bad", "0.5")
+    with open(Path(str(value["path"])) / "skipped.csv", newline="") as file:
+        ((path, _reason),) = list(csv.reader(file))[1:]
+    assert path == f"./{name}/half.jpg"
+    assert (root / path).exists()

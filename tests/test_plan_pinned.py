@@ -256,7 +256,7 @@ def test_an_image_in_several_splits_is_pinned_to_the_one_furthest_from_training(
 
 def test_a_table_of_something_else_is_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "samples.parquet")
-    with pytest.raises(DatasetError, match=r"samples\.parquet cannot be read"):
+    with pytest.raises(DatasetError, match=r"samples\.parquet is not as imgrec writes it"):
         read_splits(tmp_path)
 
 

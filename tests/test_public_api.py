@@ -8,12 +8,13 @@ import imgrec
 from imgrec import errors
 
 PUBLIC = [
-    "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind", "ColumnOption",
-    "CorruptRecord", "DatasetError", "DatasetExists", "DatasetInfo", "DatasetNotFound",
-    "ExecutionError", "FolderLayout", "ImgrecError", "MissingExtra", "OnBad", "OnLeak",
-    "OutOfRange", "PackOptions", "Packed", "Plan", "PlanError", "Report", "SourceError",
-    "SourceKind", "SourceOptions", "UnknownName", "UsageError", "dry_run", "info",
-    "open_dataset", "pack",
+    "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
+    "ColumnOption", "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists",
+    "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
+    "MissingExtra", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
+    "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
+    "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "load",
+    "open_dataset", "pack", "torch_dataset", "unpack", "verify",
 ]  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from conftest import ROOT
 README = (ROOT / "README.md").read_text()
 CONSOLE = re.findall(r"```console\n\$ (.*?)\n(.*?)```", README, re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+OTHERS = {name: [code for code in PYTHON if name in code] for name in ("torch", "grain")}
+"""The code that needs a package which not everyone has."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,8 @@ def comparable(text: str, home: Path) -> str:
 
 
 def test_there_are_commands_and_code_to_run() -> None:
-    assert (len(CONSOLE), len(PYTHON)) == (4, 5)
+    assert (len(CONSOLE), len(PYTHON)) == (4, 8)
+    assert {name: len(blocks) for name, blocks in OTHERS.items()} == {"torch": 1, "grain": 1}
 
 
 @pytest.mark.parametrize(("command", "output"), CONSOLE)
@@ -47,8 +50,21 @@ def test_a_command_prints_what_the_readme_shows(home: Path, command: str, output
 
 def test_the_code_of_the_readme_runs(home: Path) -> None:
     """All blocks in one process, after the command above has packed the flowers."""
+    run_code(home, [code for code in PYTHON if code not in sum(OTHERS.values(), [])])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("package", OTHERS)
+def test_the_code_that_needs_more_runs(home: Path, package: str) -> None:
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    command, _output = CONSOLE[0]
+    subprocess.run(command, shell=True, cwd=ROOT, env=environment(home), check=True)
+    run_code(home, OTHERS[package])
+
+
+def run_code(home: Path, blocks: list[str]) -> None:
     folder = home / "tensorflow_datasets" / "flowers" / "1.0.0"
-    code = f"folder = {str(folder)!r}\n" + "\n".join(PYTHON)
+    code = f"folder = {str(folder)!r}\n" + "\n".join(blocks)
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT, env=environment(home), text=True, capture_output=True, timeout=300,

@@ -75,6 +75,7 @@ def test_leftovers_of_a_dead_run_are_cleared(tmp_path: Path) -> None:
     (target.parent / ".1.0.0.incomplete").mkdir(parents=True)
     (target.parent / ".1.0.0.incomplete" / "old").touch()
     with Staging(target) as staging:
+        staging.keep((), ())
         fill(staging, b"new")
         staging.publish()
     assert [path.name for path in target.iterdir()] == ["file"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
-from imgrec.options import LEAF, ColumnKind, ColumnOption, PackOptions
+from imgrec.options import LEAF, AlsoFormat, ColumnKind, ColumnOption, PackOptions
 
 _UNITS = {
     "": 1,
@@ -72,8 +72,7 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
         help="folder, archive, manifest, CIFAR or IDX files; found out by itself",
     )
     _add_dataset(parser.add_argument_group("dataset").add_argument)
-    _add_source(parser.add_argument_group("source").add_argument)
-    _add_manifest(parser.add_argument_group("manifests").add_argument)
+    add_source_options(parser)
     _add_part(parser.add_argument_group("a part of the source").add_argument)
     _add_splits(parser.add_argument_group("splits").add_argument)
     _add_images(parser.add_argument_group("images and labels").add_argument)
@@ -81,6 +80,12 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print one JSON object")
     add("--quiet", action="store_true", help="show no progress")
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a source is read."""
+    _add_source(parser.add_argument_group("source").add_argument)
+    _add_manifest(parser.add_argument_group("manifests").add_argument)
 
 
 def _add_dataset(add: Add) -> None:
@@ -96,6 +101,12 @@ def _add_dataset(add: Add) -> None:
         "--overwrite",
         action="store_true",
         help="replace a different dataset of that name and version",
+    )
+    add(
+        "--no-resume",
+        dest="resume",
+        action="store_false",
+        help="start over instead of continuing a run that was cut off",
     )
 
 
@@ -203,11 +214,21 @@ def _add_splits(add: Add) -> None:
         _DEFAULTS.on_leak,
         "what to do about one image in two splits of the source",
     )
+    _choice(
+        add,
+        "--near-dups",
+        _DEFAULTS.near_dups,
+        "what to do about images that look alike: tell, keep together, keep one, or, by itself, "
+        "tell of the large JPEGs that are decoded anyway",
+    )
 
 
 def _add_images(add: Add) -> None:
     add("--classes", metavar="FILE", help="class names in the order of their labels, one a line")
     _choice(add, "--class-order", _DEFAULTS.class_order, "order of labels without --classes")
+    add("--short-side", type=int, metavar="PX", help="shrink images with a longer short side to it")
+    add("--max-side", type=int, metavar="PX", help="shrink images with a longer long side to it")
+    add("--quality", type=int, metavar="Q", help="of the JPEGs that are shrunk; default: 90")
     _choice(add, "--check", _DEFAULTS.check, "how much of each image is proved")
     _choice(add, "--on-bad", _DEFAULTS.on_bad, "what a bad image does")
     add(
@@ -233,6 +254,20 @@ def _add_shards(group: argparse._ArgumentGroup) -> None:
         default=_DEFAULTS.shard_bytes,
         metavar="SIZE",
         help="the most bytes a shard has; default: 128MiB",
+    )
+    _choice(
+        group.add_argument,
+        "--compression",
+        _DEFAULTS.compression,
+        "compress each shard as a whole; TFDS cannot read that",
+    )
+    group.add_argument(
+        "--also",
+        action="append",
+        choices=[str(choice) for choice in AlsoFormat],
+        default=[],
+        metavar="array_record",
+        help="write the records in this format too, for tfds.data_source",
     )
     group.add_argument(
         "--workers", type=int, metavar="N", help="processes; default: the CPUs there are"

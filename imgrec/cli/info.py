@@ -51,6 +51,7 @@ def as_value(info: DatasetInfo) -> dict[str, object]:
         "path": info.path,
         "load": info.load,
         "fingerprint": info.fingerprint,
+        **render.storage_json(info),
         "classes": list(info.classes),
         "splits": {
             split.name: {
@@ -80,6 +81,7 @@ def as_text(info: DatasetInfo) -> str:
         ]
         lines.append(render.line(f"  {label}", ": ".join(filter(None, (name, ", ".join(counts))))))
     lines += [
+        *render.storage_lines(info),
         render.line("fingerprint", info.fingerprint or "none: not made by imgrec"),
         render.line("path", info.path),
         render.line("load", info.load),

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from imgrec.cli import info, pack, plan
+from imgrec.cli import clean, info, leaks, pack, plan, unpack, verify
 from imgrec.cli.render import safe
 from imgrec.errors import ImgrecError
 
-_VERBS = (pack, plan, info)
+_VERBS = (pack, plan, info, verify, unpack, leaks, clean)
 _EPILOG = """\
 exit codes: 0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
 7 missing extra, 130 interrupted
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"{error}", error.hint)
         return error.exit_code
     except KeyboardInterrupt:
-        _complain("interrupted; nothing was published", "")
+        _complain("interrupted; nothing was published", "run it again to go on from there")
         return 130
     except BrokenPipeError:
         # Whoever read our output has enough; Python must not complain when it flushes at exit.

@@ -21,7 +21,7 @@ def source_of(parsed: argparse.Namespace) -> str:
 def pack_options(parsed: argparse.Namespace) -> PackOptions:
     """Turn parsed arguments into a value; raise UsageError if they cannot be."""
     return PackOptions(
-        source=_source_options(parsed),
+        source=source_options(parsed),
         name=parsed.name,
         version=parsed.version,
         data_dir=parsed.data_dir,
@@ -35,16 +35,24 @@ def pack_options(parsed: argparse.Namespace) -> PackOptions:
         class_order=parsed.class_order,
         shards=parsed.shards,
         shard_bytes=parsed.shard_size,
+        compression=parsed.compression,
+        also=tuple(parsed.also),
+        short_side=parsed.short_side,
+        max_side=parsed.max_side,
+        quality=parsed.quality,
         check=parsed.check,
         on_bad=parsed.on_bad,
         max_bad=parsed.max_bad,
         on_leak=parsed.on_leak,
+        near_dups=parsed.near_dups,
         workers=parsed.workers,
         overwrite=parsed.overwrite,
+        resume=parsed.resume,
     )
 
 
-def _source_options(parsed: argparse.Namespace) -> SourceOptions:
+def source_options(parsed: argparse.Namespace) -> SourceOptions:
+    """Turn those of them that say how a source is read into a value."""
     return SourceOptions(
         kind=SourceKind.MANIFEST if parsed.manifest else parsed.kind,
         layout=parsed.layout,

@@ -49,6 +49,7 @@ def as_value(packed: Packed) -> dict[str, object]:
         "path": info.path,
         "load": info.load,
         "fingerprint": info.fingerprint,
+        **render.storage_json(info),
         "layout": report.layout,
         "classes": list(info.classes),
         "splits": {
@@ -63,11 +64,14 @@ def as_value(packed: Packed) -> dict[str, object]:
         "ignored": sum(kind.count for kind in report.ignored),
         "transcoded": len(report.transcoded),
         "damaged": len(report.damaged),
+        "resized": report.resized.total if report.resized else 0,
         "duplicates": render.extra_copies(report.duplicates),
         "leaks": len(report.leaks),
         "conflicts": len(report.conflicts),
+        "near_duplicates": render.near_json(report.near_duplicates),
         "warnings": list(report.warnings),
         "already_packed": not packed.is_new,
+        "kept_shards": packed.kept_shards,
         "seconds": round(packed.seconds, 3),
     }
 
@@ -90,15 +94,29 @@ def as_text(packed: Packed) -> str:
         *render.ignored_lines(report.ignored),
         *render.said_lines("transcoded", report.transcoded),
         *render.said_lines("damaged", report.damaged),
+        *render.resized_lines(report),
         *render.same_lines("duplicates", "more than once", report.duplicates),
         *render.same_lines("leaks", "in more than one split", report.leaks),
         *render.same_lines("conflicts", "under more than one label", report.conflicts),
+        *render.near_lines(report.near_duplicates),
         *(render.line("warning", warning) for warning in report.warnings),
         render.line(
             "size",
             f"{render.size(size_out)} out / {render.size(report.source_bytes)} in"
             f" = {size_out / max(report.source_bytes, 1):.2f}",
         ),
+        *render.storage_lines(info),
+    ]
+    if packed.kept_shards:
+        shards = sum(len(split.shard_lengths) for split in info.splits)
+        kept = f"{packed.kept_shards} of {render.number(shards, 'shard')}"
+        lines.append(render.line("resumed", f"{kept} kept from the run before"))
+    if packed.restarted:
+        lines.append(
+            render.line("restarted", f"nothing kept from the run before: {packed.restarted}")
+        )
+    lines += [
+        render.line("unfinished", f"{path}: imgrec clean removes it") for path in packed.unfinished
     ]
     if packed.is_new:
         rate = images / max(packed.seconds, 1e-9)

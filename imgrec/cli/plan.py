@@ -73,6 +73,9 @@ def as_value(plan: Plan) -> dict[str, object]:
         "duplicates": render.extra_copies(plan.duplicates),
         "leaks": len(plan.leaks),
         "conflicts": len(plan.conflicts),
+        "near_duplicates": render.near_json(plan.near_duplicates),
+        **({"resize": plan.shrink_to.deciding()} if plan.shrink_to else {}),
+        **_storage(plan),
         "warnings": list(plan.warnings),
     }
 
@@ -88,6 +91,26 @@ def _class_lines(plan: Plan, splits: Sequence[str]) -> Iterator[str]:
     bare = ", ".join(f"{counts[s, UNLABELLED]:,} {s}" for s in splits if counts[s, UNLABELLED])
     if bare:
         yield render.line(f"  {UNLABELLED}", f"without a label: {bare}")
+
+
+def _resize_lines(plan: Plan) -> Iterator[str]:
+    """Say what is to be shrunk; which images that are, only their pixels tell."""
+    if plan.shrink_to:
+        how = f"larger images to {render.side(plan.options)}, JPEGs of quality"
+        yield render.line("resize", f"{how} {plan.shrink_to.quality}")
+
+
+def _storage(plan: Plan) -> dict[str, object]:
+    """Return what is unusual about the files that pack would write."""
+    return {name: plan.options[name] for name in ("compression", "also") if name in plan.options}
+
+
+def _storage_lines(plan: Plan) -> Iterator[str]:
+    match _storage(plan):
+        case {"compression": compression}:
+            yield render.line("compression", f"{compression}; TFDS cannot read such shards")
+        case {"also": [*formats]}:
+            yield render.line("also", ", ".join(map(str, formats)))
 
 
 def _first_rows(plan: Plan) -> Iterator[str]:
@@ -123,6 +146,9 @@ def as_text(plan: Plan) -> str:
         *render.same_lines("duplicates", "more than once", plan.duplicates),
         *render.same_lines("leaks", "in more than one split", plan.leaks),
         *render.same_lines("conflicts", "under more than one label", plan.conflicts),
+        *render.near_lines(plan.near_duplicates),
+        *_resize_lines(plan),
+        *_storage_lines(plan),
         *(render.line("warning", warning) for warning in plan.warnings),
         *_first_rows(plan),
         "Nothing was written; images are checked when they are packed.",

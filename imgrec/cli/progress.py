@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, NoReturn, Self
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-_TITLES = {"scan": "scanning", "pack": "packing"}
+_TITLES = {
+    "scan": "scanning",
+    "pack": "packing",
+    "verify": "verifying",
+    "compare": "comparing",
+    "look": "looking",
+    "list": "reading names",
+    "unpack": "unpacking",
+}
 
 
 class Progress:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.text import printable, without_line
 
 if TYPE_CHECKING:
     from imgrec.model import Ignored, SameImage, Skipped
-    from imgrec.outcome import SplitInfo
+    from imgrec.near.found import NearDuplicates, NearPair
+    from imgrec.outcome import DatasetInfo, Report, SplitInfo
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WIDTH = 12
@@ -78,6 +79,23 @@ def split_rows(splits: Iterable[SplitInfo]) -> list[tuple[str, int, int, int]]:
     return [(s.name, s.examples, len(s.shard_lengths), s.num_bytes) for s in splits]
 
 
+def storage_lines(info: DatasetInfo) -> list[str]:
+    """Return what is unusual about the files of a dataset: compression, and other formats."""
+    lines = []
+    if info.compression:
+        stored = sum(split.num_bytes for split in info.splits)
+        saved = 1 - stored / max(info.uncompressed_bytes, 1)
+        change = f"{saved:.1%} smaller" if saved >= 0 else f"{-saved:.1%} larger"
+        lines.append(
+            line("compression", f"{info.compression}: {change}; TFDS cannot read such shards")
+        )
+    if info.also:
+        lines.append(
+            line("also", ": ".join(filter(None, (", ".join(info.also), info.data_source))))
+        )
+    return lines
+
+
 def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
     """Return what is to be said of some files: reasons with counts and the first names of each."""
     if not files:
@@ -93,6 +111,23 @@ def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
     for reason, examples in ranked[:_REASONS]:
         lines.append(line("", f"{len(examples):,} x {reason}: {names(examples, _SHOWN)}"))
     return [*lines, *_more(len(ranked) - _REASONS, "reason")]
+
+
+def resized_lines(report: Report) -> list[str]:
+    """Return how many files were shrunk, and to what: one line, since it may be all of them."""
+    if report.resized is None:
+        return []
+    return [line("resized", f"{number(report.resized.total, 'file')} to {side(report.options)}")]
+
+
+def side(options: Mapping[str, object]) -> str:
+    """Return how large images may be, by the options behind a plan.
+
+    >>> side({"short_side": 256, "quality": 90})
+    'a short side of 256'
+    """
+    name = "short" if "short_side" in options else "long"
+    return f"a {name} side of {options.get('short_side') or options.get('max_side')}"
 
 
 def _more(count: int, what: str) -> list[str]:
@@ -117,6 +152,41 @@ def same_lines(title: str, what: str, groups: Sequence[SameImage]) -> list[str]:
     return [*lines, *_more(len(groups) - _SHOWN, "image")]
 
 
+def near_lines(near: NearDuplicates | None) -> list[str]:
+    """Return how many images look alike, and the pairs that matter most."""
+    if near is None or not near.pairs:
+        return []
+    look = "looks" if near.pairs == 1 else "look"
+    what = f"{number(near.pairs, 'pair')} {look} alike among {number(near.looked_at, 'image')}"
+    if near.across_splits:
+        what += f", {near.across_splits:,} across splits"
+    if near.across_classes:
+        what += f", {near.across_classes:,} under other labels"
+    shown = [line("", near_pair(pair)) for pair in near.examples[:_SHOWN]]
+    if near.pairs > _SHOWN:
+        rest = number(near.pairs - _SHOWN, "more pair")
+        shown.append(line("", f"… {rest}: imgrec leaks shows them"))
+    return [line("near-dups", what), *shown]
+
+
+def near_pair(pair: NearPair) -> str:
+    """Return two files that look alike, and how much."""
+    mirrored = ", mirrored" if pair.is_mirrored else ""
+    return f"{pair.first} ~ {pair.second} ({pair.distance:.1f}{mirrored})"
+
+
+def near_json(near: NearDuplicates | None) -> dict[str, int] | None:
+    """Return near-duplicates, counted, as a JSON value."""
+    if near is None:
+        return None
+    return {
+        "looked_at": near.looked_at,
+        "pairs": near.pairs,
+        "across_splits": near.across_splits,
+        "across_classes": near.across_classes,
+    }
+
+
 def _some_of(filenames: Sequence[str]) -> str:
     """Return some names of one image, from different folders first."""
     firsts = {name.rpartition("/")[0]: name for name in reversed(filenames)}.values()
@@ -133,6 +203,16 @@ def extra_copies(groups: Iterable[SameImage]) -> int:
 def as_json(value: object) -> str:
     """Return JSON text in plain ASCII, safe for any terminal and pipe."""
     return json.dumps(value, indent=2)
+
+
+def storage_json(info: DatasetInfo) -> dict[str, object]:
+    """Return what `storage_lines` tells as JSON values."""
+    value: dict[str, object] = {}
+    if info.compression:
+        value |= {"compression": info.compression, "uncompressed_bytes": info.uncompressed_bytes}
+    if info.also:
+        value |= {"also": list(info.also), "data_source": info.data_source}
+    return value
 
 
 def skipped_json(files: Iterable[Skipped]) -> list[dict[str, str]]:

@@ -31,6 +31,7 @@ class BmpHeader(NamedTuple):
     row_bytes: int
     pixels: int
     """Where the pixels start."""
+    is_top_down: bool = False
 
 
 def read_header(data: bytes) -> BmpHeader:
@@ -52,7 +53,11 @@ def read_header(data: bytes) -> BmpHeader:
         and _are_colours_plain(data, bits, compression, 14 + info_bytes, used or 256)
     )
     return BmpHeader(
-        (abs(height), abs(width), channels), is_plain, (bits * width + 31) // 32 * 4, pixels
+        (abs(height), abs(width), channels),
+        is_plain,
+        (bits * width + 31) // 32 * 4,
+        pixels,
+        is_top_down=height < 0,
     )
 
 

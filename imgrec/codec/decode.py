@@ -2,50 +2,255 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imgrec.codec import pixels
+from imgrec.codec import bmp, exif, jpeg, pixels, png
 from imgrec.codec.sniff import format_of
+from imgrec.errors import BadImage, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+Size = tuple[int, int]
+"""Height and width."""
+
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
-_COLOUR_SPACES = {1: "GRAY", 3: "RGB"}
+_COLOUR_SPACES = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 _SIMPLE = frozenset({"Gray", "YCbCr", "RGB"})
 """What libjpeg-turbo turns into grey or RGB as everyone else does."""
+_INKS = frozenset({"CMYK", "YCCK"})
+_ADOBE = re.compile(rb"\xff\xee[\x00-\xff]{2}Adobe")
+"""Programs of that name write how much of an ink is missing."""
+_SCALES = (8, 4, 2)
+"""A JPEG decodes faster to these parts of its size; to others it takes longer than to all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """The pixels that a reader asks for."""
+
+    image_size: Size | None = None
+    """Every picture is resized to this; None leaves each its own size."""
+    decode_size: Size | None = None
+    """A picture may come smaller than it is, but not than this."""
+    channels: int = 3
+    """1 for grey, 3 for RGB, 4 for RGB and alpha."""
+    exact: bool = False
+    """Decode all pixels before resizing."""
+    orient: bool = False
+    """Turn pictures as their EXIF data says."""
+
+    def __post_init__(self) -> None:
+        if self.channels not in _COLOUR_SPACES:
+            raise UsageError(
+                f"channels={self.channels!r} is none of 1, 3 and 4",
+                hint="1 is grey, 3 is RGB, 4 is RGB and alpha",
+            )
+        if self.decode_size and (self.image_size or self.exact):
+            other = "image_size" if self.image_size else "exact"
+            raise UsageError(
+                f"decode_size and {other} exclude each other",
+                hint="decode_size is for a transform that resizes by itself",
+            )
+
+    @property
+    def cover(self) -> Size | None:
+        """How large a picture must be decoded at least; None for all of it."""
+        return None if self.exact else self.image_size or self.decode_size
+
+
+def parse_size(value: int | Sequence[int] | None, option: str) -> Size | None:
+    """Return the height and width that an option stands for; one number is a square.
+
+    >>> parse_size(224, "image_size"), parse_size([192, 256], "image_size")
+    ((224, 224), (192, 256))
+    """
+    if value is None:
+        return None
+    try:
+        height, width = (value, value) if isinstance(value, int) else map(int, value)
+    except (TypeError, ValueError):
+        height = width = 0
+    if min(height, width) < 1 or height * width > pixels.MAX_PIXELS:
+        raise UsageError(
+            f"{option}={value!r} is not a size in pixels",
+            hint=f"write {option}=224 or, height first, {option}=(192, 256)",
+        )
+    return height, width
 
 
 def to_pil(data: bytes) -> Image:
     """Decode with Pillow, in the mode that the image has; raise BadImage if it fails."""
-    return pixels.decode(data, format_of(data, ""))
+    image_format = format_of(data, "")
+    try:
+        return pixels.decode(data, image_format)
+    except BadImage:
+        if image_format != "PNG":
+            raise
+        # Pillow stumbles over faulty chunks that others, and so the packer, pass over.
+        return pixels.decode(png.without_extras(data), image_format)
 
 
 def to_array(data: bytes, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """Decode to an array of `shape`, as TensorFlow does; raise BadImage if it fails."""
+    """Decode to an array of `shape`, as TensorFlow does; raise BadImage if it fails.
+
+    Pixels are the same to the last bit, but for JPEGs that are damaged or sampled as no other.
+    """
+    if shape[2] not in _MODES:
+        raise BadImage(f"no image has {shape[2]} channels")
+    return _decoded(data, shape[2], None, is_fast=True)
+
+
+def decode_for(data: bytes, decoding: Decoding) -> NDArray[np.uint8]:
+    """Decode to the size and channels asked for; raise BadImage if it fails."""
+    array = decode_covering(data, decoding)
+    return resize(array, decoding.image_size) if decoding.image_size else array
+
+
+def decode_covering(data: bytes, decoding: Decoding) -> NDArray[np.uint8]:
+    """Decode to the channels asked for, and no larger than `decoding.cover` needs.
+
+    A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where both sides still cover it. Resizing is
+    left to the caller.
+    """
+    turn = exif.orientation(data) if decoding.orient else exif.UPRIGHT
+    cover = decoding.cover
+    if cover and turn >= exif.TURNED:
+        cover = cover[1], cover[0]
+    return _turned(_decoded(data, decoding.channels, cover), turn)
+
+
+def resize(array: NDArray[np.uint8], size: Size) -> NDArray[np.uint8]:
+    """Resize with an antialiased bilinear filter."""
+    from PIL import Image
+
+    if array.shape[:2] == size:
+        return array
+    return from_pil(from_array(array).resize((size[1], size[0]), Image.Resampling.BILINEAR))
+
+
+def from_array(array: NDArray[np.uint8]) -> Image:
+    """Make a picture of Pillow's from pixels."""
+    from PIL import Image
+
+    return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+
+
+def from_pil(picture: Image) -> NDArray[np.uint8]:
+    """Return the pixels of a picture of Pillow's."""
     import numpy as np
 
-    if data.startswith(b"\xff\xd8") and (decoded := _decoded_jpeg(data, shape)) is not None:
-        return decoded
-    picture = to_pil(data)
-    if picture.mode.startswith("I;16"):  # TensorFlow drops the low byte, and Pillow would clip
-        return (np.asarray(picture) >> 8).astype(np.uint8)[:, :, None]
-    array = np.asarray(picture.convert(_MODES[shape[2]]))
+    array: NDArray[np.uint8] = np.array(picture)  # `asarray` could not be written to
     return array if array.ndim == 3 else array[:, :, None]
 
 
-def _decoded_jpeg(data: bytes, shape: tuple[int, int, int]) -> NDArray[np.uint8] | None:
-    """Decode a JPEG with libjpeg-turbo; return None for the few that it takes exception to."""
+def _decoded(
+    data: bytes, channels: int, cover: Size | None, *, is_fast: bool = False
+) -> NDArray[np.uint8]:
+    if data.startswith(b"\xff\xd8"):
+        array = _decoded_jpeg(data, channels, cover, is_fast=is_fast)
+        if array is not None:
+            return array
+    if channels == 4 and data.startswith(b"BM") and (picture := _deep_bmp(data)):
+        return from_pil(picture)
+    return from_pil(_eight_bits(to_pil(data)).convert(_MODES[channels]))
+
+
+def _eight_bits(picture: Image) -> Image:
+    import numpy as np
+    from PIL import Image
+
+    if not picture.mode.startswith("I;16"):
+        return picture
+    # TensorFlow drops the low byte, and Pillow would clip.
+    return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+
+
+def _deep_bmp(data: bytes) -> Image | None:
+    """Decode a BMP of 32 bits a pixel, the last eight of which Pillow would leave out."""
+    from PIL import Image
+
+    header = bmp.read_header(data)
+    height, width, channels = header.shape
+    if channels != 4 or not header.is_plain or not bmp.is_whole(data, header):
+        return None
+    pixels.refuse_bomb(height, width)
+    rows = data[header.pixels :]
+    direction = 1 if header.is_top_down else -1
+    return Image.frombytes("RGBA", (width, height), rows, "raw", "BGRA", 0, direction)
+
+
+def _decoded_jpeg(
+    data: bytes, channels: int, cover: Size | None, *, is_fast: bool
+) -> NDArray[np.uint8] | None:
+    """Decode a JPEG with libjpeg-turbo; return None for the few that it takes exception to.
+
+    `is_fast` takes the less exact arithmetic that is TensorFlow's default.
+    """
     import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
 
     try:
-        if simplejpeg.decode_jpeg_header(data)[2] not in _SIMPLE:
+        height, width, space, _ = simplejpeg.decode_jpeg_header(data)
+        is_ink = channels == 3 and space in _INKS
+        if not is_ink and (space not in _SIMPLE or channels not in _COLOUR_SPACES):
             return None
+        scale = _scale((height, width), cover) if cover else 1
+        if scale > 1 and not _is_common(data):
+            scale = 1
         decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(
-            data, colorspace=_COLOUR_SPACES[shape[2]], strict=False
+            data,
+            colorspace="CMYK" if is_ink else _COLOUR_SPACES[channels],
+            fastdct=is_fast,
+            min_height=-(-height // scale),
+            min_width=-(-width // scale),
+            min_factor=scale,
+            strict=False,
         )
     except ValueError:
         return None
-    return decoded
+    return _without_ink(decoded, is_inverted=bool(_ADOBE.search(data))) if is_ink else decoded
+
+
+def _without_ink(inks: NDArray[np.uint8], *, is_inverted: bool) -> NDArray[np.uint8]:
+    """Turn cyan, magenta, yellow and black into red, green and blue, as TensorFlow does."""
+    import numpy as np
+
+    light = (inks if is_inverted else 255 - inks).astype(np.uint16)
+    return (light[:, :, :3] * light[:, :, 3:] // 255).astype(np.uint8)
+
+
+def _scale(size: Size, cover: Size) -> int:
+    """Return which part of a JPEG's size still covers another.
+
+    >>> _scale((1200, 1600), (224, 224)), _scale((375, 500), (224, 224))
+    (4, 1)
+    """
+    for scale in _SCALES:
+        if all(-(-side // scale) >= least for side, least in zip(size, cover, strict=True)):
+            return scale
+    return 1
+
+
+def _is_common(data: bytes) -> bool:
+    """Tell whether a JPEG is of the kind whose scaled decoding never reads past its buffers."""
+    try:
+        return jpeg.read_header(data).is_common
+    except BadImage:
+        return False
+
+
+def _turned(array: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
+    import numpy as np
+
+    if orientation == exif.UPRIGHT:
+        return array
+    if orientation >= exif.TURNED:
+        array = array.swapaxes(0, 1)
+    down = -1 if orientation in (3, 4, 7, 8) else 1
+    across = -1 if orientation in (2, 3, 6, 7) else 1
+    return np.ascontiguousarray(array[::down, ::across])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
@@ -32,6 +32,8 @@ _ANY = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # a varint
 _VALUE = rb"\x12" + (_ANY + rb"\n") * 2 + rb"(" + _ANY + rb")"
 _FILENAME_HEAD = re.compile((rb"\n" + _ANY) * 2 + rb"\n\x08filename" + _VALUE)
 _IMAGE_HEAD = re.compile(rb"\n" + _ANY + rb"\n\x05image" + _VALUE)
+_LONGEST_END = 70
+"""Bytes of a label and a shape whose four numbers take ten bytes each."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -137,11 +139,15 @@ def decode_plain(data: bytes, start: int, end: int) -> Plain | None:
         return None
     name_start = name.end()
     name_end = name_start + _varint_value(name[1])
+    if name_end > end:
+        return None
     image = _IMAGE_HEAD.match(data, name_end, end)
     if image is None:
         return None
     image_start = image.end()
     image_end = image_start + _varint_value(image[1])
+    if end - image_end > _LONGEST_END:  # which would fill the cache with all sorts of things
+        return None
     if (last := _decode_label_and_shape(data[image_end:end])) is None:
         return None
     filename, label, shape = data[name_start:name_end], *last
@@ -193,29 +199,38 @@ def decode(record: bytes) -> Mapping[str, Feature]:
 
 
 def _decode_feature(feature: memoryview) -> Feature:
-    for payload in _payloads(feature, 1):
-        return tuple(map(bytes, _payloads(payload, 1)))
-    for payload in _payloads(feature, 2):
-        return tuple(_floats(payload))
-    for payload in _payloads(feature, 3):
-        return tuple(_ints(payload))
-    return ()
+    values: list[object] = []
+    last = 0
+    for number, kind, payload in _fields(feature):
+        if kind == _LEN and number in _LISTS:
+            if number != last:  # of two lists, the last counts; two parts of one are one
+                values.clear()
+            values.extend(_LISTS[number](payload))
+            last = number
+    return cast("Feature", tuple(values))
 
 
 def _floats(payload: memoryview) -> Iterator[float]:
-    for _, kind, value in _fields(payload):
-        if kind == _LEN:
+    for field, kind, value in _fields(payload):
+        if field == 1 and kind in (_LEN, 5):  # packed or not
             yield from (number for (number,) in struct.iter_unpack("<f", value))
-        elif kind == 5:  # one that is not packed
-            yield from struct.unpack("<f", value)
 
 
 def _ints(payload: memoryview) -> Iterator[int]:
-    for _, _, value in _fields(payload):
+    for field, kind, value in _fields(payload):
+        if field != 1 or kind not in (_LEN, 0):
+            continue
         position = 0
         while position < len(value):
             number, position = _read_varint(value, position)
             yield number - (1 << 64) if number >> 63 else number
+
+
+def _texts(payload: memoryview) -> Iterator[bytes]:
+    return map(bytes, _payloads(payload, 1))
+
+
+_LISTS: Mapping[int, Callable[[memoryview], Iterator[object]]] = {1: _texts, 2: _floats, 3: _ints}
 
 
 def _payloads(message: memoryview, field: int) -> Iterator[memoryview]:
@@ -231,6 +246,8 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int, memoryview]]:
         tag, position = _read_varint(message, position)
         kind = tag & 7
         start = position
+        if tag < 8:
+            raise ValueError("a field of number 0")
         if kind == 0:
             _, end = _read_varint(message, position)
         elif kind == _LEN:

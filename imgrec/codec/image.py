@@ -3,20 +3,30 @@
 Raw are JPEG, PNG and the BMPs that TensorFlow reads right. Everything else that Pillow opens
 becomes a PNG of the same pixels. What is packed has been checked as far as `Check` asks; the
 shape is what `tf.io.decode_image(image, expand_animations=False)` gives.
+
+What is larger than `ShrinkOptions` allow is decoded whatever `Check` asks, and stored smaller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.blob import Pixels
 from imgrec.codec import bmp, jpeg, pixels, png
+from imgrec.codec.decode import to_pil
+from imgrec.codec.shrink import Size, decode_smaller, shrink, smaller_size
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
-from imgrec.options import Check
+from imgrec.options import Check, ShrinkOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
 
 Shape = tuple[int, int, int]
+_DEEP_COLOURS = "16-bit colours reduced to 8 bits"
 
 
 class Packable(NamedTuple):
@@ -29,9 +39,26 @@ class Packable(NamedTuple):
     """Why and from what it was re-encoded; empty for the file's own bytes."""
     damaged: str = ""
     """What a strict decoder says against it, though every other decodes it."""
+    resized: str = ""
+    """From what size to what size it was shrunk; empty if it was not."""
+    grey: NDArray[np.uint8] | None = None
+    """What `jpeg.strict_decode` left of it, if that was how it was checked."""
 
 
-def prepare(data: bytes, filename: str, check: Check) -> Packable:
+class _Wanted(NamedTuple):
+    """What is asked of every image."""
+
+    check: Check
+    shrink_to: ShrinkOptions | None
+
+    def smaller(self, shape: tuple[int, ...]) -> Size | None:
+        """Return the size to shrink an image of this height and width to, if it is to be."""
+        return smaller_size(shape[0], shape[1], self.shrink_to) if self.shrink_to else None
+
+
+def prepare(
+    data: bytes, filename: str, check: Check, shrink_to: ShrinkOptions | None = None
+) -> Packable:
     """Make an image packable, or raise BadImage with the reason.
 
     Example: `prepare(Path("a.gif").read_bytes(), "a.gif", Check.DECODE).format == "PNG"`.
@@ -39,7 +66,8 @@ def prepare(data: bytes, filename: str, check: Check) -> Packable:
     image_format = format_of(data, filename)
     if not image_format:
         raise BadImage(describe(data[:HEAD_BYTES]))
-    return _PREPARERS.get(image_format, _transcode)(data, image_format, check)
+    prepare_format = _PREPARERS.get(image_format, _transcode)
+    return prepare_format(data, image_format, _Wanted(check, shrink_to))
 
 
 def shape_of(data: bytes, filename: str) -> Shape:
@@ -52,47 +80,75 @@ def shape_of(data: bytes, filename: str) -> Shape:
     return pixels.shape_of(data, image_format)
 
 
-def pack_pixels(data: bytes, blob: Pixels) -> Packable:
+def pack_pixels(data: bytes, blob: Pixels, shrink_to: ShrinkOptions | None = None) -> Packable:
     """Store uncompressed pixels as PNG."""
-    return Packable(pixels.encode(data, blob), (blob.height, blob.width, blob.channels), "PNG")
+    return _stored(pixels.picture_of(data, blob), "", _Wanted(Check.DECODE, shrink_to))
 
 
-def _prepare_jpeg(data: bytes, image_format: str, check: Check) -> Packable:
+def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     header = jpeg.read_header(data)
     pixels.refuse_bomb(*header.shape[:2])
     if not header.is_common:
-        return _transcode(data, image_format, check, "JPEG of a kind TensorFlow does not read")
+        return _transcode(data, image_format, wanted, "JPEG of a kind TensorFlow does not read")
     packable = Packable(data, header.shape, image_format)
-    if check is Check.HEADER:
+    size = wanted.smaller(header.shape)
+    if wanted.check is Check.HEADER and size is None:
         return packable
     if not jpeg.reaches_end(data, header):
-        return _transcode_cut_jpeg(data, check)
-    if check is Check.STRUCTURE or not (fault := jpeg.strict_fault(data)):
+        return _transcode_cut_jpeg(data, wanted)
+    if size is not None:
+        return _shrink_jpeg(data, header, size, wanted)
+    if wanted.check is Check.STRUCTURE:
         return packable
+    grey, fault = jpeg.strict_decode(data)
+    if not fault:
+        return Packable(data, header.shape, image_format, grey=grey)
     pixels.decode(data, image_format)
     if not jpeg.is_well_formed(data, header):
-        return _transcode(data, image_format, check, f"damaged JPEG: {fault}")
+        return _transcode(data, image_format, wanted, _damaged_jpeg(fault))
     return packable._replace(damaged=fault)
 
 
-def _transcode_cut_jpeg(data: bytes, check: Check) -> Packable:
+def _shrink_jpeg(data: bytes, header: jpeg.JpegHeader, size: Size, wanted: _Wanted) -> Packable:
+    """Store a JPEG smaller; the one decode that takes tells what is to be said of it as well."""
+    picture, fault = decode_smaller(data, header.shape, size)
+    loss = ""
+    if picture is None:
+        picture, loss = pixels.decode_to_fit(data, "JPEG")
+    small = _stored(picture, "JPEG", wanted, header.shape)
+    if fault and jpeg.is_well_formed(data, header):
+        return small._replace(transcoded=loss, damaged=fault)
+    reasons = (_damaged_jpeg(fault) if fault else "", loss)
+    return small._replace(transcoded=", ".join(filter(None, reasons)))
+
+
+def _damaged_jpeg(fault: str) -> str:
+    return f"damaged JPEG: {fault}"
+
+
+def _transcode_cut_jpeg(data: bytes, wanted: _Wanted) -> Packable:
     try:
-        return _transcode(data, "JPEG", check, "JPEG without its end marker")
+        return _transcode(data, "JPEG", wanted, "JPEG without its end marker")
     except BadImage as error:
         raise BadImage("truncated JPEG") from error
 
 
-def _prepare_png(data: bytes, image_format: str, check: Check) -> Packable:
+def _prepare_png(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     header = png.read_header(data)
     pixels.refuse_bomb(*header.shape[:2])
+    is_larger = wanted.smaller(header.shape) is not None
+    check = Check.DECODE if is_larger else wanted.check
     if fault := _PNG_CHECKS[check](data, header):
         try:
-            return _transcode(data, image_format, check, fault)
+            return _transcode(data, image_format, wanted, fault)
         except BadImage as error:
             raise BadImage(fault) from error
+    if is_larger:
+        return _shrink_png(data, header, wanted)
     return Packable(data, header.shape, image_format)
 
 
+_PNG_MODES = {2: "LA", 3: "RGB", 4: "RGBA"}
 _PNG_CHECKS: Mapping[Check, Callable[[bytes, png.PngHeader], str]] = {
     Check.DECODE: png.pixel_fault,
     Check.STRUCTURE: png.structure_fault,
@@ -100,22 +156,61 @@ _PNG_CHECKS: Mapping[Check, Callable[[bytes, png.PngHeader], str]] = {
 }
 
 
-def _prepare_bmp(data: bytes, image_format: str, check: Check) -> Packable:
+def _shrink_png(data: bytes, header: png.PngHeader, wanted: _Wanted) -> Packable:
+    """Store a PNG smaller, with the channels that TensorFlow finds in it."""
+    picture = to_pil(data)
+    mode = _PNG_MODES.get(header.shape[2], picture.mode)
+    if picture.mode != mode:
+        with pixels.bad_images("PNG"):
+            picture = picture.convert(mode)
+    loss = _DEEP_COLOURS if header.is_deep else ""
+    return _stored(picture, "PNG", wanted)._replace(transcoded=loss)
+
+
+def _prepare_bmp(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     header = bmp.read_header(data)
     pixels.refuse_bomb(*header.shape[:2])
-    if header.is_plain and (check is Check.HEADER or bmp.is_whole(data, header)):
-        return Packable(data, header.shape, image_format)
-    return _transcode(data, image_format, check, "BMP of a kind TensorFlow does not read")
+    is_larger = wanted.smaller(header.shape) is not None
+    is_trusted = wanted.check is Check.HEADER and not is_larger
+    if not header.is_plain or not (is_trusted or bmp.is_whole(data, header)):
+        return _transcode(data, image_format, wanted, "BMP of a kind TensorFlow does not read")
+    if is_larger:
+        return _re_encode(data, image_format, wanted, "")
+    return Packable(data, header.shape, image_format)
 
 
-def _transcode(data: bytes, image_format: str, _check: Check, reason: str = "") -> Packable:
-    """Store the first picture's pixels as PNG."""
-    encoded, loss = pixels.to_png(data, image_format)
-    why = ", ".join(filter(None, (reason or image_format, loss)))
-    return Packable(encoded, png.read_header(encoded).shape, "PNG", transcoded=why)
+def _transcode(data: bytes, image_format: str, wanted: _Wanted, reason: str = "") -> Packable:
+    """Store the first picture's pixels instead of bytes that TensorFlow does not read right."""
+    return _re_encode(data, image_format, wanted, reason or image_format)
 
 
-_PREPARERS: Mapping[str, Callable[[bytes, str, Check], Packable]] = {
+def _re_encode(data: bytes, image_format: str, wanted: _Wanted, reason: str) -> Packable:
+    """Store the first picture's pixels, and say why and what of them was lost."""
+    picture, loss = pixels.decode_to_fit(data, image_format)
+    why = ", ".join(filter(None, (reason, loss)))
+    return _stored(picture, image_format, wanted)._replace(transcoded=why)
+
+
+def _stored(
+    picture: Image, image_format: str, wanted: _Wanted, shape: tuple[int, ...] = ()
+) -> Packable:
+    """Store a decoded picture as PNG, or smaller if it is larger than what is wanted.
+
+    `shape` is the picture's own, where it was decoded smaller than it is.
+    """
+    height, width, *_ = shape or (picture.height, picture.width)
+    size = wanted.smaller((height, width))
+    with pixels.bad_images(image_format):
+        if size is None or wanted.shrink_to is None:
+            encoded = pixels.to_png(picture)
+            return Packable(encoded, png.read_header(encoded).shape, "PNG")
+        small = shrink(picture, size, image_format, wanted.shrink_to.quality)
+    change = f"{width}x{height} to {small.shape[1]}x{small.shape[0]}"
+    change += ", turned upright" if small.is_turned else ""
+    return Packable(small.data, small.shape, small.format, resized=change)
+
+
+_PREPARERS: Mapping[str, Callable[[bytes, str, _Wanted], Packable]] = {
     "JPEG": _prepare_jpeg,
     "PNG": _prepare_png,
     "BMP": _prepare_bmp,

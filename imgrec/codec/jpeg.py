@@ -11,9 +11,16 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.errors import BadImage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CHECK_SCALE = 8
+"""A check decodes to one part in so many of the size: the smallest there is."""
 
 _SOF = struct.Struct(">BHHB")  # precision, height, width, components
 _SEGMENT, _FRAME, _SCAN, _BARE, _END, _NONE = range(6)
@@ -107,18 +114,24 @@ def preload() -> None:
 
 
 def strict_fault(data: bytes) -> str:
-    """Decode all of the coded data at 1/8 scale; return the decoder's first complaint, or "".
+    """Decode all of the coded data; return the decoder's first complaint, or ""."""
+    return strict_decode(data)[1]
 
-    Only for common JPEGs (`JpegHeader.is_common`): libjpeg-turbo's scaled decoding of others has
-    been seen to read past its buffers.
+
+def strict_decode(data: bytes) -> tuple[NDArray[np.uint8] | None, str]:
+    """Decode all of the coded data, to grey at 1/8 of its size.
+
+    Returns the pixels and "", or None and the decoder's first complaint. Only for common JPEGs
+    (`JpegHeader.is_common`): libjpeg-turbo's scaled decoding of others has been seen to read past
+    its buffers.
     """
     import simplejpeg
 
     try:
         # Grey needs no colour conversion, yet the coded data of every component is walked.
-        simplejpeg.decode_jpeg(
-            data, colorspace="GRAY", min_height=1, min_width=1, min_factor=8, strict=True
+        decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(
+            data, colorspace="GRAY", min_height=1, min_width=1, min_factor=CHECK_SCALE, strict=True
         )
     except ValueError as error:
-        return str(error)
-    return ""
+        return None, str(error)
+    return decoded, ""

@@ -7,7 +7,7 @@ import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from imgrec.blob import Pixels
 from imgrec.errors import BadImage
@@ -52,46 +52,60 @@ def decode(data: bytes, image_format: str) -> Image:
 
     Only the one format named is tried, so that no other decoder ever sees the bytes.
     """
-    with _bad_images(image_format):
+    with bad_images(image_format):
         return _decode(data, image_format)
 
 
 def shape_of(data: bytes, image_format: str) -> tuple[int, int, int]:
     """Return the shape of the first picture of a file, without decoding it; or raise BadImage."""
-    with _bad_images(image_format):
+    with bad_images(image_format):
         image = _open(data, image_format)
         return image.height, image.width, len(image.getbands())
 
 
-def to_png(data: bytes, image_format: str) -> tuple[bytes, str]:
-    """Encode the first picture of a file as PNG, or raise BadImage.
+def tags_of(data: bytes, image_format: str) -> dict[str | tuple[int, int], Any]:
+    """Return what Pillow tells of a file beside its pixels; nothing if it cannot be told."""
+    try:
+        with bad_images(image_format):
+            return _open(data, image_format).info
+    except BadImage:
+        return {}
 
-    Returns the PNG and, where it cannot hold every value, what was lost.
+
+def decode_to_fit(data: bytes, image_format: str) -> tuple[Image, str]:
+    """Decode as `decode` does, to pixels of a kind that PNG holds, or raise BadImage.
+
+    Returns the picture and, where PNG cannot hold every value, what was lost.
     """
-    with _bad_images(image_format):
-        return _encode(_decode(data, image_format))
+    with bad_images(image_format):
+        return _fitted(_decode(data, image_format))
 
 
-def encode(data: bytes, blob: Pixels) -> bytes:
-    """Encode uncompressed pixels, grey or RGB, as PNG."""
+def to_png(image: Image) -> bytes:
+    """Encode a picture, of a kind that PNG holds, as PNG."""
+    profile = image.info.get("icc_profile")
+    out = io.BytesIO()
+    image.save(out, "PNG", icc_profile=profile if isinstance(profile, bytes) else None)
+    return out.getvalue()
+
+
+def picture_of(data: bytes, blob: Pixels) -> Image:
+    """Return uncompressed pixels, grey or RGB, as a picture."""
     from PIL import Image
 
     size = blob.width, blob.height
     if blob.channels == 1:
-        image = Image.frombytes("L", size, data)
-    elif blob.is_planar:
-        plane = blob.width * blob.height
-        bands = [data[at : at + plane] for at in range(0, len(data), plane)]
-        image = Image.merge("RGB", [Image.frombytes("L", size, band) for band in bands])
-    else:
-        image = Image.frombytes("RGB", size, data)
-    out = io.BytesIO()
-    image.save(out, "PNG")
-    return out.getvalue()
+        return Image.frombytes("L", size, data)
+    if not blob.is_planar:
+        return Image.frombytes("RGB", size, data)
+    plane = blob.width * blob.height
+    bands = [data[at : at + plane] for at in range(0, len(data), plane)]
+    return Image.merge("RGB", [Image.frombytes("L", size, band) for band in bands])
 
 
 @contextmanager
-def _bad_images(image_format: str) -> Iterator[None]:
+def bad_images(image_format: str) -> Iterator[None]:
+    """Turn whatever Pillow raises inside into BadImage, which says why an image is bad."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -137,7 +151,7 @@ def _register_plugin(image_format: str) -> None:
         getattr(module, plugin.register)()
 
 
-def _encode(image: Image) -> tuple[bytes, str]:
+def _fitted(image: Image) -> tuple[Image, str]:
     loss = ""
     if image.mode in _CONVERTED:
         if image.mode in ("CMYK", "LAB", "HSV", "YCbCr"):
@@ -145,10 +159,7 @@ def _encode(image: Image) -> tuple[bytes, str]:
         image = image.convert(_CONVERTED[image.mode])
     elif image.mode not in _AS_IS:
         image, loss = _to_16_bits(image)
-    profile = image.info.get("icc_profile")
-    out = io.BytesIO()
-    image.save(out, "PNG", icc_profile=profile if isinstance(profile, bytes) else None)
-    return out.getvalue(), loss
+    return image, loss
 
 
 def _to_16_bits(image: Image) -> tuple[Image, str]:

@@ -34,6 +34,7 @@ _ADAM7 = (
     (0, 1, 1, 2),
 )
 _INFLATE_BYTES = 1 << 18
+_ESSENTIAL = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 
 
 class PngHeader(NamedTuple):
@@ -43,6 +44,11 @@ class PngHeader(NamedTuple):
     bits_per_pixel: int
     is_palette: bool
     is_interlaced: bool
+
+    @property
+    def is_deep(self) -> bool:
+        """Tell whether it has more than one channel, of 16 bits each."""
+        return self.bits_per_pixel > 8 * self.shape[2] > 8
 
 
 class _Chunk(NamedTuple):
@@ -102,6 +108,15 @@ def _has_transparency(data: bytes) -> bool:
     except BadImage:
         pass  # cut before its pixels: no more can be told from a header
     return False
+
+
+def without_extras(data: bytes) -> bytes:
+    """Return a PNG of those chunks alone that make its pixels; raise BadImage if it is cut."""
+    kept = [chunk for chunk in _chunks(data) if chunk.kind in _ESSENTIAL and chunk.is_sound]
+    return data[:_FIRST_CHUNK] + b"".join(
+        _CHUNK.pack(len(payload), kind) + payload + _CRC.pack(zlib.crc32(payload, zlib.crc32(kind)))
+        for kind, payload, _ in kept
+    )
 
 
 def structure_fault(data: bytes, header: PngHeader) -> str:

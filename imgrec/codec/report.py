@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from imgrec.errors import DatasetError
-from imgrec.model import Ignored, SameImage, Skipped
+from imgrec.model import Ignored, Resized, SameImage, Skipped
+from imgrec.near.found import NearDuplicates, NearPair
 from imgrec.outcome import Report, SplitInfo
 from imgrec.text import printable
 
@@ -39,9 +40,11 @@ def encode(report: Report) -> bytes:
         ],
         "transcoded": _said(report.transcoded),
         "damaged": _said(report.damaged),
+        **_resized(report.resized),
         "duplicates": _same(report.duplicates),
         "leaks": _same(report.leaks),
         "conflicts": _same(report.conflicts),
+        **_near(report.near_duplicates),
         "warnings": list(map(printable, report.warnings)),
     }
     return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
@@ -49,6 +52,22 @@ def encode(report: Report) -> bytes:
 
 def _said(files: Sequence[Skipped]) -> list[dict[str, str]]:
     return [{"file": printable(file.filename), "reason": file.reason} for file in files]
+
+
+def _resized(resized: Resized | None) -> dict[str, object]:
+    if resized is None:  # and a report is as it was before images could be shrunk
+        return {}
+    return {"resized": {"count": resized.total, "examples": _said(resized.examples)}}
+
+
+def _near(near: NearDuplicates | None) -> dict[str, object]:
+    if near is None:
+        return {}
+    examples = [
+        (printable(pair.first), printable(pair.second), pair.distance, pair.is_mirrored)
+        for pair in near.examples
+    ]
+    return {"near_duplicates": {**near._asdict(), "examples": examples}}
 
 
 def _same(groups: Sequence[SameImage]) -> list[list[str]]:
@@ -64,12 +83,13 @@ def decode(data: bytes, *, path: str) -> Report:
 
 
 def _decode(value: Any) -> Report:  # JSON is untyped until here
-    def said(key: str) -> tuple[Skipped, ...]:
+    def said(key: str, value: Any = value) -> tuple[Skipped, ...]:
         return tuple(Skipped(item["file"], item["reason"]) for item in value[key])
 
     def same(key: str) -> tuple[SameImage, ...]:
         return tuple(SameImage(tuple(group)) for group in value[key])
 
+    resized = value.get("resized")
     return Report(
         name=value["name"],
         version=value["version"],
@@ -95,8 +115,17 @@ def _decode(value: Any) -> Report:  # JSON is untyped until here
         ),
         transcoded=said("transcoded"),
         damaged=said("damaged"),
+        resized=Resized(resized["count"], said("examples", resized)) if resized else None,
         duplicates=same("duplicates"),
         leaks=same("leaks"),
         conflicts=same("conflicts"),
+        near_duplicates=_decode_near(value.get("near_duplicates")),
         warnings=tuple(value["warnings"]),
     )
+
+
+def _decode_near(value: Any) -> NearDuplicates | None:
+    if value is None:
+        return None
+    examples = tuple(NearPair(*pair) for pair in value["examples"])
+    return NearDuplicates(**{**value, "examples": examples})

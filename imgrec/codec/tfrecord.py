@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import BinaryIO
 
@@ -24,6 +24,8 @@ _CRC = struct.Struct("<I")
 _MASK_DELTA = 0xA282EAD8
 OVERHEAD = _HEAD.size + _CRC.size
 """Bytes a frame adds to its payload."""
+_MOST_STREAMED_BYTES = (1 << 31) - 1
+"""The longest payload where the size of the file does not tell: all that protobuf takes."""
 
 
 def _masked(crc: int) -> int:
@@ -65,8 +67,14 @@ def payload_span(framed: bytes, *, path: str, offset: int) -> tuple[int, int]:
     return _HEAD.size, end
 
 
-def _corrupt(what: str, path: str, offset: int) -> CorruptRecord:
-    return CorruptRecord(f"{path}: {what} at byte {offset}", path=path, offset=offset)
+def _corrupt(what: str, path: str, offset: int, *, is_streamed: bool = False) -> CorruptRecord:
+    unpacked = " of what it unpacks to" if is_streamed else ""
+    return CorruptRecord(
+        f"{path}: {what} at byte {offset}{unpacked}",
+        hint="it was changed or cut short since it was written: restore it, or pack it again",
+        path=path,
+        offset=offset,
+    )
 
 
 def record_ends(file: BinaryIO, *, path: str) -> Iterator[int]:
@@ -86,28 +94,51 @@ def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:
     Raises CorruptRecord, which names `path` and the offset, at the first byte that is wrong.
     """
     size = file.seek(0, io.SEEK_END)
-    offset = file.seek(0)
-    while head := file.read(_HEAD.size):
-        payload = _read_payload(file, head, path=path, offset=offset, size=size)
+    file.seek(0)
+    return _records(file.read, path=path, size=size)
+
+
+def stream_records(read: Callable[[int], bytes], *, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield records as `read_records` does, of a stream that can only be read on.
+
+    Each length is refused before that much is read if no record can be as long.
+    """
+    return _records(read, path=path, size=None)
+
+
+def begins(head: bytes) -> bool:
+    """Tell whether bytes are the beginning of a record: a length and its checksum."""
+    return len(head) >= _HEAD.size and head[: _HEAD.size] == _head(*_LENGTH.unpack_from(head))
+
+
+def _records(
+    read: Callable[[int], bytes], *, path: str, size: int | None
+) -> Iterator[tuple[int, bytes]]:
+    offset = 0
+    while head := read(_HEAD.size):
+        length = _read_length(head, path=path, offset=offset, size=size)
+        body = read(length + _CRC.size)
+        if len(body) < length + _CRC.size:
+            raise _corrupt("truncated record", path, offset, is_streamed=size is None)
+        payload = body[:length]
+        if _CRC.unpack(body[length:])[0] != _masked(google_crc32c.value(payload)):
+            raise _corrupt("wrong checksum of a record", path, offset, is_streamed=size is None)
         yield offset, payload
-        offset += OVERHEAD + len(payload)
+        offset += OVERHEAD + length
 
 
-def _read_length(head: bytes, *, path: str, offset: int, size: int) -> int:
+def _read_length(head: bytes, *, path: str, offset: int, size: int | None) -> int:
     if len(head) < _HEAD.size:
-        raise _corrupt("truncated record", path, offset)
+        raise _corrupt("truncated record", path, offset, is_streamed=size is None)
     length, length_crc = _HEAD.unpack(head)
     if _masked(google_crc32c.value(head[: _LENGTH.size])) != length_crc:
-        raise _corrupt("wrong checksum of a record's length", path, offset)
-    if length > size - offset - OVERHEAD:
+        raise _corrupt(
+            "wrong checksum of a record's length", path, offset, is_streamed=size is None
+        )
+    if size is None and length > _MOST_STREAMED_BYTES:
+        raise _corrupt(
+            f"a record of {length} bytes, which none can have,", path, offset, is_streamed=True
+        )
+    if size is not None and length > size - offset - OVERHEAD:
         raise _corrupt("truncated record", path, offset)
     return int(length)
-
-
-def _read_payload(file: BinaryIO, head: bytes, *, path: str, offset: int, size: int) -> bytes:
-    length = _read_length(head, path=path, offset=offset, size=size)
-    body = file.read(length + _CRC.size)
-    payload = body[:length]
-    if _CRC.unpack(body[length:])[0] != _masked(google_crc32c.value(payload)):
-        raise _corrupt("wrong checksum of a record", path, offset)
-    return payload

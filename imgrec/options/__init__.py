@@ -1,30 +1,40 @@
 """Everything that can be asked of a pack."""
 
 from imgrec.options.choices import (
+    AlsoFormat,
     Check,
     CifarLabels,
     ClassOrder,
     ColumnKind,
+    Compression,
     FolderLayout,
+    NearDups,
     OnBad,
     OnLeak,
     SourceKind,
 )
-from imgrec.options.packing import PackOptions, ShardOptions, SplitOptions
+from imgrec.options.loading import Crop, LoadOptions
+from imgrec.options.packing import PackOptions, ShardOptions, ShrinkOptions, SplitOptions
 from imgrec.options.source import LEAF, ColumnOption, SourceOptions
 
 __all__ = [
     "LEAF",
+    "AlsoFormat",
     "Check",
     "CifarLabels",
     "ClassOrder",
     "ColumnKind",
     "ColumnOption",
+    "Compression",
+    "Crop",
     "FolderLayout",
+    "LoadOptions",
+    "NearDups",
     "OnBad",
     "OnLeak",
     "PackOptions",
     "ShardOptions",
+    "ShrinkOptions",
     "SourceKind",
     "SourceOptions",
     "SplitOptions",

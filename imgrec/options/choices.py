@@ -31,6 +31,17 @@ class OnLeak(StrEnum):
     FAIL = "fail"
 
 
+class NearDups(StrEnum):
+    """What is done about images that look alike."""
+
+    AUTO = "auto"
+    """Tell of those among the images that are decoded anyway."""
+    OFF = "off"
+    REPORT = "report"
+    GROUP = "group"
+    DROP = "drop"
+
+
 class ClassOrder(StrEnum):
     """How class names are ordered into labels."""
 
@@ -73,6 +84,20 @@ class ColumnKind(StrEnum):
     TEXT = "text"
 
 
+class Compression(StrEnum):
+    """How each shard is compressed as a whole."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    ZLIB = "zlib"
+
+
+class AlsoFormat(StrEnum):
+    """A file format in which the records are written once more."""
+
+    ARRAY_RECORD = "array_record"
+
+
 def choose(options: object, choices: Mapping[str, type[StrEnum]]) -> None:
     """Turn the named fields of frozen options into choices; raise UsageError if one is none."""
     for field, kind in choices.items():
@@ -83,6 +108,18 @@ def choose(options: object, choices: Mapping[str, type[StrEnum]]) -> None:
             raise UsageError(
                 f"{field} cannot be {value!r}", hint=f"choose from {', '.join(kind)}"
             ) from error
+
+
+def choose_some(options: object, field: str, kind: type[StrEnum]) -> None:
+    """Turn a field of frozen options into a tuple of choices, each once, as `choose` does."""
+    value = getattr(options, field)
+    try:
+        some = tuple(map(kind, (value,) if isinstance(value, str) else value))
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{field} cannot be {value!r}", hint=f"choose from {', '.join(kind)}"
+        ) from error
+    object.__setattr__(options, field, tuple(dict.fromkeys(some)))
 
 
 def refuse_non_numbers(options: object, kinds: Mapping[str, type | tuple[type, ...]]) -> None:

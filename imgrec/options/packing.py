@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 
 from imgrec.errors import UsageError
 from imgrec.options.choices import (
+    AlsoFormat,
     Check,
     ClassOrder,
+    Compression,
+    NearDups,
     OnBad,
     OnLeak,
     choose,
+    choose_some,
     refuse_non_numbers,
 )
 from imgrec.options.source import SourceOptions
@@ -65,6 +69,36 @@ class ShardOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShrinkOptions:
+    """How large images may be, by the shorter or by the longer side, in pixels."""
+
+    short_side: int | None = None
+    max_side: int | None = None
+    quality: int = 90
+    """Of the JPEGs that larger ones become."""
+
+    def __post_init__(self) -> None:
+        if (self.short_side is None) == (self.max_side is None):
+            raise UsageError(
+                "--short-side and --max-side are two ways to say how large images may be",
+                hint="choose one of them",
+            )
+        for option, side in (("short-side", self.short_side), ("max-side", self.max_side)):
+            if side is not None and side < 1:
+                raise UsageError(f"--{option} {side} leaves no pixels", hint="give 1 or more")
+        if not 1 <= self.quality <= 100:
+            raise UsageError(
+                f"--quality {self.quality} is no quality of a JPEG",
+                hint="give a number from 1 to 100, such as 90",
+            )
+
+    def deciding(self) -> dict[str, int]:
+        """Return what is asked for, as plain values for the report."""
+        told = {"short_side": self.short_side, "max_side": self.max_side, "quality": self.quality}
+        return {option: value for option, value in told.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
     """Everything that can be asked of a pack; the defaults are those of the command line."""
 
@@ -87,27 +121,48 @@ class PackOptions:
     class_order: ClassOrder = ClassOrder.NATURAL
     shards: int | None = None
     shard_bytes: int = 128 << 20
+    compression: Compression = Compression.NONE
+    also: tuple[AlsoFormat, ...] = ()
+    """Formats in which the records are written too, beside the TFRecords."""
+    short_side: int | None = None
+    """Images with a longer one are shrunk until their shorter side is this, in pixels."""
+    max_side: int | None = None
+    """The same for the longer side."""
+    quality: int | None = None
+    """Of the JPEGs that shrunk images become; 90 when None."""
     check: Check = Check.DECODE
     on_bad: OnBad = OnBad.SKIP
     max_bad: float = 0.1
     on_leak: OnLeak = OnLeak.REPORT
+    near_dups: NearDups = NearDups.AUTO
     workers: int | None = None
     """Processes that work; as many as there are CPUs for this process when None."""
     overwrite: bool = False
+    resume: bool = True
+    """Continue a run that was cut off."""
 
     def __post_init__(self) -> None:
         choose(
             self,
-            {"class_order": ClassOrder, "check": Check, "on_bad": OnBad, "on_leak": OnLeak},
+            {
+                "class_order": ClassOrder,
+                "compression": Compression,
+                "check": Check,
+                "on_bad": OnBad,
+                "on_leak": OnLeak,
+                "near_dups": NearDups,
+            },
         )
+        choose_some(self, "also", AlsoFormat)
         refuse_non_numbers(
             self,
             {
                 **dict.fromkeys(("seed", "folds", "shards", "shard_bytes", "workers"), int),
+                **dict.fromkeys(("short_side", "max_side", "quality"), int),
                 **dict.fromkeys(("val_fraction", "test_fraction", "max_bad"), (int, float)),
             },
         )
-        _ = self.split_options, self.shard_options
+        _ = self.split_options, self.shard_options, self.shrink_options
         if "://" in self.data_dir:
             raise UsageError(
                 f"--data-dir {self.data_dir} is not a folder on this machine",
@@ -117,6 +172,11 @@ class PackOptions:
             raise UsageError(
                 f"--version {self.version!r} is not a version that TFDS reads",
                 hint="give three numbers, such as 1.0.0",
+            )
+        if self.also and self.shard_compression:
+            raise UsageError(
+                f"--also {self.also[0]} is of no use with --compression {self.compression}",
+                hint="leave out one: TFDS opens no dataset whose TFRecords are compressed",
             )
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers {self.workers} cannot work", hint="give 1 or more")
@@ -141,6 +201,24 @@ class PackOptions:
         """Return what decides the shards."""
         return ShardOptions(count=self.shards, max_bytes=self.shard_bytes)
 
+    @property
+    def shrink_options(self) -> ShrinkOptions | None:
+        """Return how large images may be; None if any size will do."""
+        if self.short_side is None and self.max_side is None:
+            if self.quality is not None:
+                raise UsageError(
+                    f"--quality {self.quality} is of images that are shrunk, and none is to be",
+                    hint="pass --short-side or --max-side as well, or leave it out",
+                )
+            return None
+        chosen = {} if self.quality is None else {"quality": self.quality}
+        return ShrinkOptions(short_side=self.short_side, max_side=self.max_side, **chosen)
+
+    @property
+    def shard_compression(self) -> str:
+        """Return how shards are compressed, as a dataset says it: "" for not at all."""
+        return "" if self.compression is Compression.NONE else str(self.compression)
+
     def deciding(self) -> dict[str, object]:
         """Return the options that can change the output, as plain values for the report."""
         return {
@@ -156,4 +234,13 @@ class PackOptions:
             "split_from": self.split_from,
             "split_file": self.split_file,
             **self.source.deciding(),
+            **self._asked_for(),
         }
+
+    def _asked_for(self) -> dict[str, object]:
+        """Return what changes the output only when it is asked for, and is not told otherwise."""
+        told = {"compression": self.shard_compression, "also": list(map(str, self.also))}
+        asked: dict[str, object] = {option: value for option, value in told.items() if value}
+        if self.near_dups is not NearDups.AUTO:
+            asked["near_dups"] = str(self.near_dups)
+        return {**asked, **(self.shrink_options.deciding() if self.shrink_options else {})}

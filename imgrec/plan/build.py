@@ -26,7 +26,7 @@ from imgrec.model import (
     picked,
     split_order,
 )
-from imgrec.options import OnLeak, PackOptions, ShardOptions
+from imgrec.options import OnLeak, PackOptions
 from imgrec.plan.groups import find_groups, judge, leaked_copies
 from imgrec.plan.labels import label_names, normal_name, rarest
 from imgrec.plan.select import choose, limit, straddling
@@ -68,7 +68,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
     kept = [place for place in order if place not in left_out]
     placed = _Placed(samples, labels, label_sets, splits, kept)
-    tasks = tuple(_tasks(name, placed, options.shard_options))
+    tasks = tuple(_tasks(name, placed, options))
     return Plan(
         name=name,
         version=options.version,
@@ -77,14 +77,16 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         classes=classes,
         tasks=tasks,
         check=options.check,
+        shrink_to=options.shrink_options,
         fingerprint=_fingerprint(name, classes, placed, tasks, options),
         bad=catalog.bad,
         unplaced=catalog.unplaced,
-        left_out=tuple(sorted(left_out.values())),
+        left_out=tuple(sorted([*left_out.values(), *catalog.left_out])),
         ignored=catalog.ignored,
         duplicates=findings.duplicates,
         leaks=findings.leaks,
         conflicts=findings.conflicts,
+        near_duplicates=catalog.near.sum_up(*_by_name(placed)) if catalog.near else None,
         warnings=(
             *catalog.warnings,
             *_parted_groups(samples, splits),
@@ -123,8 +125,8 @@ class _Placed(NamedTuple):
     order: Sequence[int]
 
 
-def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardTask]:
-    samples = placed.samples
+def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTask]:
+    samples, compression = placed.samples, options.shard_compression
     orders: dict[str, list[int]] = defaultdict(list)
     for place in placed.order:
         orders[placed.splits[place]].append(place)
@@ -140,14 +142,14 @@ def _tasks(name: str, placed: _Placed, options: ShardOptions) -> Iterator[ShardT
             column._replace(values=picked(column.values, order)) for column in samples.columns
         ]
         planned = record_bytes(sizes, filenames)
-        lengths = cut(planned, options_for(split, counts, options))
+        lengths = cut(planned, options_for(split, counts, options.shard_options))
         end = 0
         for index, length in enumerate(lengths):
             start, end = end, end + length
             yield ShardTask(
                 split=split,
                 index=index,
-                filename=shard_filename(name, split, index, len(lengths)),
+                filename=shard_filename(name, split, index, len(lengths), compression),
                 expected_bytes=sum(planned[start:end]),
                 blobs=blobs[start:end],
                 filenames=filenames[start:end],
@@ -169,7 +171,10 @@ def _fingerprint(
 ) -> str:
     """Hash everything that decides the bytes of the output."""
     sha256 = hashlib.sha256()
-    for fact in (FORMAT, name, options.version, options.check, *classes):
+    asked = [f"--also {also}" for also in options.also]
+    if options.shrink_options:
+        asked += [f"{what} {value}" for what, value in options.shrink_options.deciding().items()]
+    for fact in (FORMAT, name, options.version, options.check, *classes, *asked):
         sha256.update(f"{fact}\n".encode())
     for task in tasks:
         columns = (
@@ -183,6 +188,13 @@ def _fingerprint(
     contents = [placed.samples.contents[place] for place in placed.order]
     sha256.update(b"".join(contents) + bytes(map(len, contents)))
     return sha256.hexdigest()
+
+
+def _by_name(placed: _Placed) -> tuple[dict[str, str], dict[str, object]]:
+    """Return split and label of each image that is to be packed, by its name."""
+    names, labels = placed.samples.filenames, placed.label_sets or placed.labels
+    splits = {names[place]: placed.splits[place] for place in placed.order}
+    return splits, {names[place]: labels[place] for place in placed.order}
 
 
 def _parted_groups(samples: Samples, splits: Sequence[str]) -> Iterator[str]:

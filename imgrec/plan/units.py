@@ -1,4 +1,4 @@
-"""Which samples must not be parted: copies of one image, and images of one group."""
+"""Which samples must not be parted: copies of one image, images of one group, near-duplicates."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from imgrec.model import Samples
 def find_units(samples: Samples) -> Sequence[int]:
     """Return for each sample the number of its unit: the place of the unit's first sample.
 
-    Samples of identical bytes are in one unit, and so are those of one group.
+    Samples of identical bytes are in one unit, and so are those of one group, or that look alike.
     """
     parents = range(len(samples))
     linked = _linked(samples.contents)
-    if samples.groups:
-        linked += _linked(samples.groups, apart="")
+    for groups in (samples.groups, samples.near):
+        linked += _linked(groups, apart="")
     return _united(list(parents), linked) if linked else parents
 
 

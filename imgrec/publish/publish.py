@@ -8,9 +8,9 @@ from pathlib import Path
 
 from imgrec import layout
 from imgrec.codec import report as report_codec
-from imgrec.model import FORMAT, Plan, ShardResult
+from imgrec.model import FORMAT, Plan
 from imgrec.options import PackOptions
-from imgrec.outcome import Report
+from imgrec.outcome import Report, ShardResult
 from imgrec.publish import tfds_files
 from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses, skipped_csv
 from imgrec.publish.samples import samples_table
@@ -29,7 +29,7 @@ def complete(
     refuse_bad_source(plan, results, options)
     report = make_report(plan, results)
     seals = list(_keep_filled(folder, report, results))
-    for filename, data in _documents(plan, report, results):
+    for filename, data in _documents(plan, report, results, options):
         seals.append(write_file(str(folder / filename), data))
     lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
     write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
@@ -40,16 +40,15 @@ def _keep_filled(folder: Path, report: Report, results: Sequence[ShardResult]) -
     """Yield the seals of all shards; remove those of splits in which every image was bad."""
     splits = {split.name for split in report.splits}
     for result in results:
-        index = result.filename + layout.INDEX_SUFFIX
+        files = [Seal(result.filename, result.size, result.sha256), *map(Seal._make, result.beside)]
         if result.split in splits:
-            yield Seal(result.filename, result.size, result.sha256)
-            yield Seal(index, 0, result.index_sha256)
+            yield from files
         else:
-            remove(str(folder / result.filename), str(folder / index))
+            remove(*(str(folder / file.filename) for file in files))
 
 
 def _documents(
-    plan: Plan, report: Report, results: Sequence[ShardResult]
+    plan: Plan, report: Report, results: Sequence[ShardResult], options: PackOptions
 ) -> Iterator[tuple[str, bytes]]:
     columns = plan.tasks[0].columns
     schema = tfds_files.Schema(
@@ -57,24 +56,49 @@ def _documents(
         shape=tfds_files.common_shape(results),
         is_multilabel=bool(plan.tasks[0].label_sets),
         columns=tuple((column.name, column.kind) for column in columns),
+        file_format=layout.FILE_FORMATS[options.shard_compression],
+        also=options.also,
     )
     labels = layout.SEQUENCE_LABELS if schema.is_multilabel else layout.LABELS
     yield labels, tfds_files.label_lines(report.classes)
     yield layout.SAMPLES, samples_table(results)
     yield layout.REPORT, report_codec.encode(report)
     yield layout.SKIPPED, skipped_csv(report)
-    yield layout.METADATA, _metadata(report)
+    yield layout.METADATA, _metadata(report, results, options)
     yield layout.FEATURES, tfds_files.features(schema)
     yield layout.DATASET_INFO, tfds_files.dataset_info(report, schema)
 
 
-def _metadata(report: Report) -> bytes:
+def _metadata(report: Report, results: Sequence[ShardResult], options: PackOptions) -> bytes:
     """Return metadata.json, which TFDS shows as `builder.info.metadata`."""
-    value = {
+    value: dict[str, dict[str, object]] = {
         "imgrec": {
             "format": FORMAT,
             "fingerprint": report.fingerprint,
             "class_counts": {split.name: split.class_counts for split in report.splits},
         }
     }
+    if options.shard_compression:
+        value["imgrec"] |= _compression(options.shard_compression, results)
+    if options.also:
+        value["imgrec"]["also"] = {
+            also: {split.name: _twin_bytes(split.name, also, results) for split in report.splits}
+            for also in options.also
+        }
     return json.dumps(value, sort_keys=True).encode() + b"\n"
+
+
+def _compression(compression: str, results: Sequence[ShardResult]) -> dict[str, object]:
+    return {
+        "compression": compression,
+        "uncompressed_bytes": sum(result.plain_size for result in results),
+        "readers": "imgrec.load, imgrec.open_dataset, "
+        f'tf.data.TFRecordDataset(..., compression_type="{compression.upper()}"); TFDS has no '
+        "option for compressed shards and cannot read them",
+    }
+
+
+def _twin_bytes(split: str, also: str, results: Sequence[ShardResult]) -> int:
+    shards = [result for result in results if result.split == split]
+    twins = {layout.twin_filename(shard.filename, also) for shard in shards}
+    return sum(size for shard in shards for filename, size, _ in shard.beside if filename in twins)

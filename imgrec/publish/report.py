@@ -12,17 +12,18 @@ from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import (
     UNLABELLED,
     Plan,
-    RecordTable,
-    ShardResult,
+    Resized,
     ShardTask,
     Skipped,
     split_order,
 )
 from imgrec.options import OnBad, PackOptions
-from imgrec.outcome import Report, SplitInfo
+from imgrec.outcome import RecordTable, Report, ShardResult, SplitInfo
 from imgrec.text import printable, without_line
 
 _SHOWN = 5
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet computes, or skips to get to something that it computes."""
 
 
 def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
@@ -41,9 +42,11 @@ def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
         ignored=plan.ignored,
         transcoded=_merged(result.transcoded for result in results),
         damaged=_merged(result.damaged for result in results),
+        resized=_resized(results) if plan.shrink_to else None,
         duplicates=plan.duplicates,
         leaks=plan.leaks,
         conflicts=plan.conflicts,
+        near_duplicates=plan.near_duplicates,
         warnings=(*plan.warnings, *_emptied_classes(plan, results)),
     )
 
@@ -66,6 +69,11 @@ def _all_labels(records: ShardTask | RecordTable) -> Iterable[int]:
 
 def _merged(parts: Iterable[Iterable[Skipped]]) -> tuple[Skipped, ...]:
     return tuple(sorted(file for part in parts for file in part))
+
+
+def _resized(results: Sequence[ShardResult]) -> Resized:
+    examples = _merged(result.resized.examples for result in results)
+    return Resized(sum(result.resized.total for result in results), examples[:_SHOWN])
 
 
 def _splits(plan: Plan, results: Sequence[ShardResult]) -> Iterator[SplitInfo]:
@@ -142,9 +150,19 @@ def _summed_up(bad: Sequence[Skipped]) -> str:
 
 
 def skipped_csv(report: Report) -> bytes:
-    """Return skipped.csv: a row for each file that was meant to be packed and is not."""
+    """Return skipped.csv: a row for each file that was meant to be packed and is not.
+
+    What a spreadsheet would take for a formula begins with "./" instead, as any path may.
+    """
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(("file", "reason"))
-    rows.writerows((printable(file.filename), file.reason) for file in report.skipped)
+    rows.writerows(
+        (_harmless(printable(file.filename), "./"), _harmless(printable(file.reason), "'"))
+        for file in report.skipped
+    )
     return out.getvalue().encode()
+
+
+def _harmless(cell: str, prefix: str) -> str:
+    return prefix + cell if cell.startswith(_FORMULA) else cell

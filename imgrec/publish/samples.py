@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.model import RecordTable, ShardResult
+from imgrec.outcome import RecordTable, ShardResult
 from imgrec.text import printable
 
 if TYPE_CHECKING:

@@ -11,21 +11,23 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from imgrec.layout import FILEPATH_TEMPLATE
-from imgrec.model import ShardResult
 from imgrec.options import ColumnKind
-from imgrec.outcome import Report
+from imgrec.outcome import Report, ShardResult
 
 _FEATURES = "tensorflow_datasets.core.features."
 
 
 class Schema(NamedTuple):
-    """What the records of a dataset hold."""
+    """What the records of a dataset hold, and how they are stored."""
 
     classes: int
     shape: tuple[int, int, int]
     """Of the images, as TFDS decodes them; -1 is a size that differs."""
     is_multilabel: bool
     columns: tuple[tuple[str, ColumnKind], ...]
+    file_format: str
+    also: tuple[str, ...]
+    """Other file formats in which all records are, too."""
 
     @property
     def label_key(self) -> str:
@@ -40,7 +42,7 @@ def dataset_info(report: Report, schema: Schema) -> bytes:
         "name": report.name,
         "version": report.version,
         "description": f"{images} images in {len(report.classes)} classes, packed by imgrec.",
-        "fileFormat": "tfrecord",
+        **_formats(schema),
         "moduleName": "imgrec",
         "splits": [
             {
@@ -56,6 +58,14 @@ def dataset_info(report: Report, schema: Schema) -> bytes:
         },
     }
     return _json(value)
+
+
+def _formats(schema: Schema) -> dict[str, object]:
+    if not schema.also:
+        return {"fileFormat": schema.file_format}
+    # TFDS takes TFRecord where nothing is said. Where that is said, tfds.data_source("flowers") is
+    # refused: without a data_dir it asks for array_record, whatever alternatives there are.
+    return {"alternativeFileFormats": list(schema.also)}
 
 
 def features(schema: Schema) -> bytes:

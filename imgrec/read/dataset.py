@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, compress
 from pathlib import Path
 from typing import overload
 
-from imgrec.errors import CorruptRecord, OutOfRange, UnknownName
+from imgrec import layout
+from imgrec.errors import CorruptRecord, DatasetError, OutOfRange, UnknownName, UsageError
 from imgrec.outcome import DatasetInfo
-from imgrec.read.metadata import read_info
+from imgrec.read.metadata import read_info, refuse_other_files
 from imgrec.read.record import Record, parse
-from imgrec.read.samples import SampleColumns, read_columns
+from imgrec.read.samples import SampleColumns, gather_columns, read_columns
 from imgrec.read.shards import Shards, joined
-from imgrec.read.spec import record_ranges
+from imgrec.read.spec import ALL, record_ranges
+from imgrec.read.stream import CompressedShards
+from imgrec.read.unknown import among
 from imgrec.text import printable
 
 
@@ -27,7 +30,12 @@ class Dataset(Mapping[str, "Split"]):
 
     def __init__(self, folder: Path) -> None:
         self.info: DatasetInfo = read_info(folder)
-        self._shards = Shards(self.info)
+        refuse_other_files(folder)
+        self._shards = CompressedShards(self.info) if self.info.compression else Shards(self.info)
+        self._columns: SampleColumns | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_columns": None}  # workers can read them again, and seldom do
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -43,36 +51,70 @@ class Dataset(Mapping[str, "Split"]):
     def __len__(self) -> int:
         return len(self.info.splits)
 
+    def __contains__(self, split: object) -> bool:
+        try:
+            return bool(record_ranges(split, self.info.splits))  # type: ignore[arg-type]  # it refuses others
+        except (UnknownName, UsageError):
+            return False
+
+    # One opened twice is two, as with files; mappings would compare their splits.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     def read(self, number: int) -> Record:
         """Return a record by its number, counted through all splits one after another."""
         data, start, end = self._shards.read(number)
         try:
             return parse(data, start, end, self.info.classes)
         except CorruptRecord as error:
-            path, place = self._shards.locate(number)
-            raise CorruptRecord(
-                f"{path}: record {place}: {error}", path=path, hint=error.hint
-            ) from error
+            raise self._located(error, number) from error
 
-    @cached_property
+    def read_all(self, numbers: Sequence[int]) -> Iterator[Record]:
+        """Return an iterator over records by their numbers, which compressed ones need in order."""
+        if isinstance(self._shards, Shards):
+            return map(self.read, numbers)
+        return self._unpack(self._shards.stream(numbers))
+
+    def _unpack(self, found: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
+        for number, data in found:
+            try:
+                yield parse(data, 0, len(data), self.info.classes)
+            except CorruptRecord as error:
+                raise self._located(error, number) from error
+
+    def _located(self, error: CorruptRecord, number: int) -> CorruptRecord:
+        path, place = self._shards.locate(number)
+        return CorruptRecord(f"{path}: record {place}: {error}", path=path, hint=error.hint)
+
+    @property
     def columns(self) -> SampleColumns:
-        """What is known of all records without reading them."""
-        return read_columns(Path(self.info.path), self.info)
+        """What is known of all records; where no table tells, all of them are read once."""
+        if self._columns is None:
+            folder = Path(self.info.path)
+            if (folder / layout.SAMPLES).exists():
+                self._columns = read_columns(folder, self.info)
+            else:
+                self._columns = gather_columns(self[ALL])
+        return self._columns
 
     def label_of(self, class_name: str) -> int:
         """Return the label of a class; raise UnknownName if there is none of that name."""
         try:
             return self.info.classes.index(class_name)
         except ValueError as error:
-            shown = ", ".join(self.info.classes[:20])
-            more = f" and {len(self.info.classes) - 20} more" * (len(self.info.classes) > 20)
             raise UnknownName(
-                f"{self.info.name} has no class {class_name!r}", hint=f"there is {shown}{more}"
+                f"{self.info.name} has no class {class_name!r}",
+                hint=among(self.info.classes, str(class_name)),
             ) from error
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{split.name}: {split.examples}" for split in self.info.splits)
         return f"<Dataset {self.info.name} {self.info.version}: {splits}>"
+
+    def split_of(self, number: int) -> str:
+        """Name the split that a record is in, by its number as `read` takes it."""
+        ends = accumulate(split.examples for split in self.info.splits)
+        return self.info.splits[next(n for n, end in enumerate(ends) if number < end)].name
 
 
 class Split(Sequence[Record]):
@@ -83,35 +125,62 @@ class Split(Sequence[Record]):
         self.name = name
         self._numbers = numbers
         """Of its records, as `Dataset.read` takes them."""
+        self._by_name: dict[str, int] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_by_name": None}
 
     @overload
     def __getitem__(self, place: int) -> Record: ...
     @overload
-    def __getitem__(self, place: slice | Sequence[int]) -> Split: ...
-    def __getitem__(self, place: int | slice | Sequence[int]) -> Record | Split:
+    def __getitem__(self, place: slice | Iterable[int]) -> Split: ...
+    def __getitem__(self, place: int | slice | Iterable[int]) -> Record | Split:
         if isinstance(place, slice):
             return self._part(self._numbers[place])
-        if hasattr(place, "__iter__"):
-            return self._part(array("Q", [self._number(one) for one in place]))
-        return self.dataset.read(self._number(place))
+        try:
+            number = self._numbers[place]  # type: ignore[index]  # or it is several
+        except TypeError:
+            return self._part(array("Q", self._several(place)))
+        except IndexError as error:
+            raise self._out_of_range(place) from error
+        return self.dataset.read(number)
+
+    def _several(self, places: object) -> Iterable[int]:
+        """Return the numbers of the records at some places, or where a mask is true."""
+        if isinstance(places, str | bytes) or not isinstance(places, Iterable):
+            raise _no_place(places)
+        # Arrays of any library have `tolist`, and make it Python's own numbers.
+        listed = places.tolist() if hasattr(places, "tolist") else list(places)
+        if not isinstance(listed, list):
+            raise _no_place(places)
+        if any(isinstance(place, bool) for place in listed):
+            if len(listed) != len(self):
+                raise UsageError(f"a mask of {len(listed)} does not fit {len(self)} records")
+            return compress(self._numbers, listed)
+        return map(self._number, listed)
 
     def _number(self, place: int) -> int:
         try:
             return self._numbers[place]
         except IndexError as error:
-            raise OutOfRange(
-                f"{self.name} has {len(self)} records, and none of number {place}",
-                hint=f"count from 0 to {len(self) - 1}",
-            ) from error
+            raise self._out_of_range(place) from error
+        except TypeError as error:
+            raise _no_place(place) from error
+
+    def _out_of_range(self, place: object) -> OutOfRange:
+        return OutOfRange(
+            f"{self.name} has {len(self)} records, and none of number {place}",
+            hint=f"count from 0 to {len(self) - 1}" if len(self) else "it is empty",
+        )
 
     def _part(self, numbers: Sequence[int]) -> Split:
-        return Split(self.dataset, self.name, numbers)
+        return Split(self.dataset, f"part of {self.name.removeprefix('part of ')}", numbers)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[Record]:
-        return map(self.dataset.read, self._numbers)
+        return self.dataset.read_all(self._numbers)
 
     @property
     def labels(self) -> array[int]:
@@ -131,16 +200,44 @@ class Split(Sequence[Record]):
 
     def find(self, filename: str) -> Record:
         """Return the record of a file, by its path inside the source; raise UnknownName if none."""
-        number = self._by_name.get(printable(filename))
-        if number is None:
-            example = f"one of its files is {self[0].filename}" if len(self) else "it is empty"
-            raise UnknownName(f"{self.name} has no file {filename!r}", hint=example)
-        return self.dataset.read(number)
-
-    @cached_property
-    def _by_name(self) -> dict[str, int]:
         names = self.dataset.columns.filenames
-        return {names[number]: number for number in self._numbers}
+        if self._by_name is None:
+            self._by_name = {names[number]: number for number in reversed(self._numbers)}
+        shown = printable(filename)
+        number = self._by_name.get(shown)
+        if number is None:
+            raise self._no_file(shown)
+        record = self.dataset.read(number)
+        if record.filename != filename:  # two names of other bytes may be shown alike
+            alike = [self.dataset.read(n) for n in self._numbers if names[n] == shown]
+            record = next((one for one in alike if one.filename == filename), record)
+        if printable(record.filename) != shown:
+            raise DatasetError(
+                f"{layout.SAMPLES} tells of {shown} where {printable(record.filename)} is",
+                hint="pack the dataset again, or delete that file to read without it",
+                path=self.dataset.info.path,
+            )
+        return record
+
+    def _no_file(self, shown: str) -> UnknownName:
+        names = self.dataset.columns.filenames
+        ending = "/" + shown.rpartition("/")[2]
+        meant = next((name for name in self._by_name or () if name.endswith(ending)), "")
+        if shown in names:
+            hint = f"it is in {self.dataset.split_of(names.index(shown))}"
+        elif meant:
+            hint = f"did you mean {meant}?"
+        else:
+            example = next(iter(self._by_name or ()), "")
+            hint = f"one of its files is {example}" if example else "its records have no names"
+        return UnknownName(f"{self.name} has no file {shown}", hint=hint)
 
     def __repr__(self) -> str:
         return f"<Split {self.name} of {self.dataset.info.name}: {len(self)} records>"
+
+
+def _no_place(place: object) -> UsageError:
+    return UsageError(
+        f"{place!r} does not number records",
+        hint="give an integer, a slice, or a list or array of integers; find() takes a file's name",
+    )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from imgrec import layout
 from imgrec.errors import DatasetNotFound
+from imgrec.read.unknown import among
 
-_SHOWN = 10
+_TFRECORDS = (".tfrecord", ".tfrec")
+"""What names of TFRecord files hold, whoever wrote them."""
 
 
 def find_dataset(dataset: str, data_dir: str = "") -> Path:
@@ -18,16 +21,22 @@ def find_dataset(dataset: str, data_dir: str = "") -> Path:
     (its highest version is taken) or of a data directory with one dataset in it.
     Raises DatasetNotFound, which says what there is.
     """
-    root = Path(data_dir) if data_dir else layout.default_data_dir()
+    root = _expanded(data_dir) if data_dir else layout.default_data_dir()
+    if not dataset:
+        raise _not_found(dataset, root)
     name, _, version = dataset.partition(":")
-    for path in (Path(dataset).expanduser(), root / name / version):
+    for path in (_expanded(dataset), root / name / version):
         if _is_version_folder(path):
             return path
         if versions := _versions(path):
             return versions[-1]
-    if inside := _datasets(Path(dataset).expanduser()):
+    if inside := _datasets(_expanded(dataset)):
         return _only(dataset, inside)
     raise _not_found(dataset, root)
+
+
+def _expanded(path: str) -> Path:
+    return Path(os.path.expanduser(path))  # pathlib's own raises for users that there are not
 
 
 def _only(dataset: str, inside: list[Path]) -> Path:
@@ -48,9 +57,14 @@ def _not_found(dataset: str, root: Path) -> DatasetNotFound:
         return DatasetNotFound(
             f"no version {version} of {name} in {root}", hint=f"there is {there}", path=dataset
         )
-    names = [path.parent.name for path in _datasets(root)]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are no datasets"
+        return DatasetNotFound(
+            f"no version {version} of {name} in {root}", hint=there, path=dataset
+        )
+    for path in (_expanded(dataset), root / name / version):
+        if dataset and (fault := _fault(path)):
+            what, hint = fault
+            return DatasetNotFound(what, hint=hint, path=str(path))
+    there = among([path.parent.name for path in _datasets(root)], dataset)
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
         hint=f"{there} in {root}; give --data-dir or a path if it is elsewhere",
@@ -58,8 +72,27 @@ def _not_found(dataset: str, root: Path) -> DatasetNotFound:
     )
 
 
+def _fault(path: Path) -> tuple[str, str] | None:
+    """Return why a path that is there is no dataset, and what to do about it."""
+    if os.path.isfile(path):
+        return f"{path} is a file", f"give the folder of the dataset, such as {path.parent}"
+    for folder in (path, *sorted(_folders(path))):
+        names = _listed(folder)
+        missing = [name for name in (layout.DATASET_INFO, layout.FEATURES) if name not in names]
+        if len(missing) == 1:
+            hint = "restore it, or pack the dataset again with --overwrite"
+            return f"{folder} has no {missing[0]}", hint
+        if any(mark in name for name in names for mark in _TFRECORDS):
+            return (
+                f"{folder} holds TFRecords, but no {' and '.join(missing)} that would say of what",
+                "pack the images themselves, or let tfds.folder_dataset.write_metadata write those",
+            )
+    return None
+
+
 def _is_version_folder(path: Path) -> bool:
-    return (path / layout.DATASET_INFO).is_file() and (path / layout.FEATURES).is_file()
+    # Unlike pathlib's, this is False for whatever cannot be looked at.
+    return all(os.path.isfile(path / name) for name in (layout.DATASET_INFO, layout.FEATURES))
 
 
 def _versions(path: Path) -> list[Path]:
@@ -78,7 +111,11 @@ def _datasets(data_dir: Path) -> list[Path]:
 
 
 def _folders(path: Path) -> Iterator[Path]:
+    return (path / name for name in _listed(path) if os.path.isdir(path / name))
+
+
+def _listed(path: Path) -> list[str]:
     try:
-        yield from (child for child in path.iterdir() if child.is_dir())
-    except OSError:
-        return
+        return os.listdir(path)
+    except (OSError, ValueError):
+        return []

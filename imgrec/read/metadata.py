@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ from imgrec import layout
 from imgrec.codec import report as report_codec
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo, Report, SplitInfo
+
+_MOST_RECORDS = 1 << 40
+"""Of a shard: a number that no other fault reaches, and that no sum of them overflows."""
+_MOST_CLASSES = 1 << 20
+"""Of those without names, which are made here."""
 
 
 def read_info(folder: Path) -> DatasetInfo:
@@ -20,33 +26,75 @@ def read_info(folder: Path) -> DatasetInfo:
     value = _read_json(folder / layout.DATASET_INFO)
     ours = _read_json(folder / layout.METADATA).get("imgrec", {}) if _has_metadata(folder) else {}
     try:
-        name, version = value["name"], value["version"]
+        name, version = _name(value["name"]), str(value["version"])
         counts = ours.get("class_counts", {})
         splits = tuple(_split(split, counts) for split in value.get("splits", ()))
         fingerprint = str(ours.get("fingerprint", ""))
+        compression = str(ours.get("compression", ""))
+        _ = layout.FILE_FORMATS[compression]
+        uncompressed_bytes = int(ours.get("uncompressed_bytes", 0))
+        also = tuple(map(str, value.get("alternativeFileFormats", ())))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _wrong(folder / layout.DATASET_INFO) from error
     first = splits[0].name if splits else "train"
+    data_dir = folder.absolute().parent.parent
     return DatasetInfo(
         name=name,
         version=version,
         path=str(folder.absolute()),
         classes=_read_labels(folder / layout.LABELS)
-        or _read_labels(folder / layout.SEQUENCE_LABELS),
+        or _read_labels(folder / layout.SEQUENCE_LABELS)
+        or _numbered_classes(folder / layout.FEATURES),
         splits=splits,
         fingerprint=fingerprint,
-        load=layout.load_line(folder.absolute().parent.parent, name, version, first),
+        load=layout.load_line(data_dir, name, version, first, compression),
+        compression=compression,
+        uncompressed_bytes=uncompressed_bytes,
+        also=also,
+        data_source=layout.data_source_line(data_dir, name, version, first)
+        if also and fingerprint
+        else "",
     )
 
 
 def _split(value: Any, counts: Any) -> SplitInfo:  # JSON is untyped until here
-    name = value["name"]
+    name = _name(value["name"])
+    lengths = tuple(int(length) for length in value.get("shardLengths", ()))
+    if any(not 0 <= length <= _MOST_RECORDS for length in lengths):
+        raise ValueError("shards of impossible lengths")
     return SplitInfo(
         name=name,
-        shard_lengths=tuple(int(length) for length in value.get("shardLengths", ())),
+        shard_lengths=lengths,
         num_bytes=int(value.get("numBytes", 0)),
         class_counts=tuple(counts[name]) if name in counts else None,
     )
+
+
+def _name(value: Any) -> str:  # JSON is untyped until here
+    if not isinstance(value, str) or set(value) & {"/", "\0"}:
+        raise ValueError("a name that no file can have")
+    return value
+
+
+def refuse_other_files(folder: Path) -> None:
+    """Raise DatasetError unless a dataset's shards are TFRecords, named as TFDS does by default."""
+    value = _read_json(folder / layout.DATASET_INFO)
+    own = value.get("fileFormat") or layout.FILE_FORMATS[""]
+    formats = [str(name) for name in (own, *value.get("alternativeFileFormats", ()))]
+    if not set(formats) & set(layout.FILE_FORMATS.values()):
+        raise DatasetError(
+            f"{folder} holds {', '.join(formats)} files, and imgrec reads TFRecords",
+            hint="read it with tfds.data_source or tfds.load",
+            path=str(folder),
+        )
+    for split in value.get("splits", ()):
+        template = split.get("filepathTemplate") or layout.FILEPATH_TEMPLATE
+        if template != layout.FILEPATH_TEMPLATE:
+            raise DatasetError(
+                f"{folder} names its shards {template}, and imgrec knows no such names",
+                hint="read it with tfds.load",
+                path=str(folder),
+            )
 
 
 def read_report(folder: Path) -> Report:
@@ -74,11 +122,20 @@ def find_damage(folder: Path) -> str:
         sizes = {name: (folder / name).stat().st_size for name in listed}
     except OSError as error:
         return f"{Path(error.filename).name}: {error.strerror}"
-    for split in read_info(folder).splits:
-        shards = [name for name in listed if f"-{split.name}.tfrecord-" in name]
-        total = sum(sizes[name] for name in shards if not name.endswith(layout.INDEX_SUFFIX))
-        if total != split.num_bytes:
-            return f"the shards of {split.name} have {total} bytes instead of {split.num_bytes}"
+    return _find_wrong_size(folder, sizes)
+
+
+def _find_wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
+    info, ours = read_info(folder), _read_json(folder / layout.METADATA).get("imgrec", {})
+    for split in info.splits:
+        shards = layout.shard_filenames(info, split)
+        kinds = {"shards": (shards, split.num_bytes)}
+        for also in info.also:
+            twins = tuple(layout.twin_filename(shard, also) for shard in shards)
+            kinds[f"{also} files"] = twins, ours.get("also", {}).get(also, {}).get(split.name)
+        for kind, (names, wanted) in kinds.items():
+            if (total := sum(sizes.get(name, 0) for name in names)) != wanted:
+                return f"the {kind} of {split.name} have {total} bytes instead of {wanted}"
     return ""
 
 
@@ -90,15 +147,30 @@ def _read_labels(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         return ()
     try:
-        return tuple(path.read_text("utf-8").splitlines())
+        lines = path.read_text("utf-8").split("\n")
+        return tuple(line.strip() for line in lines if line.strip())  # as TFDS does
     except (OSError, ValueError) as error:
         raise _wrong(path) from error
+
+
+def _numbered_classes(path: Path) -> tuple[str, ...]:
+    """Name classes that have no names, as TFDS does: by their numbers."""
+    value: Any = _read_json(path)
+    for key in ("featuresDict", "features", "label", "classLabel", "numClasses"):
+        value = value.get(key, {}) if isinstance(value, dict) else {}
+    try:
+        count = int(value or 0)
+    except (TypeError, ValueError) as error:
+        raise _wrong(path) from error
+    if count > _MOST_CLASSES:
+        raise _wrong(path)
+    return tuple(map(str, range(count)))
 
 
 def _read_json(path: Path) -> dict[str, Any]:  # JSON is untyped until it is looked at
     try:
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _wrong(path) from error
     if not isinstance(value, dict):
         raise _wrong(path)

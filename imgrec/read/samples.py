@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,8 @@ from imgrec import layout
 from imgrec.errors import DatasetError
 from imgrec.model import UNLABELLED, split_order
 from imgrec.outcome import DatasetInfo
+from imgrec.read.record import Record
+from imgrec.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +39,41 @@ def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
     try:
         labels = array("q", values.get("label") or [UNLABELLED] * count)
         return SampleColumns(labels, values.get("labels", ()), values["filename"])
+    except (KeyError, TypeError) as error:
+        raise _unknown(folder, "is not as imgrec writes it") from error
+
+
+def gather_columns(records: Iterable[Record]) -> SampleColumns:
+    """Find out from all records themselves what `read_columns` reads of them."""
+    labels, label_sets, filenames = array("q"), [], []
+    is_multilabel = False
+    for record in records:
+        labels.append(record.label)
+        label_sets.append(record.labels)
+        filenames.append(printable(record.filename))
+        is_multilabel |= record.label == UNLABELLED and bool(record.labels)
+    return SampleColumns(labels, label_sets if is_multilabel else (), filenames)
+
+
+class Pictures(NamedTuple):
+    """What the images of a dataset are like, all in all."""
+
+    formats: frozenset[str]
+    max_height: int
+    max_width: int
+
+
+def read_pictures(folder: Path) -> Pictures:
+    """Read of what formats the images of a dataset are and how large; raise as `read_columns`."""
+    import pyarrow.compute as pc
+
+    table = _read_table(folder, ("format", "height", "width"))
+    try:
+        return Pictures(
+            formats=frozenset(map(str, pc.unique(table.column("format")).to_pylist())),
+            max_height=int(pc.max(table.column("height")).as_py()),
+            max_width=int(pc.max(table.column("width")).as_py()),
+        )
     except (KeyError, TypeError) as error:
         raise _unknown(folder, "is not as imgrec writes it") from error
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate
 
 from imgrec.errors import UnknownName, UsageError
 from imgrec.outcome import SplitInfo
+from imgrec.read.unknown import among
 
 ALL = "all"
-_PART = re.compile(r"\s*(?P<split>[\w-]+)(?:\[(?P<slice>[^\]]+)\])?\s*")
-_BOUND = re.compile(r"(?:(-?[\d_]*\.?\d+)(%|shard)?)?")
+_PART = re.compile(r"(?P<split>[\w-]+)(?:\[(?P<slice>[\w%:.-]+)\])?")
+_BOUND = re.compile(r"(?:(?P<number>-?[\d_.]+)(?P<unit>%|shard)?)?")
+_PLUS = re.compile(r"\s*\+\s*")
 
 
 def record_ranges(spec: str, splits: Sequence[SplitInfo]) -> list[range]:
@@ -27,64 +28,84 @@ def record_ranges(spec: str, splits: Sequence[SplitInfo]) -> list[range]:
     >>> record_ranges("train[:50%]+val", [train, val])
     [range(0, 5), range(10, 13)]
     """
-    return [found for part in spec.split("+") for found in _part_ranges(part, splits)]
+    if not isinstance(spec, str):  # as in open_dataset("flowers")[0]
+        raise _not_understood(spec)
+    return [found for part in _PLUS.split(spec) for found in _part_ranges(part, splits)]
 
 
 def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
-    starts = list(accumulate((split.examples for split in splits), initial=0))
     match = _PART.fullmatch(part)
     if match is None or (match["split"] == ALL and match["slice"]):
         raise _not_understood(part)
-    if match["split"] == ALL:
-        return [
-            range(start, start + split.examples)
-            for start, split in zip(starts, splits, strict=False)
-        ]
-    for start, split in zip(starts, splits, strict=False):
-        if split.name == match["split"]:
+    start, found = 0, []
+    for split in splits:
+        if match["split"] in (ALL, split.name):
             first, last = _bounds(match["slice"], split) if match["slice"] else (0, split.examples)
-            return [range(start + first, start + last)]
-    names = ", ".join(split.name for split in splits)
-    raise UnknownName(f"there is no split {match['split']!r}", hint=f"there is {names}")
+            found.append(range(start + first, start + max(first, last)))
+        start += split.examples
+    if not found and match["split"] != ALL:
+        hint = among([split.name for split in splits], match["split"])
+        raise UnknownName(f"there is no split {match['split']!r}", hint=hint)
+    return found
 
 
 def _bounds(text: str, split: SplitInfo) -> tuple[int, int]:
     """Return the first record of a slice, and the one after its last."""
-    parts = [_BOUND.fullmatch(part.strip()) for part in text.split(":")]
-    numbers = [part[1] for part in parts if part]
-    unit = next((part[2] for part in parts if part and part[2]), "")
+    parts = [_BOUND.fullmatch(part) for part in text.split(":")]
+    bounds = [part for part in parts if part]
+    unit = next((part["unit"] for part in bounds if part["unit"]), "")
     is_one_shard = len(parts) == 1 and unit == "shard"
-    if None in parts or not any(numbers) or not (len(parts) == 2 or is_one_shard):
+    is_slice = len(parts) == 2 and any(part["number"] for part in bounds)
+    if None in parts or not (is_one_shard or is_slice):
         raise _not_understood(f"{split.name}[{text}]")
     try:
-        if is_one_shard:
-            shard = int(numbers[0])
-            first = _place(shard, split, unit)
-            last = _place(shard + 1, split, unit) if shard != -1 else split.examples
-        else:
-            kind = float if unit == "%" else int
-            first = _place(kind(numbers[0]), split, unit) if numbers[0] else 0
-            last = _place(kind(numbers[1]), split, unit) if numbers[1] else split.examples
+        numbers = [_number(part["number"], unit) for part in bounds]
     except ValueError as error:
         raise _not_understood(f"{split.name}[{text}]") from error
-    if not (0 <= first <= split.examples and 0 <= last <= split.examples):
+    first, last = (numbers[0], (numbers[0] or 0) + 1) if is_one_shard else numbers
+    start, stop = _start(first, split, unit), _stop(last, split, unit)
+    is_too_much = unit == "%" and max(abs(first or 0), abs(last or 0)) > 100
+    if is_too_much or max(abs(start), abs(stop)) > split.examples:
         raise UsageError(
             f"{split.name}[{text}] is more than there is",
             hint=f"{split.name} has {split.examples} records in {len(split.shard_lengths)} shards",
         )
-    return first, max(first, last)
+    return _from_front(start, split), _from_front(stop, split)
 
 
-def _place(number: float, split: SplitInfo, unit: str) -> int:
+def _from_front(record: int, split: SplitInfo) -> int:
+    return record + split.examples if record < 0 else record
+
+
+def _number(text: str | None, unit: str) -> float | None:
+    if text is None:
+        return None
+    return float(text) if unit == "%" else int(text)
+
+
+def _start(number: float | None, split: SplitInfo, unit: str) -> int:
+    if number is None:
+        return 0
     if unit == "shard":
-        count = len(split.shard_lengths)
-        shard = int(number) + (count if number < 0 else 0)
-        return sum(split.shard_lengths[:shard]) if 0 <= shard <= count else -1
-    place = round(number * split.examples / 100) if unit == "%" else int(number)
-    return place + split.examples if number < 0 else place
+        return sum(split.shard_lengths[: int(number)])
+    return _record(number, split, unit)
 
 
-def _not_understood(spec: str) -> UsageError:
+def _stop(number: float | None, split: SplitInfo, unit: str) -> int:
+    if number is None:
+        return split.examples
+    if unit == "shard":
+        # What follows shard -1 is 0, so TFDS takes that for the end.
+        shard = int(number) + (len(split.shard_lengths) if number <= 0 else 0)
+        return sum(split.shard_lengths[:shard])
+    return _record(number, split, unit)
+
+
+def _record(number: float, split: SplitInfo, unit: str) -> int:
+    return round(number * split.examples / 100.0) if unit == "%" else int(number)
+
+
+def _not_understood(spec: object) -> UsageError:
     return UsageError(
         f"{spec!r} does not name records",
         hint="write train, train[:10%], train[100:200], train[2shard], train+val or all",

@@ -20,8 +20,11 @@ V = TypeVar("V")
 _BATCH = 256
 
 
-class _Images(NamedTuple):
+class ImageBatch(NamedTuple):
+    """Some images of a catalog, as a worker gets them."""
+
     start: int
+    """Where the first of them is among all."""
     blobs: tuple[Blob, ...]
     sizes: tuple[int, ...]
     filenames: tuple[str, ...]
@@ -46,20 +49,21 @@ def without_small(catalog: Catalog, min_side: int, run: Run) -> Catalog:
 
 
 def _each(
-    samples: Samples, function: Callable[[_Images], tuple[int, list[V]]], run: Run
+    samples: Samples, function: Callable[[ImageBatch], tuple[int, list[V]]], run: Run
 ) -> list[V]:
     """Return what a function finds out about each image; it gets and answers many at once."""
-    answers = dict(run(function, _batches(samples)))
+    answers = dict(run(function, batches(samples)))
     return [value for start in sorted(answers) for value in answers[start]]
 
 
-def _batches(samples: Samples) -> Iterator[_Images]:
+def batches(samples: Samples) -> Iterator[ImageBatch]:
+    """Yield all images, many at once."""
     for start in range(0, len(samples), _BATCH):
         part = slice(start, start + _BATCH)
-        yield _Images(start, samples.blobs[part], samples.sizes[part], samples.filenames[part])
+        yield ImageBatch(start, samples.blobs[part], samples.sizes[part], samples.filenames[part])
 
 
-def _hashes(images: _Images) -> tuple[int, list[bytes]]:
+def _hashes(images: ImageBatch) -> tuple[int, list[bytes]]:
     """Return the hash of each image, as `samples.parquet` has it; b"" for an unreadable one."""
     values = []
     for blob, size in zip(images.blobs, images.sizes, strict=True):
@@ -70,7 +74,7 @@ def _hashes(images: _Images) -> tuple[int, list[bytes]]:
     return images.start, values
 
 
-def _short_sides(images: _Images) -> tuple[int, list[int | None]]:
+def _short_sides(images: ImageBatch) -> tuple[int, list[int | None]]:
     """Return the shorter side of each image; None for one that cannot be read."""
     values: list[int | None] = []
     for blob, size, filename in zip(images.blobs, images.sizes, images.filenames, strict=True):

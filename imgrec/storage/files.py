@@ -14,7 +14,8 @@ from imgrec.errors import ExecutionError
 _BUFFER_BYTES = 1 << 20
 _GATHERED_BYTES = 1 << 14
 """The most that is copied so that one call writes it along with more."""
-_PART = ".part"
+PART = ".part"
+"""What the name of a file ends in until it is whole."""
 
 
 class Seal(NamedTuple):
@@ -81,7 +82,7 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
     writing was measured to cost a quarter. Raises ExecutionError if the disk does not take the
     file; nothing of it stays then.
     """
-    part = path + _PART
+    part = path + PART
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
@@ -97,6 +98,52 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
         with suppress(OSError):
             os.unlink(part)
         raise write_error(path, error) from error
+
+
+@contextmanager
+def handed_over(path: str) -> Iterator[str]:
+    """Yield where a library may write a file, which gets its name only when it is whole.
+
+    Raises ExecutionError if it cannot get it; nothing of it stays then, nor if writing it fails.
+    """
+    part = path + PART
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(part)
+        if isinstance(error, OSError):
+            raise write_error(path, error) from error
+        raise
+
+
+def seal_of(path: str) -> Seal:
+    """Return the seal of a file that others have written."""
+    try:
+        with open(path, "rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            return Seal(os.path.basename(path), file.tell(), sha256)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def is_intact(folder: str, seal: Seal) -> bool:
+    """Tell whether a file is still what its seal says."""
+    path = os.path.join(folder, seal.filename)
+    try:
+        return os.path.getsize(path) == seal.size and seal_of(path) == seal
+    except (OSError, ExecutionError):
+        return False
+
+
+def changed_since(path: str, time_ns: int) -> bool:
+    """Tell whether a file was written to since then, or is gone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return True
+    return max(found.st_mtime_ns, found.st_ctime_ns) >= time_ns
 
 
 def _reserve(descriptor: int, count: int) -> None:

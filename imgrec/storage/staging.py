@@ -5,14 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from types import TracebackType
 
-from imgrec.errors import ExecutionError
-from imgrec.storage.files import write_error
+from imgrec.errors import ExecutionError, ImgrecError
+from imgrec.storage.files import PART, write_error
+
+INCOMPLETE, REPLACED = ".incomplete", ".replaced"
 
 
 def _sync(path: Path) -> None:
@@ -75,15 +78,20 @@ class _Syncer:
 
 
 class Staging:
-    """The hidden folder in which one dataset grows; locked while this object is open."""
+    """The hidden folder in which one dataset grows; locked while this object is open.
+
+    What is finished in there is noted, so that a run that was cut off can be continued. It stays
+    if the run is, and goes if the run ends otherwise.
+    """
 
     def __init__(self, target: Path) -> None:
         self._syncer = _Syncer()
         self.target = target
-        self.path = target.with_name(f".{target.name}.incomplete")
+        self.path = target.with_name(f".{target.name}{INCOMPLETE}")
         self.spool = self.path / ".spool"
         """The folder, made by whoever needs it, for what is not published."""
-        self._replaced = target.with_name(f".{target.name}.replaced")
+        self._notes = self.path / ".notes"
+        self._replaced = target.with_name(f".{target.name}{REPLACED}")
         self._made: list[Path] = []
         self._lock = -1
 
@@ -103,15 +111,27 @@ class Staging:
         except OSError as error:
             raise write_error(str(self.target), error) from error
         self._restore()
-        self._empty()
+        shutil.rmtree(self.spool, ignore_errors=True)
         return self
 
-    def __exit__(self, *_exception: object) -> None:
+    def __exit__(
+        self, _kind: object, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
         self._syncer.stop()
         if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
-            shutil.rmtree(self.path)
-            self._unmake()
+            is_cut_off = isinstance(error, ExecutionError) or not isinstance(error, ImgrecError)
+            if error is not None and is_cut_off and len(self.notes()) > 1:
+                self._leave_whole()
+            else:
+                shutil.rmtree(self.path)
+                self._unmake()
         os.close(self._lock)
+
+    def _leave_whole(self) -> None:
+        """Remove what is of no use to a run that continues this one."""
+        shutil.rmtree(self.spool, ignore_errors=True)
+        for part in self.path.glob(f"*{PART}"):
+            part.unlink()
 
     def _unmake(self) -> None:
         """Remove the folders above that were made for nothing."""
@@ -128,10 +148,29 @@ class Staging:
         else:
             self._replaced.rename(self.target)
 
-    def _empty(self) -> None:
-        shutil.rmtree(self.spool, ignore_errors=True)
+    def notes(self) -> dict[str, bytes]:
+        """Return all that was noted here, by name, by this run or one before."""
+        if not self._notes.is_dir():
+            return {}
+        return {path.name: path.read_bytes() for path in self._notes.iterdir()}
+
+    def note(self, name: str, data: bytes) -> None:
+        """Note something that the next run must know if this one is cut off."""
+        try:
+            self._notes.mkdir(exist_ok=True)
+            # Not synced: a note that a power cut garbles is one that nobody will believe.
+            (self._notes / name).write_bytes(data)
+        except OSError as error:
+            raise write_error(str(self.target), error) from error
+
+    def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
+        """Remove everything that a run before left but these."""
         for leftover in self.path.iterdir():
-            leftover.unlink()
+            if leftover.is_file() and leftover.name not in filenames:
+                leftover.unlink()
+        for name in self.notes():
+            if name not in notes:
+                (self._notes / name).unlink()
 
     def settle(self, *filenames: str) -> None:
         """Begin to bring finished files to disk, while others are still being written."""
@@ -142,6 +181,7 @@ class Staging:
         """Give the folder its final name, at once, replacing what stood there."""
         try:
             shutil.rmtree(self.spool, ignore_errors=True)
+            shutil.rmtree(self._notes, ignore_errors=True)
             self._syncer.finish(self.path.iterdir())
             _sync(self.path)
             if self.target.exists():
@@ -157,3 +197,38 @@ class Staging:
 def stamp(path: Path, time_ns: int) -> None:
     """Date a file back to `time_ns`."""
     os.utime(path, ns=(time_ns, time_ns))
+
+
+def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
+    """Yield the hidden folders that runs which are over left beside the versions of datasets."""
+    for folder in dataset_folders:
+        for suffix in (INCOMPLETE, REPLACED):
+            for path in sorted(folder.glob(f".*{suffix}")):
+                if path.is_dir() and not path.is_symlink() and not _is_locked(path):
+                    yield path
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
+
+
+def remove_leftover(path: Path) -> None:
+    """Remove what `find_leftovers` found."""
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise write_error(str(path), error) from error
+    with suppress(OSError):  # unless there is a dataset in it
+        path.parent.rmdir()
+
+
+def _is_locked(path: Path) -> bool:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

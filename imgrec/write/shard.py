@@ -12,16 +12,21 @@ from typing import TypeVar
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Pixels
-from imgrec.codec import example, jpeg, tfrecord
+from imgrec.codec import example, jpeg, phash
 from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
-from imgrec.model import RecordTable, ShardResult, ShardTask, Skipped, picked
-from imgrec.options import Check
+from imgrec.model import Resized, ShardTask, Skipped, picked
+from imgrec.options import Check, ShrinkOptions
+from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.blobs import close_files, read_blob
-from imgrec.storage.files import HashingFile, Seal, create, write_file
+from imgrec.storage.files import HashingFile, Seal, seal_of, write_file
+from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
 
 T = TypeVar("T")
+
+_EXAMPLES = 5
+"""How many of the images that were shrunk are named."""
 
 
 def warm_up(check: Check) -> None:
@@ -36,38 +41,50 @@ class ShardWriter:
 
     folder: str
     check: Check
+    shrink_to: ShrinkOptions | None = None
+    record_format: RecordFormat = PLAIN
+    signs: bool = False
+    """Whether to tell what images look like, as far as their check has decoded them."""
 
     def __call__(self, task: ShardTask) -> ShardResult:
-        """Write the shard of a task, and `<shard>.idx` beside it.
+        """Write the shard of a task, and beside it `<shard>.idx` if it is not compressed.
 
         A sample that cannot be packed is in the result's `bad`, with the reason, instead.
         """
         path = os.path.join(self.folder, task.filename)
-        gathered = _Gathered(task)
-        with create(path, expected_bytes=task.expected_bytes) as file:
+        gathered = _Gathered(task, signs=self.signs)
+        # How much is left of images that are shrunk is not known, as with compression.
+        expected_bytes = 0 if self.shrink_to else task.expected_bytes
+        with create_records(path, self.record_format, expected_bytes=expected_bytes) as (out, file):
             samples = zip(task.blobs, task.filenames, task.sizes, strict=True)
             for place, (blob, filename, size) in enumerate(samples):
                 try:
                     data = read_blob(blob, size)
                     image = (
-                        pack_pixels(data, blob)
+                        pack_pixels(data, blob, self.shrink_to)
                         if type(blob) is Pixels
-                        else prepare(data, filename, self.check)
+                        else prepare(data, filename, self.check, self.shrink_to)
                     )
                 except BadImage as error:
                     gathered.bad.append(Skipped(filename, str(error)))
                 else:
-                    gathered.add(file, image, place, xxh3_128_digest(data))
+                    gathered.add(out, image, place, xxh3_128_digest(data))
         close_files()
-        index = write_file(path + INDEX_SUFFIX, gathered.index())
-        return gathered.result(file, index)
+        return gathered.result(file, tuple(self._beside(path, gathered)))
+
+    def _beside(self, path: str, gathered: _Gathered) -> Iterator[Seal]:
+        """Write what goes with a shard, and yield its seals."""
+        if not self.record_format.compression:  # whose records no one finds by their offsets
+            yield write_file(path + INDEX_SUFFIX, gathered.index())
+        yield from map(seal_of, self.record_format.twin_paths(path))
 
 
 class _Gathered:
     """What is known of the records of a shard while it grows."""
 
-    def __init__(self, task: ShardTask) -> None:
+    def __init__(self, task: ShardTask, *, signs: bool) -> None:
         self.task = task
+        self.sketches: list[phash.Sketch | None] | None = [] if signs else None
         self.is_plain = not task.label_sets and not task.columns
         self.places: list[int] = []
         """Which samples of the task the records are."""
@@ -78,9 +95,10 @@ class _Gathered:
         self.bad: list[Skipped] = []
         self.transcoded: list[Skipped] = []
         self.damaged: list[Skipped] = []
+        self.resized: list[Skipped] = []
 
-    def add(self, file: HashingFile, image: Packable, place: int, content_hash: bytes) -> None:
-        data, shape, image_format, transcoded, damaged = image
+    def add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
+        data, shape, image_format, transcoded, damaged, resized, grey = image
         filename = self.task.filenames[place]
         if self.is_plain:
             before, after = example.encode_around(
@@ -93,16 +111,19 @@ class _Gathered:
             before, after = example.encode_all_around(
                 len(data), features=_features(self.task, place, shape)
             )
-        head, foot = tfrecord.frame(before, data, after)
-        file.write(head + before, data, after + foot)
+        out.add(before, data, after)
         self.places.append(place)
         self.images.append((shape, image_format))
-        self.ends.append(file.position)
+        self.ends.append(out.position)
         self.hashes.append(content_hash)
+        if self.sketches is not None:
+            self.sketches.append(phash.sketch_checked(grey, data, shape))
         if transcoded:
             self.transcoded.append(Skipped(filename, transcoded))
         if damaged:
             self.damaged.append(Skipped(filename, damaged))
+        if resized:
+            self.resized.append(Skipped(filename, resized))
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Yield offset and length of each record."""
@@ -112,7 +133,7 @@ class _Gathered:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
         return "".join([f"{offset} {length}\n" for offset, length in self._spans()]).encode()
 
-    def result(self, file: HashingFile, index: Seal) -> ShardResult:
+    def result(self, file: HashingFile, beside: tuple[Seal, ...]) -> ShardResult:
         task = self.task
         return ShardResult(
             split=task.split,
@@ -120,7 +141,8 @@ class _Gathered:
             filename=task.filename,
             size=file.position,
             sha256=file.sha256(),
-            index_sha256=index.sha256,
+            plain_size=self.ends[-1] if self.ends else 0,
+            beside=beside,
             records=RecordTable(
                 filenames=self._picked(task.filenames),
                 labels=array("q", self._picked(task.labels)),
@@ -130,12 +152,19 @@ class _Gathered:
                 shapes=array("I", [size for shape, _ in self.images for size in shape]),
                 formats=tuple([image_format for _, image_format in self.images]),
                 hashes=b"".join(self.hashes),
+                signatures=self._signatures(),
             ),
             source_bytes=sum(self._picked(task.sizes)),
             bad=tuple(self.bad),
             transcoded=tuple(self.transcoded),
             damaged=tuple(self.damaged),
+            resized=Resized(len(self.resized), tuple(sorted(self.resized)[:_EXAMPLES])),
         )
+
+    def _signatures(self) -> bytes:
+        """Return the signature of each record, or nothing if none could be told."""
+        sketches = self.sketches or ()
+        return phash.encode(sketches) if any(sketches) else b""
 
     def _picked(self, column: tuple[T, ...]) -> tuple[T, ...]:
         return column if len(self.places) == len(column) else picked(column, self.places)

@@ -1,0 +1,175 @@
+"""`imgrec leaks`: show the images that are there twice."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from imgrec.cli import render
+from imgrec.cli.arguments import add_source_options
+from imgrec.cli.options import source_of, source_options
+from imgrec.cli.working import add_workers, working
+from imgrec.errors import UsageError
+from imgrec.text import printable
+
+if TYPE_CHECKING:
+    from imgrec.cli.types import Verbs
+    from imgrec.inspection.leaking.leaks import Kind, LeakedImage, LeakPair, Leaks
+
+_FAULTS = 1
+"""Exit code if an image is in two splits, or in the other dataset."""
+_SHOWN = 20
+_TITLES = {
+    "against": "leaks",
+    "across splits": "leaks",
+    "across classes": "conflicts",
+    "within": "copies",
+}
+_WHAT = {
+    "across splits": "pairs across splits",
+    "across classes": "pairs under other labels",
+    "within": "pairs beside these",
+}
+
+
+def add_to(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "leaks",
+        help="show the images that are there twice, exactly or nearly",
+        description="Show which images of a dataset or a source are the same or look alike: "
+        "across splits first, then across classes, then the rest. Exit code 1 if an image is in "
+        "two splits, or in the other dataset.",
+        epilog="example: imgrec leaks flowers -o pairs.png",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "source",
+        metavar="DATASET|SOURCE",
+        nargs="?",
+        help="a dataset's name, name:version or path; or a source to be packed",
+    )
+    add = parser.add_argument
+    add("--against", default="", metavar="DATASET", help="show which images that has, too")
+    add("--data-dir", default="", metavar="DIR", help="where names are looked up")
+    add(
+        "--distance",
+        type=float,
+        default=4.0,
+        metavar="N",
+        help="how far near-duplicates may be apart, in thousandths; default: 4, at most: 50",
+    )
+    add("-o", dest="sheet", default="", metavar="PNG", help="draw the first 50 pairs there")
+    add_workers(parser)
+    add_source_options(parser)
+    # What is asked of a source to be packed, and means nothing here.
+    parser.set_defaults(group_by="", include=[], exclude=[], min_side=0, limit_per_class=None)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Look for leaks, and print what was found."""
+    if not (parsed.source or parsed.manifest):
+        raise UsageError("there is nothing to look at", hint="name a dataset or a source")
+    source, options = source_of(parsed), source_options(parsed)
+    with working(parsed) as workers:
+        from imgrec import api  # while the workers start
+
+        leaks = api.leaks(
+            source,
+            against=parsed.against,
+            data_dir=parsed.data_dir,
+            source=options,
+            distance=parsed.distance,
+            sheet=parsed.sheet,
+            engine=workers.engine,
+            on_progress=workers.progress,
+        )
+    print(render.as_json(as_value(leaks)) if parsed.json else as_text(leaks))
+    return _FAULTS if leaks.is_leaking else 0
+
+
+def as_value(leaks: Leaks) -> dict[str, object]:
+    """Return what was found as a JSON value."""
+    return {
+        "name": printable(leaks.title),
+        "against": printable(leaks.against),
+        "leaking": leaks.is_leaking,
+        "images": leaks.images,
+        "flat": leaks.flat,
+        "unreadable": leaks.unreadable,
+        "distance": leaks.distance,
+        "counts": Counter(str(pair.kind) for pair in leaks.pairs),
+        "pairs": [
+            {
+                "kind": str(pair.kind),
+                "identical": pair.is_exact,
+                "distance": pair.distance,
+                "mirrored": pair.is_mirrored,
+                "first": _image_value(pair.first),
+                "second": _image_value(pair.second),
+            }
+            for pair in leaks.pairs
+        ],
+        "sheet": printable(leaks.sheet),
+        "seconds": round(leaks.seconds, 3),
+    }
+
+
+def _image_value(image: LeakedImage) -> dict[str, object]:
+    return {
+        "file": printable(image.name),
+        "split": image.split,
+        "labels": list(map(printable, image.labels)),
+    }
+
+
+def as_text(leaks: Leaks) -> str:
+    """Return what was found for people."""
+    against = f" against {leaks.against}" if leaks.against else ""
+    looked = f"{leaks.title}{against}: {render.number(leaks.images, 'image')}"
+    kinds = {pair.kind: None for pair in leaks.pairs}
+    lines = [
+        render.safe(looked + ("" if leaks.pairs else ", none of them twice")),
+        *(line for kind in kinds for line in _kind_lines(leaks, kind)),
+    ]
+    if leaks.flat:
+        what = "with too little in them to tell: compared to the byte only"
+        lines.append(render.line("flat", f"{render.number(leaks.flat, 'image')} {what}"))
+    if leaks.unreadable:
+        lines.append(render.line("unreadable", render.number(leaks.unreadable, "image")))
+    if leaks.sheet:
+        lines.append(render.line("sheet", leaks.sheet))
+    lines.append(render.line("speed", f"{leaks.images / max(leaks.seconds, 1e-9):,.0f} images/s"))
+    return "\n".join(lines)
+
+
+def _kind_lines(leaks: Leaks, kind: Kind) -> Iterator[str]:
+    pairs = leaks.of(kind)
+    yield render.line(_TITLES[kind], _counted(leaks, pairs, kind))
+    for pair in pairs[:_SHOWN]:
+        yield render.line("", _pair(pair))
+    if len(pairs) > _SHOWN:
+        yield render.line("", f"… {len(pairs) - _SHOWN:,} more: --json lists all")
+
+
+def _counted(leaks: Leaks, pairs: Sequence[LeakPair], kind: Kind) -> str:
+    exact = sum(pair.is_exact for pair in pairs)
+    near = f"{exact:,} the same to the byte, {len(pairs) - exact:,} nearly"
+    if leaks.against:
+        return f"{render.number(len(pairs), 'image')} in {leaks.against}, too: {near}"
+    what = _WHAT[kind] if len(pairs) != 1 else _WHAT[kind].replace("pairs", "pair")
+    return f"{len(pairs):,} {what}: {near}"
+
+
+def _pair(pair: LeakPair) -> str:
+    sign = "=" if pair.is_exact else "~"
+    apart = "" if pair.is_exact else f" ({pair.distance:.1f}{', mirrored' * pair.is_mirrored})"
+    return f"{_image(pair.first)} {sign} {_image(pair.second)}{apart}"
+
+
+def _image(image: LeakedImage) -> str:
+    labels = f" [{' '.join(image.labels)}]" if image.labels else ""
+    return f"{image.split} {image.name}{labels}".strip()

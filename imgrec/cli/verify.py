@@ -1,0 +1,94 @@
+"""`imgrec verify`: find out whether a packed dataset is sound."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from imgrec.cli import render
+from imgrec.cli.working import add_dataset, add_workers, working
+from imgrec.text import printable
+
+if TYPE_CHECKING:
+    from imgrec.cli.types import Verbs
+    from imgrec.inspection.verification.faults import Fault, Verified
+
+
+def add_to(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "verify",
+        help="find out whether a packed dataset is sound",
+        description="Look at every byte of a dataset and list all faults, each with its file and "
+        "offset. Exit code 1 if there are any.",
+        epilog="example: imgrec verify flowers --source ./flowers",
+        allow_abbrev=False,
+    )
+    add_dataset(parser)
+    parser.add_argument(
+        "--source",
+        default="",
+        metavar="SOURCE",
+        help="compare every image with what it was packed from",
+    )
+    parser.add_argument("--decode", action="store_true", help="decode every image to its end")
+    add_workers(parser)
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Verify, and print what was found."""
+    with working(parsed) as workers:
+        from imgrec import api  # while the workers start
+
+        verified = api.verify(
+            parsed.dataset,
+            data_dir=parsed.data_dir,
+            source=parsed.source,
+            decode=parsed.decode,
+            engine=workers.engine,
+            on_progress=workers.progress,
+        )
+    print(render.as_json(as_value(verified)) if parsed.json else as_text(verified))
+    return 1 if verified.faults else 0
+
+
+def as_value(verified: Verified) -> dict[str, object]:
+    """Return the outcome as a JSON value."""
+    return {
+        "name": verified.name,
+        "version": verified.version,
+        "path": verified.path,
+        "ok": not verified.faults,
+        "records": verified.records,
+        "shards": verified.shards,
+        "bytes": verified.bytes,
+        "files": verified.files,
+        "faults": [
+            {"file": printable(fault.path), "offset": fault.offset, "fault": printable(fault.what)}
+            for fault in verified.faults
+        ],
+        "not_checked": list(map(printable, verified.not_checked)),
+        "seconds": round(verified.seconds, 3),
+    }
+
+
+def as_text(verified: Verified) -> str:
+    """Return the outcome for people."""
+    found = render.number(len(verified.faults), "fault") if verified.faults else "ok"
+    files = f" and {render.number(verified.files, 'file')}" if verified.files else ""
+    lines = [
+        render.safe(
+            f"{verified.name} {verified.version}: {found}; looked at "
+            f"{render.number(verified.records, 'record')} in "
+            f"{render.number(verified.shards, 'shard')} ({render.size(verified.bytes)}){files}"
+        ),
+        *(render.line("not checked", what) for what in verified.not_checked),
+        *map(_fault_line, verified.faults),
+    ]
+    return "\n".join(lines)
+
+
+def _fault_line(fault: Fault) -> str:
+    where = fault.path if fault.offset is None else f"{fault.path}, byte {fault.offset}"
+    return render.safe(f"{where}: {fault.what}")

@@ -1,0 +1,1 @@
+"""Looking into packed datasets: whether they are sound, and what they were made of."""

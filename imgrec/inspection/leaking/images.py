@@ -1,0 +1,162 @@
+"""What all images of a packed dataset, or of a source, look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from xxhash import xxh3_128_digest
+
+from imgrec.blob import Blob, Pixels
+from imgrec.codec import phash
+from imgrec.errors import BadImage
+from imgrec.inspection.job import Job
+from imgrec.model import TRAIN, Catalog
+from imgrec.read.dataset import Dataset
+from imgrec.source.near_dups import look_at
+from imgrec.storage.blobs import read_blob
+
+_BATCH = 512
+
+
+class InSource(NamedTuple):
+    """Where the bytes of an image of a source are."""
+
+    blob: Blob
+    size: int
+    filename: str
+
+
+class InDataset(NamedTuple):
+    """Where an image of a dataset is."""
+
+    folder: str
+    number: int
+    """Of its record, counted through all splits."""
+
+
+Where: TypeAlias = InSource | InDataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """Images by column."""
+
+    title: str
+    """What they are the images of."""
+    names: Sequence[str]
+    splits: Sequence[str]
+    """Empty for all where there are none."""
+    labels: Sequence[tuple[str, ...]]
+    """The classes of each; empty for one without."""
+    hashes: Sequence[bytes]
+    """Of the bytes of each; b"" for one that cannot be read."""
+    signatures: bytes
+    where: Callable[[int], Where]
+    """Tells where the bytes of an image are."""
+    bad: int = 0
+    """Files that are known to be no images before they are looked at."""
+
+    @property
+    def unreadable(self) -> int:
+        """Count the images that cannot be read."""
+        return sum(not value for value in self.hashes)
+
+
+def images_of_source(catalog: Catalog, source: str, job: Job) -> Images:
+    """Look at all images of a source."""
+    samples = catalog.samples
+    looks = look_at(samples, job.run, lambda done, total: job.tell("look", done, total))
+    is_split = any(samples.splits)
+    return Images(
+        title=source,
+        names=samples.filenames,
+        splits=[split or TRAIN for split in samples.splits] if is_split else samples.splits,
+        labels=samples.label_sets or [(name,) if name else () for name in samples.class_names],
+        hashes=looks.hashes,
+        signatures=looks.signatures,
+        where=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
+        bad=len(catalog.bad),
+    )
+
+
+class _Records(NamedTuple):
+    """Some records of a dataset, as a worker gets them."""
+
+    folder: str
+    start: int
+    stop: int
+
+
+class _Looks(NamedTuple):
+    """What some records look like."""
+
+    start: int
+    names: list[str]
+    labels: list[tuple[str, ...]]
+    hashes: list[bytes]
+    signatures: bytes
+
+
+def images_of_dataset(folder: Path, job: Job) -> Images:
+    """Look at all images of a packed dataset; raise DatasetError if it cannot be read."""
+    dataset = Dataset(folder)
+    info = dataset.info
+    count = sum(split.examples for split in info.splits)
+    found: dict[int, _Looks] = {}
+    for looks in job.run(_look, list(_batches(dataset, str(folder)))):
+        found[looks.start] = looks
+        job.tell("look", len(looks.names), count)
+    parts = [found[start] for start in sorted(found)]
+    names = [name for part in parts for name in part.names]
+    splits = [split.name for split in info.splits for _ in range(split.examples)]
+    return Images(
+        title=f"{info.name} {info.version}",
+        names=[name or f"record {number}" for number, name in enumerate(names)],
+        splits=splits,
+        labels=[labels for part in parts for labels in part.labels],
+        hashes=[value for part in parts for value in part.hashes],
+        signatures=b"".join([part.signatures for part in parts]),
+        where=lambda number: InDataset(str(folder), number),
+    )
+
+
+def _batches(dataset: Dataset, folder: str) -> Iterator[_Records]:
+    """Yield the records of each shard, many at once; all of a compressed one, read in order."""
+    start = 0
+    for length in [length for split in dataset.info.splits for length in split.shard_lengths]:
+        step = length if dataset.info.compression else _BATCH
+        for first in range(start, start + length, max(step, 1)):
+            yield _Records(folder, first, min(first + step, start + length))
+        start += length
+
+
+_opened = lru_cache(maxsize=4)(lambda folder: Dataset(Path(folder)))
+"""The dataset that a worker reads from, which is the same for many batches."""
+
+
+def _look(records: _Records) -> _Looks:
+    names, labels, hashes = [], [], []
+    sketches: list[phash.Sketch | None] = []
+    for record in _opened(records.folder).read_all(range(records.start, records.stop)):
+        names.append(record.filename)
+        labels.append(record.class_names)
+        try:
+            sketches.append(phash.sketch(record.image, record.filename))
+            hashes.append(xxh3_128_digest(record.image))
+        except BadImage:
+            sketches.append(None)
+            hashes.append(b"")
+    return _Looks(records.start, names, labels, hashes, phash.encode(sketches))
+
+
+def picture_at(where: Where) -> tuple[bytes, Pixels | None, str]:
+    """Read an image: its bytes, what they are if they are bare pixels, and its name."""
+    if isinstance(where, InDataset):
+        record = next(iter(_opened(where.folder).read_all([where.number])))
+        return record.image, None, record.filename
+    blob = where.blob
+    return read_blob(blob, where.size), blob if isinstance(blob, Pixels) else None, where.filename

@@ -1,0 +1,41 @@
+"""The report in a dataset of which nothing is trusted."""
+
+from __future__ import annotations
+
+from imgrec import layout
+from imgrec.codec import report as report_codec
+from imgrec.errors import DatasetError
+from imgrec.outcome import Report
+
+MOST_REPORT_BYTES = 1 << 28
+_ARRAYS = ("CIFAR", "IDX", "pixels")
+"""How a report begins to tell of a source whose images were mere pixels, without names."""
+
+
+def decode_report(data: bytes) -> Report | None:
+    """Decode a report; return None unless all that is used of it is of the types it should be."""
+    try:
+        report = report_codec.decode(data, path=layout.REPORT)
+    except (DatasetError, RecursionError):
+        return None
+    return report if _is_typed(report) else None
+
+
+def _is_typed(report: Report) -> bool:
+    files = (*report.skipped, *report.transcoded)
+    texts = (
+        report.layout,
+        *(file.filename for file in files),
+        *(ignored.kind for ignored in report.ignored),
+    )
+    return (
+        isinstance(report.options, dict)
+        and (report.resized is None or type(report.resized.total) is int)
+        and all(isinstance(text, str) for text in texts)
+    )
+
+
+def array_kind(report: Report | None) -> str:
+    """Return how a report tells a source of mere pixels, or "" for one of image files."""
+    found = (word for word in _ARRAYS if report and report.layout.startswith(word))
+    return next(found, "")

@@ -1,0 +1,1 @@
+"""From a packed dataset back to the files that it was packed from."""

@@ -1,0 +1,158 @@
+"""Restoring the files that a dataset was packed from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from imgrec import layout
+from imgrec.errors import UsageError
+from imgrec.inspection.files import read_whole
+from imgrec.inspection.job import Job
+from imgrec.inspection.reports import MOST_REPORT_BYTES, array_kind, decode_report
+from imgrec.inspection.unpacking.files import Plan, file_paths, write_images
+from imgrec.inspection.unpacking.names import refuse_unfit
+from imgrec.inspection.unpacking.recipe import CLASSES_FILE, Recipe, Tree, make_recipe
+from imgrec.inspection.unpacking.records import Image, list_images
+from imgrec.outcome import DatasetInfo, Report
+from imgrec.read.metadata import read_info
+from imgrec.storage.tree import NewTree, write_new
+from imgrec.text import printable
+
+_MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
+
+
+class Wanted(NamedTuple):
+    """What is to be unpacked, and how."""
+
+    split: str = ""
+    """The records, as TFDS writes them; all if it is empty."""
+    split_folders: bool = False
+    """Whether each split gets a folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    """The outcome of unpacking."""
+
+    name: str
+    version: str
+    path: str
+    images: int
+    unnamed: int
+    """How many images have no name in their records, and got one."""
+    bytes: int
+    transcoded: int
+    """How many were re-encoded when they were packed, and so are not the bytes of their files."""
+    resized: int
+    """How many were shrunk when they were packed."""
+    skipped: int
+    """How many files of the source were not packed."""
+    manifest: str
+    """The path of the table with all that folders do not tell; "" if they tell all."""
+    pack_again: tuple[str, ...]
+    """The command that packs it again; empty where none could."""
+    notes: tuple[str, ...]
+    """What else is not as it was before it was packed."""
+
+
+def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpacked:
+    """Write every image of a dataset under its name below `target`, all of them or none.
+
+    Raises DatasetError if the dataset is damaged or names cannot be files of their own below
+    `target`, UsageError if something is there already, and ExecutionError if the disk is full.
+    """
+    info, report = read_info(folder), _report(folder)
+    if Path(target).resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{target} is inside the dataset itself", hint="give another folder")
+    with NewTree(target) as tree:
+        images = list_images(folder, info, wanted.split, job)
+        paths = file_paths(images, info.classes, split_folders=wanted.split_folders)
+        refuse_unfit(paths, tree.probe(), str(folder))
+        root = str(tree.path)
+        written = write_images(folder, info, Plan(images=images, paths=paths), root, job)
+        unnamed = len(images) if not images[0].row.filename else 0
+        recipe = make_recipe(
+            Tree(
+                paths=paths,
+                rows=[image.row for image in images],
+                splits=[image.split for image in images],
+                classes=info.classes or _numbers(images),
+                is_multilabel=(folder / layout.SEQUENCE_LABELS).exists(),
+                options=report.options if report else {},
+                layout=report.layout if report else "",
+                has_split_folders=wanted.split_folders or bool(unnamed),
+            )
+        )
+        beside = _write_beside(recipe, paths, root)
+        tree.publish()
+    is_whole = len(images) == sum(split.examples for split in info.splits)
+    return Unpacked(
+        name=info.name,
+        version=info.version,
+        path=str(tree.target),
+        images=len(images),
+        unnamed=unnamed,
+        bytes=written,
+        transcoded=len(report.transcoded) if report else 0,
+        resized=report.resized.total if report and report.resized else 0,
+        skipped=len(report.skipped) if report else 0,
+        manifest=str(tree.target / beside[_MANIFEST]) if _MANIFEST in beside else "",
+        pack_again=tuple(_command(info, recipe, target, beside)) if recipe and is_whole else (),
+        notes=tuple(_notes(report, paths, recipe)),
+    )
+
+
+def _report(folder: Path) -> Report | None:
+    """Return the report of the pack; None if there is none to rely on."""
+    try:
+        data, _ = read_whole(str(folder / layout.REPORT), MOST_REPORT_BYTES)
+    except OSError:
+        return None
+    return decode_report(data) if data else None
+
+
+def _numbers(images: Sequence[Image]) -> tuple[str, ...]:
+    """Return names for classes that have none."""
+    highest = max((label for image in images for label in image.row.labels), default=-1)
+    return tuple(map(str, range(highest + 1)))
+
+
+def _write_beside(recipe: Recipe | None, paths: Sequence[str], root: str) -> dict[str, str]:
+    """Write what packing again needs, under names that no image has."""
+    contents = {_MANIFEST: recipe.manifest, _CLASSES: recipe.classes} if recipe else {}
+    tops = {path.partition("/")[0].casefold() for path in paths}
+    beside = {}
+    for usual, data in contents.items():
+        name = usual
+        while name.casefold() in tops:
+            name = f"_{name}"
+        if data:
+            write_new(root, name, data, set())
+            beside[usual] = name
+    return beside
+
+
+def _command(
+    info: DatasetInfo, recipe: Recipe, target: str, beside: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the words of the command that packs a tree again."""
+    source = os.path.join(target, beside[_MANIFEST]) if _MANIFEST in beside else target
+    yield from ("imgrec", "pack", source, "--name", info.name)
+    if info.version != "1.0.0":
+        yield from ("--version", info.version)
+    for option in recipe.options:
+        yield os.path.join(target, beside[_CLASSES]) if option == CLASSES_FILE else option
+
+
+def _notes(report: Report | None, paths: Sequence[str], recipe: Recipe | None) -> Iterator[str]:
+    if array_kind(report):
+        yield "images that were bare pixels are PNGs now"
+    if report and report.options.get("group_col"):
+        yield "the groups of --group-col are in no record; the table has splits instead"
+    odd = [path for path in paths if printable(path) != path]
+    if recipe and recipe.manifest and odd:
+        yield f"the table cannot name files whose names are not UTF-8, such as {printable(odd[0])}"

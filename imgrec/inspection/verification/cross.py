@@ -1,0 +1,99 @@
+"""What only all shards together tell: names used twice, images in two splits, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from imgrec import layout
+from imgrec.inspection.verification.documents import Claims
+from imgrec.inspection.verification.faults import Faults
+from imgrec.inspection.verification.shard import ShardClaim, ShardSeen
+from imgrec.text import printable
+
+Looked = Sequence[tuple[ShardClaim, ShardSeen]]
+"""All shards, in the order of splits and shards."""
+
+
+def check_names(looked: Looked, faults: Faults) -> None:
+    """Find file names that more than one record has."""
+    names = [filename for _, seen in looked for filename in seen.filenames if filename]
+    if len(set(names)) == len(names):
+        return
+    first: dict[str, tuple[int, int]] = {}
+    for number, (_, seen) in enumerate(looked):
+        for place, filename in enumerate(seen.filenames):
+            if not filename:
+                continue
+            home = first.setdefault(filename, (number, place))
+            if home != (number, place):
+                other = looked[home[0]][1]
+                faults.add(
+                    seen.filename,
+                    f"{printable(filename)} is also the name of the record at byte "
+                    f"{other.offsets[home[1]]} of {other.filename}",
+                    seen.offsets[place],
+                )
+
+
+def check_leaks(looked: Looked, hashes: Mapping[str, Sequence[bytes]], faults: Faults) -> None:
+    """Find images that are in more than one split.
+
+    `hashes` are those of the images as they were in the source, by shard, where they are known.
+    """
+    if not _have_common(looked, hashes):
+        return
+    homes: dict[bytes, tuple[int, int]] = {}
+    for number, (claim, seen) in enumerate(looked):
+        known = hashes.get(seen.filename, ())
+        for place in range(seen.records):
+            if place in seen.unsound:
+                continue
+            for digest in filter(None, {seen.digest(place), *known[place : place + 1]}):
+                shard, other = homes.setdefault(digest, (number, place))
+                if looked[shard][0].split != claim.split:
+                    faults.add(
+                        seen.filename,
+                        f"{_called(seen, place)} in {claim.split} is the same image as "
+                        f"{_called(looked[shard][1], other)} in {looked[shard][0].split}",
+                        seen.offsets[place],
+                    )
+                    break
+
+
+def _have_common(looked: Looked, hashes: Mapping[str, Sequence[bytes]]) -> bool:
+    """Tell whether a hash is in more than one split: almost always there is none."""
+    splits: dict[str, set[bytes]] = {}
+    for claim, seen in looked:
+        found = splits.setdefault(claim.split, set())
+        found.update(map(seen.digest, range(seen.records)))
+        found.update(hashes.get(seen.filename, ()))
+    return sum(map(len, splits.values())) > len(set().union(*splits.values()))
+
+
+def _called(seen: ShardSeen, place: int) -> str:
+    name = seen.filenames[place]
+    return printable(name) if name else f"the record at byte {seen.offsets[place]}"
+
+
+def check_counts(looked: Looked, claims: Claims, faults: Faults) -> None:
+    """Compare the images of each class with what metadata.json says."""
+    for split, counts in claims.class_counts.items():
+        shards = [seen for claim, seen in looked if claim.split == split]
+        if not all(seen.is_whole and not seen.unsound for seen in shards):
+            continue  # then there is a fault already, and the counts cannot be told
+        found = Counter(label for seen in shards for labels in seen.labels for label in labels)
+        wanted = tuple(found[label] for label in range(len(counts)))
+        if counts != wanted:
+            faults.add(layout.METADATA, f"its class_counts of {split} are {counts}, not {wanted}")
+
+
+def check_sizes(looked: Looked, claims: Claims, faults: Faults) -> None:
+    """Compare the bytes of each split with what dataset_info.json says, as imgrec counts them."""
+    for split in claims.info.splits if claims.is_ours else ():
+        total = sum(seen.size for claim, seen in looked if claim.split == split.name)
+        if total != split.num_bytes:
+            faults.add(
+                layout.DATASET_INFO,
+                f"it has {split.num_bytes:,} bytes for {split.name}, whose shards have {total:,}",
+            )

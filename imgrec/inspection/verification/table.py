@@ -1,0 +1,195 @@
+"""Whether samples.parquet tells of every record what is so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from imgrec import layout
+from imgrec.inspection.verification.documents import Claims
+from imgrec.inspection.verification.faults import Faults
+from imgrec.inspection.verification.inquiry import Inquiry
+from imgrec.inspection.verification.shard import ShardClaim, ShardSeen
+from imgrec.text import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROW_BYTES = 4096
+"""The most that a row takes on average; what unpacks to more is no table of records."""
+_SLACK_BYTES = 1 << 24
+_HASH = "xxh3"
+_SHOWN = 200
+
+
+class TableSeen(NamedTuple):
+    """What the table says that the shards alone do not."""
+
+    hashes: Mapping[str, Sequence[bytes]]
+    """Of each image in the source, by shard; empty where they cannot be read."""
+    doubtful: Mapping[str, Mapping[int, bytes]]
+    """By shard and record: hashes that are not those of the images, though these seem raw."""
+
+
+def check_table(inquiry: Inquiry) -> TableSeen:
+    """Compare the table, row by row, with the records of all shards."""
+    looked, claims, faults = inquiry.looked, inquiry.claims, inquiry.faults
+    records = sum(seen.records for _, seen in looked)
+    hashes: dict[str, Sequence[bytes]] = {}
+    doubtful: dict[str, Mapping[int, bytes]] = {}
+    table = _read(inquiry.folder, records, faults)
+    if table is None:
+        return TableSeen(hashes, doubtful)
+    if table.num_rows != records and all(seen.is_whole for _, seen in looked):
+        faults.add(layout.SAMPLES, f"it has {table.num_rows:,} rows for {records:,} records")
+    changes = _Changes(claims)
+    start = 0
+    for claim, seen in looked:
+        # Where a shard could not be read to its end, the documents tell where the next one begins.
+        length = claim.records if claim.records is not None else seen.records
+        rows = table.slice(start, min(length, seen.records))
+        wanted = _wanted(claim, seen, claims)
+        columns = _columns(rows, wanted, start, faults)
+        if columns is None:
+            break
+        _compare(columns, wanted, _Rows(seen, start), faults)
+        hashes[seen.filename] = known = [_digest(text) for text in columns.get(_HASH, ())]
+        doubtful[seen.filename] = {
+            place: digest
+            for place, digest in enumerate(known)
+            if digest != seen.digest(place)
+            and place not in seen.unsound
+            and not changes.has(seen, place)
+        }
+        start += length
+    if changes.fault and all(seen.is_whole and not seen.unsound for _, seen in looked):
+        faults.add(layout.SAMPLES, changes.fault)
+    return TableSeen(hashes, doubtful)
+
+
+def _read(folder: str, records: int, faults: Faults) -> pa.Table | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(os.path.join(folder, layout.SAMPLES))
+        groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
+        size = sum(group.total_byte_size for group in groups)
+        if max(size, 64 * file.metadata.num_rows) > _SLACK_BYTES + _ROW_BYTES * records:
+            faults.add(layout.SAMPLES, f"it unpacks to far more than {records:,} rows can take")
+            return None
+        return file.read()
+    except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
+        faults.add(layout.SAMPLES, f"it cannot be read: {' '.join(str(error).split())}")
+        return None
+
+
+class _Changes:
+    """Which images are packed otherwise than they were in the source, by the report."""
+
+    def __init__(self, claims: Claims) -> None:
+        report = claims.report
+        self._transcoded = {file.filename for file in report.transcoded} if report else set()
+        options = report.options if report else {}
+        self._short_side, self._max_side = options.get("short_side"), options.get("max_side")
+        self._claimed = report.resized.total if report and report.resized else 0
+        self._resized = 0
+
+    def has(self, seen: ShardSeen, place: int) -> bool:
+        """Tell whether an image may have another hash than its file."""
+        if printable(seen.filenames[place]) in self._transcoded:
+            return True
+        # The report counts the images that were shrunk, but does not name them all.
+        sides = seen.shapes[place][:2]
+        is_resized = min(sides) == self._short_side or max(sides) == self._max_side
+        self._resized += is_resized
+        return is_resized
+
+    @property
+    def fault(self) -> str:
+        """Say if more images were shrunk than the report knows of."""
+        if self._resized <= self._claimed:
+            return ""
+        return (
+            f"{self._resized:,} images have another hash than their files, and "
+            f"{layout.REPORT} tells of {self._claimed:,} that were shrunk"
+        )
+
+
+def _wanted(claim: ShardClaim, seen: ShardSeen, claims: Claims) -> dict[str, Sequence[object]]:
+    """Return what the rows of a shard must say, by column."""
+    is_multilabel = claims.label_key == "labels"
+    labels: Sequence[object] = (
+        [list(labels) for labels in seen.labels]
+        if is_multilabel
+        else [labels[0] if labels else None for labels in seen.labels]
+    )
+    return {
+        "split": [claim.split] * seen.records,
+        "shard": [claim.filename] * seen.records,
+        "offset": seen.offsets.tolist(),
+        "length": seen.lengths.tolist(),
+        "labels" if is_multilabel else "label": labels,
+        "filename": [printable(name) for name in seen.filenames],
+        "height": [shape[0] for shape in seen.shapes],
+        "width": [shape[1] for shape in seen.shapes],
+        "channels": [shape[2] for shape in seen.shapes],
+        "format": list(seen.formats),
+    }
+
+
+def _columns(
+    rows: pa.Table, wanted: Mapping[str, object], start: int, faults: Faults
+) -> dict[str, list[object]] | None:
+    """Return the cells of some rows by column; None if they cannot be read."""
+    if missing := [name for name in (*wanted, _HASH) if name not in rows.column_names]:
+        faults.add(layout.SAMPLES, f"it has no column {', '.join(missing)}")
+        return None
+    try:
+        return {name: rows.column(name).to_pylist() for name in (*wanted, _HASH)}
+    except (ValueError, KeyError) as error:  # such as text that is not UTF-8, or two of a name
+        faults.add(layout.SAMPLES, f"its rows from {start} on cannot be read: {error}")
+        return None
+
+
+class _Rows(NamedTuple):
+    """Where the rows of a shard are."""
+
+    seen: ShardSeen
+    start: int
+
+    def sound(self, count: int) -> Iterator[int]:
+        """Yield the records, of the first `count`, of which something is known."""
+        return (place for place in range(count) if place not in self.seen.unsound)
+
+
+def _compare(
+    found: Mapping[str, Sequence[object]],
+    wanted: Mapping[str, Sequence[object]],
+    rows: _Rows,
+    faults: Faults,
+) -> None:
+    for name, right in wanted.items():
+        cells = found[name]
+        if cells == right:
+            continue
+        for place in rows.sound(len(cells)):
+            if cells[place] != right[place]:
+                faults.add(
+                    layout.SAMPLES,
+                    f"row {rows.start + place}: its {name} is {_shown(cells[place])}, and that of "
+                    f"record {place} of {rows.seen.filename} {_shown(right[place])}",
+                )
+
+
+def _shown(cell: object) -> str:
+    return repr(cell)[:_SHOWN]
+
+
+def _digest(text: object) -> bytes:
+    """Return the hash that a cell holds; b"" if it holds none."""
+    try:
+        return bytes.fromhex(text) if isinstance(text, str) else b""
+    except ValueError:
+        return b""

@@ -1,0 +1,47 @@
+"""What only a closer look at its images, or another dataset, tells of a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from imgrec.engine import Engine
+from imgrec.model import Catalog
+from imgrec.options import NearDups, PackOptions, SourceOptions
+from imgrec.plan.select import choose
+from imgrec.read.locate import find_dataset
+from imgrec.read.samples import read_splits
+from imgrec.source import near_dups
+from imgrec.source.closer_look import pin, without_small
+from imgrec.source.split_file import pin_by_name
+
+OnProgress: TypeAlias = Callable[[str, int, int | None], object]
+
+
+def refined(
+    catalog: Catalog, options: PackOptions, engine: Engine, on_progress: OnProgress | None
+) -> Catalog:
+    """Return a catalog without what is too small, with pins, and with its near-duplicates."""
+    if options.source.min_side:
+        catalog = without_small(catalog, options.source.min_side, engine.run)
+    if options.split_from:
+        known = read_splits(find_dataset(options.split_from, options.data_dir))
+        catalog = pin(catalog, known, engine.run)
+    if options.split_file:
+        catalog = pin_by_name(catalog, options.split_file)
+    if options.near_dups in (NearDups.AUTO, NearDups.OFF):
+        return catalog
+
+    def looked(images: int, total: int) -> None:
+        if on_progress:
+            on_progress("look", images, total)
+
+    chosen = _chosen(catalog, options.source)
+    return near_dups.refine(catalog, chosen, options.near_dups, engine.run, looked)
+
+
+def _chosen(catalog: Catalog, options: SourceOptions) -> set[str]:
+    """Name the files that are to be packed: no other is worth keeping in the place of one."""
+    chosen = choose(catalog, replace(options, group_by=""))
+    return set(chosen.samples.filenames)

@@ -1,0 +1,420 @@
+"""Continuing a pack that was cut off, however it was: the result equals that of a run in one go."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Cli
+from hypothesis import given
+from hypothesis import strategies as st
+from pictures import class_tree, jpeg, write_tree
+
+import imgrec
+from imgrec.codec import result as result_codec
+from imgrec.errors import DatasetError, ExecutionError
+from imgrec.model import ShardTask
+from imgrec.options import PackOptions
+from imgrec.outcome import Packed
+
+SHARDS = 12
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = class_tree(tmp_path / "flowers", {"rose": 40, "tulip": 40})
+    # What is small is read whole when it is scanned; of this, only the beginning is.
+    return write_tree(root, {"rose/large.jpg": jpeg(777, (300, 200), quality=95)})
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def whole(tmp_path: Path, source: Path) -> dict[str, bytes]:
+    """The files of a pack in one go."""
+    pack(source, tmp_path / "whole")
+    return files(tmp_path / "whole/flowers/1.0.0")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def options(data_dir: Path, **others: object) -> PackOptions:
+    settings = {"data_dir": str(data_dir), "shards": SHARDS, "workers": 1, "val_fraction": 0.2}
+    return PackOptions(**{**settings, **others})  # type: ignore[arg-type]
+
+
+def pack(source: Path, data_dir: Path, **others: object) -> Packed:
+    return imgrec.pack(source, options(data_dir, **others))
+
+
+def cut_off(source: Path, data_dir: Path, after: int, error: BaseException) -> None:
+    """Pack until `after` progress calls of the stage of packing have come, then break off."""
+    calls = 0
+
+    def on_progress(stage: str, _count: int, _total: int | None) -> None:
+        nonlocal calls
+        calls += stage == "pack"
+        if calls == after:
+            raise error
+
+    with pytest.raises(type(error)):
+        imgrec.pack(source, options(data_dir), on_progress=on_progress)
+
+
+def staging(data_dir: Path) -> Path:
+    return data_dir / "flowers/.1.0.0.incomplete"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ExecutionError("full"), OSError("gone")])
+@pytest.mark.parametrize("after", [1, 5, SHARDS])
+def test_a_pack_that_was_cut_off_goes_on_and_gives_the_same_bytes(
+    source: Path, data_dir: Path, whole: dict[str, bytes], error: BaseException, after: int
+) -> None:
+    cut_off(source, data_dir, after, error)
+    assert not (data_dir / "flowers/1.0.0").exists()
+    packed = pack(source, data_dir)
+    assert packed.kept_shards == after
+    assert packed.restarted == ""
+    assert files(data_dir / "flowers/1.0.0") == whole
+    assert [path.name for path in (data_dir / "flowers").iterdir()] == ["1.0.0"]
+
+
+def test_what_is_kept_is_not_written_again(source: Path, data_dir: Path) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    before = {path.name: path.stat().st_ino for path in staging(data_dir).glob("*-of-?????")}
+    pack(source, data_dir)
+    after = {path.name: path.stat().st_ino for path in (data_dir / "flowers/1.0.0").iterdir()}
+    assert len(before) >= 5
+    kept = [name for name, inode in before.items() if after[name] == inode]
+    assert len(kept) >= 5
+
+
+def test_it_can_be_cut_off_again_and_again(
+    source: Path, data_dir: Path, whole: dict[str, bytes]
+) -> None:
+    for after in (2, 4, 6, 8):  # progress counts what is kept too
+        cut_off(source, data_dir, after, KeyboardInterrupt())
+    assert pack(source, data_dir, workers=2).kept_shards == 8
+    assert files(data_dir / "flowers/1.0.0") == whole
+
+
+def test_no_resume_starts_over(source: Path, data_dir: Path, whole: dict[str, bytes]) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    packed = pack(source, data_dir, resume=False)
+    assert (packed.kept_shards, packed.restarted) == (0, "")
+    assert files(data_dir / "flowers/1.0.0") == whole
+
+
+def change_option(source: Path) -> dict[str, object]:
+    return {"seed": 7}
+
+
+def change_file(source: Path) -> dict[str, object]:
+    path = source / "rose/000.jpg"
+    path.write_bytes(jpeg(999))
+    return {}
+
+
+def touch_file(source: Path) -> dict[str, object]:
+    (source / "rose/large.jpg").touch()
+    return {}
+
+
+def add_file(source: Path) -> dict[str, object]:
+    write_tree(source, {"rose/new.jpg": jpeg(998)})
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (change_option, "its source or its options were others"),
+        (add_file, "its source or its options were others"),
+        (change_file, "its source "),
+        (touch_file, "its source has been touched since"),
+    ],
+)
+def test_another_source_or_option_starts_afresh_and_says_so(
+    tmp_path: Path,
+    source: Path,
+    data_dir: Path,
+    change: Callable[[Path], dict[str, object]],
+    why: str,
+) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    others = change(source)
+    packed = pack(source, data_dir, **others)
+    assert packed.kept_shards == 0
+    assert packed.restarted.startswith(why)
+    pack(source, tmp_path / "fresh", **others)
+    assert files(data_dir / "flowers/1.0.0") == files(tmp_path / "fresh/flowers/1.0.0")
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", [flip, shorten, empty, delete])
+@pytest.mark.parametrize("pattern", ["*-of-?????", "*.idx"])
+def test_a_shard_that_is_not_what_its_result_says_is_written_again(
+    source: Path,
+    data_dir: Path,
+    whole: dict[str, bytes],
+    damage: Callable[[Path], None],
+    pattern: str,
+) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    noted = {path.name for path in (staging(data_dir) / ".notes").iterdir()}
+    shard = next(
+        path
+        for path in sorted(staging(data_dir).glob(pattern))
+        if path.name.removesuffix(".idx") in noted
+    )
+    damage(shard)
+    assert pack(source, data_dir).kept_shards == 4
+    assert files(data_dir / "flowers/1.0.0") == whole
+
+
+@pytest.mark.parametrize("damage", [flip, shorten, empty, delete])
+def test_a_note_that_is_damaged_costs_its_shard_and_no_more(
+    source: Path, data_dir: Path, whole: dict[str, bytes], damage: Callable[[Path], None]
+) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    damage(sorted((staging(data_dir) / ".notes").glob("flowers-*"))[0])
+    assert pack(source, data_dir).kept_shards in (4, 5)
+    assert files(data_dir / "flowers/1.0.0") == whole
+
+
+def test_a_run_of_which_nothing_is_known_starts_afresh(
+    source: Path, data_dir: Path, whole: dict[str, bytes]
+) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    (staging(data_dir) / ".notes/run").write_bytes(b"[]")
+    packed = pack(source, data_dir)
+    assert packed.restarted == "it was begun by other versions of imgrec or of its decoders"
+    assert files(data_dir / "flowers/1.0.0") == whole
+
+
+def test_bad_images_of_shards_that_are_kept_are_still_listed(tmp_path: Path, source: Path) -> None:
+    write_tree(source, {f"rose/bad{n}.jpg": jpeg(500 + n)[:200] for n in range(6)})
+    write_tree(source, {"tulip/old.gif": b"GIF89a" + b"\0" * 9})
+    cut_off(source, tmp_path / "out", SHARDS, KeyboardInterrupt())
+    packed = pack(source, tmp_path / "out")
+    fresh = pack(source, tmp_path / "whole")
+    assert packed.kept_shards == SHARDS
+    assert len(packed.report.skipped) == 7
+    assert packed.report == fresh.report
+    assert files(tmp_path / "out/flowers/1.0.0") == files(tmp_path / "whole/flowers/1.0.0")
+
+
+def test_a_source_that_cannot_be_packed_leaves_nothing_behind(tmp_path: Path, source: Path) -> None:
+    write_tree(source, {f"rose/bad{n}.jpg": jpeg(500 + n)[:200] for n in range(6)})
+    with pytest.raises(imgrec.SourceError):
+        pack(source, tmp_path / "out", on_bad="fail")
+    assert not (tmp_path / "out").exists()
+
+
+# As it happens to users
+
+
+def started(source: Path, data_dir: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "imgrec", "pack", str(source)]
+    command += ["--shards", "800", "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(data_dir)}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def worker_of(parent: int) -> int:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                    return int(folder.name)
+            except OSError:
+                continue
+    raise AssertionError("there is no worker")
+
+
+def kill_worker(process: subprocess.Popen[str]) -> None:
+    os.kill(worker_of(process.pid), signal.SIGKILL)
+
+
+def send(signum: signal.Signals) -> Callable[[subprocess.Popen[str]], None]:
+    return lambda process: process.send_signal(signum)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "blow",
+    [send(signal.SIGINT), send(signal.SIGTERM), send(signal.SIGKILL), kill_worker],
+    ids=["ctrl-c", "sigterm", "kill -9", "kill -9 of a worker"],
+)
+def test_a_pack_that_is_killed_goes_on(
+    tmp_path: Path, blow: Callable[[subprocess.Popen[str]], None]
+) -> None:
+    source = class_tree(tmp_path / "flowers", {"rose": 500, "tulip": 500})
+    process = started(source, tmp_path / "out")
+    end = time.monotonic() + 20
+    notes = staging(tmp_path / "out") / ".notes"
+    while not notes.exists() or len(os.listdir(notes)) < 20:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    blow(process)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert not (tmp_path / "out/flowers/1.0.0").exists()
+    again = started(source, tmp_path / "out")
+    said, complaint = again.communicate(timeout=60)
+    assert again.returncode == 0, complaint
+    kept = int(said.split("resumed")[1].split()[0])
+    assert kept >= 19
+    once = started(source, tmp_path / "whole")
+    assert once.wait(60) == 0
+    once.communicate()
+    assert files(tmp_path / "out/flowers/1.0.0") == files(tmp_path / "whole/flowers/1.0.0")
+
+
+@pytest.mark.slow
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for the disk: writing past it fails as well."""
+    source = class_tree(tmp_path / "flowers", {"rose": 30, "tulip": 30})
+    write_tree(source, {"rose/large.jpg": jpeg(5, (2000, 1500), quality=100)})
+    assert (source / "rose/large.jpg").stat().st_size > 200_000
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    command = [sys.executable, "-m", "imgrec", "pack", str(source), "--shards", "20"]
+    command += ["--workers", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(tmp_path / "out")}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, preexec_fn=small_files
+    )
+    assert done.returncode == 6, done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+    again = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    pack(source, tmp_path / "whole", shards=20, val_fraction=0.0)
+    assert files(tmp_path / "out/flowers/1.0.0") == files(tmp_path / "whole/flowers/1.0.0")
+
+
+# A source that changes meanwhile
+
+
+def test_an_archive_that_changes_while_it_is_packed_is_an_error(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "flowers", {"rose": 20, "tulip": 20})
+    archive = Path(shutil.make_archive(str(tmp_path / "flowers"), "tar", tmp_path, "flowers"))
+    shutil.rmtree(source)
+
+    def on_progress(stage: str, _count: int, _total: int | None) -> None:
+        if stage == "pack":
+            archive.touch()
+
+    with pytest.raises(ExecutionError, match=r"flowers\.tar changed while it was being packed"):
+        imgrec.pack(archive, options(tmp_path / "out"), on_progress=on_progress)
+    assert not (tmp_path / "out/flowers").exists()
+
+
+def test_a_file_that_vanishes_after_the_scan_is_named(tmp_path: Path, source: Path) -> None:
+    large = jpeg(5, (300, 200), quality=95)  # small files are read when they are scanned
+    write_tree(source, {"rose/large.jpg": large})
+
+    def on_progress(stage: str, _count: int, _total: int | None) -> None:
+        if stage == "pack":
+            (source / "rose/large.jpg").unlink(missing_ok=True)
+
+    packed = imgrec.pack(
+        source, options(tmp_path / "out", shards=60, check="header"), on_progress=on_progress
+    )
+    named = {file.filename for file in packed.report.skipped}
+    records = {record.filename for record in imgrec.open_dataset(packed.info.path)["all"]}
+    assert ("rose/large.jpg" in named) != ("rose/large.jpg" in records)
+
+
+# Cleaning up
+
+
+def test_clean_removes_what_was_cut_off_and_nothing_else(
+    source: Path, data_dir: Path, cli: Cli
+) -> None:
+    pack(source, data_dir, version="2.0.0")
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    shown = cli("clean", "--dry-run", "--data-dir", data_dir)
+    assert shown.stdout.startswith(f"would remove {staging(data_dir)}, ")
+    assert staging(data_dir).exists()
+    done = cli("clean", "--json", "--data-dir", data_dir)
+    assert [left["path"] for left in json.loads(done.stdout)["removed"]] == [str(staging(data_dir))]
+    assert [path.name for path in (data_dir / "flowers").iterdir()] == ["2.0.0"]
+    assert cli("clean", "--data-dir", data_dir).stdout == "nothing to remove\n"
+
+
+def test_clean_removes_the_folder_of_a_dataset_that_never_was(source: Path, data_dir: Path) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    assert len(imgrec.clean(data_dir=data_dir)) == 1
+    assert list(data_dir.iterdir()) == []
+
+
+def test_clean_leaves_a_running_pack_alone(source: Path, data_dir: Path) -> None:
+    found: list[object] = []
+
+    def on_progress(stage: str, _count: int, _total: int | None) -> None:
+        if stage == "pack" and not found:
+            found.append(imgrec.clean(data_dir=data_dir))
+
+    imgrec.pack(source, options(data_dir), on_progress=on_progress)
+    assert found == [()]
+
+
+def test_clean_of_a_folder_that_is_not_there_finds_nothing(tmp_path: Path) -> None:
+    assert imgrec.clean(data_dir=tmp_path / "none") == ()
+
+
+def test_a_pack_names_what_other_versions_left(source: Path, data_dir: Path) -> None:
+    cut_off(source, data_dir, 5, KeyboardInterrupt())
+    assert pack(source, data_dir, version="2.0.0").unfinished == (str(staging(data_dir)),)
+
+
+# The note of a shard
+
+
+TASK = ShardTask(
+    split="train", index=0, filename="x", expected_bytes=9,
+    blobs=("a", "b"), filenames=("a", "b"), sizes=(3, 4), labels=(0, 1),
+)  # fmt: skip
+
+
+@given(st.binary(max_size=300) | st.from_type(dict).map(repr).map(str.encode))
+def test_any_other_bytes_are_not_a_result(data: bytes) -> None:
+    with pytest.raises(DatasetError):
+        result_codec.decode(data, TASK)
