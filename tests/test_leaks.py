@@ -138,9 +138,12 @@ def test_other_labels_are_told_apart_from_copies_of_one_label(tmp_path: Path) ->
 
 
 def test_an_image_without_a_label_contradicts_none(tmp_path: Path) -> None:
-    files = {"train/oak/1.png": png(1), "test/1.png": png(2), "test/2.jpg": jpeg(2)}
-    found = leaks(write_tree(tmp_path / "trees", files), engine=ENGINE)
-    assert shown(found) == [("within", "test/1.png", "test/2.jpg")]
+    table = b"file,tags\n1.png,oak\n2.jpg,\n3.png,oak ash\n"
+    files = {"1.png": png(2), "2.jpg": jpeg(2), "3.png": png(3), "tags.csv": table}
+    tree = write_tree(tmp_path / "trees", files)
+    options = SourceOptions(label_sep=" ")
+    found = leaks(tree / "tags.csv", source=options, engine=ENGINE)
+    assert shown(found) == [("within", "1.png", "2.jpg")]
 
 
 def test_a_smaller_distance_finds_less(source: Path) -> None:
@@ -342,9 +345,9 @@ def test_control_characters_in_names_are_not_printed(tmp_path: Path, cli: Cli) -
 # Packing
 
 
-def packed(source: Path, data_dir: Path, **options: object) -> imgrec.Packed:
+def packed(place: Path, data_dir: Path, **options: object) -> imgrec.Packed:
     wanted = PackOptions(data_dir=str(data_dir), **options)  # type: ignore[arg-type]
-    return imgrec.pack(source, wanted, engine=ENGINE)
+    return imgrec.pack(place, wanted, engine=ENGINE)
 
 
 @pytest.fixture
@@ -355,7 +358,7 @@ def versions(tmp_path: Path) -> Path:
         kind = "oak" if seed % 2 else "ash"
         files[f"{kind}/{seed:02d}.png"] = png(seed)
         if seed % 3 == 0:
-            files[f"{kind}/{seed:02d} large.jpg"] = jpeg(seed, 90, width=96, height=80)
+            files[f"{kind}/{seed:02d}~large.jpg"] = jpeg(seed, 90, width=96, height=80)
         if seed % 4 == 0:
             files[f"{kind}/{seed:02d} mirrored.png"] = mirrored(seed)
     return write_tree(tmp_path / "trees", files)
@@ -395,9 +398,9 @@ def test_dropping_keeps_the_largest_of_each(versions: Path, data_dir: Path) -> N
     done = packed(versions, data_dir, near_dups="drop")
     assert sum(split.examples for split in done.info.splits) == 24
     assert len(done.report.skipped) == 14
-    assert ("ash/00.png", "near-duplicate of ash/00 large.jpg") in done.report.skipped
-    assert ("ash/04.png", "near-duplicate of ash/04 mirrored.png") not in done.report.skipped
-    assert ("ash/04 mirrored.png", "near-duplicate of ash/04.png") in done.report.skipped
+    assert ("ash/00.png", "near-duplicate of ash/00~large.jpg") in done.report.skipped
+    # Of one size, the first by name is kept.
+    assert ("ash/04.png", "near-duplicate of ash/04 mirrored.png") in done.report.skipped
     assert leaks(done.info.path, engine=ENGINE).pairs == ()
 
 
@@ -435,6 +438,15 @@ def test_dropping_never_keeps_a_bad_image_for_a_good_one(tmp_path: Path, data_di
     tree = write_tree(tmp_path / "trees", files)
     done = packed(tree, data_dir, near_dups="drop", max_bad=0.5)
     assert [tuple(file) for file in done.report.skipped] == [("oak/1.jpg", "truncated JPEG")]
+
+
+def test_dropping_says_of_every_bad_image_why_it_is_bad(tmp_path: Path, data_dir: Path) -> None:
+    cut = png(1)[:-300]
+    files = {"oak/1.png": cut, "oak/2.png": cut, "oak/3.png": png(3)}
+    tree = write_tree(tmp_path / "trees", files)
+    done = packed(tree, data_dir, near_dups="drop", max_bad=0.9)
+    assert len({file.reason for file in done.report.skipped}) == 1
+    assert "near" not in done.report.skipped[0].reason
 
 
 def test_dropping_drops_copies_to_the_byte_too(tmp_path: Path, data_dir: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -322,7 +323,7 @@ def test_the_parts_of_a_job_have_each_record_once(photos: str, count: int, shuff
         for index in range(count)
     ]
     everything = [record.filename for record in imgrec.open_dataset(photos)["train"]]
-    assert sorted(sum(parts, [])) == sorted(everything)
+    assert sorted(chain.from_iterable(parts)) == sorted(everything)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
@@ -410,7 +411,9 @@ def tagged(folder: Path) -> str:
 def test_several_labels_are_a_one_for_each_class(tagged: str, batch_size: int | None) -> None:
     found = rows(load(tagged, as_dict=True, batch_size=batch_size))
     if batch_size:
-        found = [dict(zip(b, row, strict=True)) for b in found for row in zip(*b.values())]
+        found = [
+            dict(zip(b, row, strict=True)) for b in found for row in zip(*b.values(), strict=True)
+        ]
     by_name = {row["filename"].decode(): row for row in found}
     assert by_name["1.jpg"]["labels"].tolist() == [0, 1, 1]
     assert by_name["5.jpg"]["labels"].tolist() == [1, 0, 0]
@@ -497,12 +500,12 @@ def test_a_missing_shard_is_named(folder: Path) -> None:
     path = Path(packed(folder, "holes"))
     shard = path / "holes-train.tfrecord-00000-of-00001"
     shard.unlink()
-    with pytest.raises(DatasetError, match="holes-train.tfrecord-00000-of-00001"):
+    with pytest.raises(DatasetError, match=r"holes-train\.tfrecord-00000-of-00001"):
         load(path)
 
 
 def test_a_missing_package_is_named_with_the_command() -> None:
-    with pytest.raises(MissingExtra, match="imgrec.load needs no_such_package") as caught:
+    with pytest.raises(MissingExtra, match=r"imgrec\.load needs no_such_package") as caught:
         needed("no_such_package", extra="tfds", what="imgrec.load")
     assert caught.value.hint == "pip install 'imgrec[tfds]'"
 
@@ -528,7 +531,7 @@ def test_parts_are_disjoint_even_and_together_everything(lengths: list[int], cou
         start += length + 3
     parts = [part_of(ranges, index, count) for index in range(count)]
     numbers = [[n for records in part for n in records] for part in parts]
-    assert sum(numbers, []) == [n for records in ranges for n in records]
+    assert list(chain.from_iterable(numbers)) == [n for records in ranges for n in records]
     assert max(map(len, numbers)) - min(map(len, numbers)) <= 1
 
 

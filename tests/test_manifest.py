@@ -216,7 +216,7 @@ def test_parts_without_header_of_other_widths_are_an_error(tmp_path: Path) -> No
 def test_parts_of_two_kinds_are_an_error(tmp_path: Path) -> None:
     write_tree(tmp_path, {"t/p1.csv": b"a.jpg,x\n", "t/p2.jsonl": b'{"id": "b", "label": "x"}'})
     make(tmp_path / "i", "", "a.jpg", name="_")
-    with pytest.raises(SourceError, match=r"^p2\.jsonl is JSONL, but p1\.csv is CSV$"):
+    with pytest.raises(SourceError, match=r"(?m)^p2\.jsonl is JSONL, but p1\.csv is CSV$"):
         scan(tmp_path / "t", images=str(tmp_path / "i"))
 
 
@@ -234,9 +234,9 @@ def test_a_manifest_that_is_not_there_is_an_error(tmp_path: Path, path: str) -> 
 
 
 def test_a_manifest_without_rows_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^train\.csv has no rows$"):
+    with pytest.raises(SourceError, match=r"(?m)^train\.csv has no rows$"):
         scan(make(tmp_path, "", "a.jpg"))
-    with pytest.raises(SourceError, match=r"^train\.csv has a header but no rows$"):
+    with pytest.raises(SourceError, match=r"(?m)^train\.csv has a header but no rows$"):
         scan(make(tmp_path, "id,label\n", "a.jpg"))
 
 
@@ -412,7 +412,7 @@ def test_columns_can_be_said(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(
     tmp_path: Path, option: str
 ) -> None:
-    with pytest.raises(UsageError, match=r"nope: train\.csv has no such column$") as caught:
+    with pytest.raises(UsageError, match=r"(?m)nope: train\.csv has no such column$") as caught:
         scan(make(tmp_path, "id,label\na,x\n", "a.jpg"), **{option: "nope"})
     assert caught.value.hint == "it has the columns id, label"
 
@@ -504,7 +504,7 @@ def test_splits_have_many_names(tmp_path: Path) -> None:
 
 def test_words_that_are_no_splits_are_an_error_that_lists_them(tmp_path: Path) -> None:
     text = "id,label,set\na,x,train\nb,x,kitchen\nc,x,yard\n"
-    message = r"^train\.csv: the column set holds words that are no splits: 'kitchen', 'yard'$"
+    message = r"(?m)^train\.csv: the column set holds words that are no splits: 'kitchen', 'yard'$"
     with pytest.raises(SourceError, match=message):
         scan(make(tmp_path, text, "a.jpg"))
 
@@ -632,7 +632,7 @@ def test_labels_outside_the_names_are_bad(tmp_path: Path) -> None:
 
 def test_labels_that_count_from_1_are_an_error_and_never_shifted(tmp_path: Path) -> None:
     path = make(tmp_path, "id,label\na,1\nb,2\n", "a.jpg", "b.jpg")
-    message = r"^train\.csv: the labels count from 1 to 2, but --label-names from 0 to 1$"
+    message = r"(?m)^train\.csv: the labels count from 1 to 2, but --label-names from 0 to 1$"
     with pytest.raises(SourceError, match=message):
         scan(path, label_names=("cat", "dog"))
 

@@ -53,7 +53,7 @@ def brute_force(one: Row, other: Row) -> float | None:
         (turned(ours), theirs),
         (ours, turned(theirs)),
     ):
-        if sum((a > 0) != (b > 0) for a, b in zip(waves, others, strict=True)) > 5:
+        if sum((a > 3) != (b > 3) for a, b in zip(waves, others, strict=True)) > 5:
             continue
         dot = sum(a * b for a, b in zip(waves, others, strict=True))
         lengths = sum(a * a for a in ours) * sum(b * b for b in theirs)

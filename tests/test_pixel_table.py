@@ -280,14 +280,14 @@ def test_a_folder_of_images_is_no_table_of_pixels(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^digits\.csv has no rows$"):
+    with pytest.raises(SourceError, match=r"(?m)^digits\.csv has no rows$"):
         scan(make(tmp_path, HEADER))
 
 
 def test_options_for_manifests_are_an_error(tmp_path: Path) -> None:
     path = make(tmp_path, HEADER + "1,0,1,2,3\n")
     options = SourceOptions(group_col="x", columns=(ColumnOption("y"),))
-    with pytest.raises(UsageError, match=r"^--group-col, --column mean nothing for .*pixels$"):
+    with pytest.raises(UsageError, match=r"(?m)^--group-col, --column mean nothing for .*pixels$"):
         detect(str(path), options)
 
 

@@ -33,7 +33,7 @@ def test_labels_are_in_the_order_of_the_classes_file() -> None:
 
 
 def test_folders_that_the_classes_file_does_not_name_are_all_listed() -> None:
-    with pytest.raises(PlanError, match=r"does not name: cow, eel$"):
+    with pytest.raises(PlanError, match=r"(?m)does not name: cow, eel$"):
         labels("cat", "eel", "cow", classes=("cat",))
 
 

@@ -131,7 +131,7 @@ def test_what_is_packed_has_the_size_asked_for_or_the_bytes_it_had(
     size = smaller_size(height, width, asked)
     assert opened(image).size == (image.shape[1], image.shape[0])
     if size is None:
-        assert image == prepare(data, "a", Check.DECODE)
+        assert image[:6] == prepare(data, "a", Check.DECODE)[:6]
         assert image.data == data or image_format == "WEBP"
     else:
         assert image.shape[:2] == size
@@ -315,7 +315,9 @@ def test_a_picture_is_upright_as_viewers_show_it(orientation: int, image_format:
 
 def test_a_turned_picture_that_is_small_enough_keeps_its_bytes_and_its_tag() -> None:
     data = tagged(6)
-    assert shrunk(data, ShrinkOptions(short_side=64)) == prepare(data, "a", Check.DECODE)
+    kept = shrunk(data, ShrinkOptions(short_side=64))
+    assert kept.data == data
+    assert kept[:6] == prepare(data, "a", Check.DECODE)[:6]
 
 
 def test_broken_exif_data_turns_nothing() -> None:

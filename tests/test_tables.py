@@ -215,16 +215,18 @@ def test_text_behind_a_closing_quote_is_a_fault_with_all_its_lines(tmp_path: Pat
 
 
 def test_a_quote_that_is_never_closed_is_an_error_since_it_swallows_rows(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^t\.csv:2: a quote that is not closed$"):
+    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: a quote that is not closed$"):
         read(tmp_path, "t.csv", 'a,b\n1,"2\n3,4\n')
-    with pytest.raises(SourceError, match=r"^t\.csv:2: a cell of more than 131,072 characters$"):
+    with pytest.raises(
+        SourceError, match=r"(?m)^t\.csv:2: a cell of more than 131,072 characters$"
+    ):
         read(tmp_path, "t.csv", 'a,b\n1,"2\n' + "3,4\n" * 40_000)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
 def test_text_in_another_encoding_is_an_error_with_its_line(tmp_path: Path, name: str) -> None:
     data = b'{"a": 1}\r\n' * 5000 + "café".encode("latin-1")
-    with pytest.raises(SourceError, match=r"^t\.\w+:5001: neither UTF-8 nor UTF-16 text$"):
+    with pytest.raises(SourceError, match=r"(?m)^t\.\w+:5001: neither UTF-8 nor UTF-16 text$"):
         read(tmp_path, name, data)
 
 
@@ -279,7 +281,7 @@ def test_parquet_columns_of_bytes_and_structures_are_named_and_not_read(tmp_path
 
 
 def test_what_is_no_table_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^t\.jpg is not a table$"):
+    with pytest.raises(SourceError, match=r"(?m)^t\.jpg is not a table$"):
         read(tmp_path, "t.jpg", b"a,b")
 
 

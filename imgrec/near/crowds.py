@@ -1,4 +1,4 @@
-"""Thinning out crowds: signatures of which too many have the same signs to compare all of them.
+"""Thinning out crowds: signatures of which too many have the same bits to compare all of them.
 
 The members of a crowd are taken one after another. One that is like a leader follows it: the two
 are a pair, and the follower is compared with nothing else. Any other becomes a leader itself.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from imgrec.near.table import BANDS, MOST_SIGNS, Table, popcount
+from imgrec.near.table import BANDS, MOST_BITS, Table, popcount
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,6 +102,6 @@ def _leaders(near: NDArray[np.bool_]) -> Numbers:
 def _are_near(table: Table, block: Numbers, leaders: Numbers, distance: float) -> NDArray[np.bool_]:
     """Return a matrix of which are like which."""
     near = table.all_distances(block, leaders) <= distance
-    near &= popcount(table.hashes[block][:, None] ^ table.hashes[leaders]) <= MOST_SIGNS
+    near &= popcount(table.hashes[block][:, None] ^ table.hashes[leaders]) <= MOST_BITS
     near &= table.are_of_one_colour(block[:, None], table, leaders)
     return near

@@ -3,15 +3,16 @@
 Two pictures are alike if, as they are or with one of them mirrored,
 
 - the distance of their waves is at most as asked: 1 less their correlation, in thousandths;
-- at most 5 of the 63 waves differ in sign, as is so wherever the distance is small;
+- at most 5 of the 63 bits of their hashes differ (see `near.table`), which a small distance hardly
+  ever leaves otherwise;
 - their mean colours are at most 16 levels of 256 apart, or one of them is grey.
 
-The signs are cut into three bands of 21. If at most 5 differ, then at most one does in one of the
-bands, or there would be 6. So a signature is compared only with those that have the same signs in
-a band, but for one at most, and every pair is found.
+The hashes are cut into three bands of 21 bits. If at most 5 bits differ, then at most one does in
+one of the bands, or there would be 6. So a signature is compared only with those that have the
+same bits in a band, but for one at most, and every pair is found.
 
 There is one exception, so that no input takes time by the square of its size. Of more than 1,024
-signatures with the same signs in a band (frames of a camera that stands still), each is compared
+signatures with the same bits in a band (frames of a camera that stands still), each is compared
 with the first of its kind, and only the first ones with others. See `near.crowds`.
 """
 
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.near.crowds import Thinned, thin
-from imgrec.near.table import BAND_BITS, BANDS, MOST_SIGNS, Table, popcount
+from imgrec.near.table import BAND_BITS, BANDS, MOST_BITS, Table, popcount
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +35,7 @@ DISTANCE = 4.0
 """The greatest distance of near-duplicates, in thousandths, unless another is asked for."""
 MOST_DISTANCE = 50.0
 _MIRRORED = ((False, False), (True, False), (False, True))
-"""Which of two is mirrored. A wave that is not there has no sign to change, so it may matter."""
+"""Which of two is mirrored. Weak waves have no bit to change, so it may matter which."""
 _CHUNK = 1 << 21
 """How many pairs are looked at at once, which bounds the memory."""
 
@@ -133,7 +134,7 @@ class _Rows(NamedTuple):
 
 
 def _candidates(asking: _Rows, asked: _Rows, band: int) -> Iterator[Numbers]:
-    """Yield pairs of rows, as two lines, that differ by 5 signs at most and by one in the band."""
+    """Yield pairs of rows, as two lines, that differ by 5 bits at most and by one in the band."""
     import numpy as np
 
     keys = Table.band(asked.hashes[asked.rows], band)
@@ -152,7 +153,7 @@ def _candidates(asking: _Rows, asked: _Rows, band: int) -> Iterator[Numbers]:
             if asking.table is asked.table:  # the other way round, each comes again
                 pairs = pairs[:, pairs[0] < pairs[1]]
             differing = popcount(asking.hashes[pairs[0]] ^ asked.hashes[pairs[1]])
-            yield pairs[:, differing <= MOST_SIGNS]
+            yield pairs[:, differing <= MOST_BITS]
 
 
 def _spread(rows: Numbers, begins: Numbers, counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:

@@ -1,4 +1,4 @@
-"""Signatures by column: their signs, their waves and colours, and how far two are apart."""
+"""Signatures by column: their hashes, their waves and colours, and how far two are apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 SIGNATURE_BYTES = 65
 WAVES, SIDE = 63, 8
 BANDS, BAND_BITS = 3, 21
-MOST_SIGNS = 5
+MOST_BITS = 5
+"""How many bits of the hashes of pictures that look alike may differ."""
+STRONG = 3
+"""A bit of a hash is set if its wave is stronger than that, of 127, and not negative.
+
+With 0 in its place, chance would decide about the many waves that smooth pictures lack. Among
+13,600 pairs of versions of a picture, that was found to change more than 5 bits of one in 230; with
+3, of one in 450. More would leave hashes too much alike to search by.
+"""
 MOST_COLOUR = 16
 _GREY, _GREYISH = 128, 2
 
@@ -31,7 +39,7 @@ class Table:
     """Of the waves, as vectors."""
     colours: NDArray[np.int16]
     hashes: Hashes
-    """The signs of the waves, band by band; neighbouring waves are in different bands."""
+    """Which waves are strong, band by band; neighbouring waves are in different bands."""
     mirrored: Hashes
     """The same of the mirrored picture."""
 
@@ -53,8 +61,8 @@ class Table:
             waves=waves,
             lengths=np.sqrt(squares.astype(np.float64)),
             colours=rows[:, WAVES:].astype(np.int16),
-            hashes=_signs(waves > 0),
-            mirrored=_signs(np.where(_is_odd(), waves < 0, waves > 0)),
+            hashes=_hashes(waves > STRONG),
+            mirrored=_hashes(np.where(_is_odd(), waves < -STRONG, waves > STRONG)),
         )
         return table, copies
 
@@ -63,7 +71,7 @@ class Table:
 
     @staticmethod
     def band(hashes: Hashes, band: int) -> Numbers:
-        """Return the signs in one band, as numbers."""
+        """Return the bits in one band, as numbers."""
         import numpy as np
 
         shifted = hashes >> np.uint64(band * BAND_BITS)
@@ -130,7 +138,7 @@ def _is_odd() -> NDArray[np.bool_]:
     return is_odd
 
 
-def _signs(are_set: NDArray[np.bool_]) -> Hashes:
+def _hashes(are_set: NDArray[np.bool_]) -> Hashes:
     import numpy as np
 
     # Low waves have their say in most pictures, and must not all be in one band.
