@@ -9,6 +9,10 @@ TIFF     "II*\0" little or "MM\0*" big endian, offset32 of the directory
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 UPRIGHT = 1
 TURNED = 5
@@ -20,6 +24,16 @@ _JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _APP1, _SCAN, _END = 0xE1, 0xDA, 0xD9
 _EXIF = b"Exif\0\0"
+_UPRIGHT = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+"""What makes a picture of each EXIF orientation upright, in Pillow's words."""
 
 
 def orientation(data: bytes) -> int:
@@ -77,3 +91,11 @@ def orientation_in(block: object) -> int:
         return _in_tiff(block.removeprefix(_EXIF))
     except (IndexError, struct.error):
         return UPRIGHT
+
+
+def upright(picture: Image, orientation: int) -> Image:
+    """Turn a picture of that orientation as it is to be seen."""
+    from PIL import Image
+
+    method = _UPRIGHT.get(orientation)
+    return picture.transpose(Image.Transpose[method]) if method else picture

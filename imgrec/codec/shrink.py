@@ -36,16 +36,6 @@ from it by 0.7 in 255, where coding a JPEG of quality 90 changes several times a
 _FULL_COLOUR = 90
 """Above this quality a JPEG keeps all of its colours, and takes up to a half more to store and to
 decode; at most this, a quarter of them, as JPEGs mostly do."""
-_UPRIGHT = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
-"""What makes a picture of each EXIF orientation upright, in Pillow's words."""
 _PROFILES = {"L": b"GRAY", "LA": b"GRAY", "I;16": b"GRAY", "RGB": b"RGB ", "RGBA": b"RGB "}
 """The colours that the profile of a picture is about, by its mode: bytes 16 to 19 of a profile."""
 
@@ -134,7 +124,7 @@ def shrink(picture: Image, size: Size, image_format: str, quality: int) -> Shrun
     `image_format` is what it was decoded from. `quality` is of a JPEG.
     """
     turn = exif.orientation_in(picture.info.get("exif"))
-    small = _upright(_resized(_plain(picture), size), turn)
+    small = exif.upright(_resized(_plain(picture), size), turn)
     profile = picture.info.get("icc_profile")
     is_kept = isinstance(profile, bytes) and profile[16:20] == _PROFILES.get(small.mode)
     small.info = {"icc_profile": profile} if is_kept else {}
@@ -142,7 +132,7 @@ def shrink(picture: Image, size: Size, image_format: str, quality: int) -> Shrun
     data = _to_jpeg(small, quality) if is_jpeg else pixels.to_png(small)
     channels = len(small.getbands())
     shape = small.height, small.width, channels
-    return Shrunk(data, shape, "JPEG" if is_jpeg else "PNG", turn in _UPRIGHT)
+    return Shrunk(data, shape, "JPEG" if is_jpeg else "PNG", turn != exif.UPRIGHT)
 
 
 def _plain(picture: Image) -> Image:
@@ -165,13 +155,6 @@ def _resized(picture: Image, size: Size, box: Box | None = None) -> Image:
     is_deep = picture.mode == "I;16"  # of which Pillow takes no averages
     gap = None if is_deep else _GAP
     return picture.resize((width, height), Image.Resampling.LANCZOS, box, reducing_gap=gap)
-
-
-def _upright(picture: Image, orientation: int) -> Image:
-    from PIL import Image
-
-    method = _UPRIGHT.get(orientation)
-    return picture.transpose(Image.Transpose[method]) if method else picture
 
 
 def _to_jpeg(picture: Image, quality: int) -> bytes:

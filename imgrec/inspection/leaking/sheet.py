@@ -6,8 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.codec import pixels
-from imgrec.codec.sniff import format_of
+from imgrec.codec.thumbnail import thumbnail
 from imgrec.errors import BadImage
 from imgrec.inspection.job import Job
 from imgrec.inspection.leaking.images import Where, picture_at
@@ -97,16 +96,10 @@ def _thumbnail(where: Where) -> tuple[Where, tuple[int, int, bytes]]:
     """Return width, height and RGB of a small version of a picture; nothing if it is unreadable."""
     try:
         data, blob, filename = picture_at(where)
-        if blob is not None:
-            picture = pixels.picture_of(data, blob)
-        else:
-            picture, _ = pixels.decode_to_fit(data, format_of(data, filename))
+        picture = thumbnail(data, filename, _SIDE, blob)
     except BadImage:
         return where, (0, 0, b"")
-    if picture.mode == "I;16":
-        picture = picture.point(lambda level: level / 256).convert("L")
-    picture = picture.convert("RGB")
-    scale = _SIDE / max(picture.size)
+    scale = _SIDE / max(picture.size)  # small ones are shown larger, to be compared
     size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
     picture = picture.resize(size)
     return where, (picture.width, picture.height, picture.tobytes())

@@ -1,0 +1,60 @@
+"""Small versions of pictures, for people to look at."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from imgrec.codec import decode, exif, jpeg, pixels
+from imgrec.codec.sniff import format_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from imgrec.blob import Pixels
+
+_QUALITY = 80
+_PAPER = (255, 255, 255)
+"""What shows through where a picture is not opaque."""
+
+
+def thumbnail(data: bytes, filename: str, side: int, blob: Pixels | None = None) -> Image:
+    """Return an image as people see it, upright and in RGB, no side of it longer than `side`.
+
+    A smaller one keeps its size. `blob` says what `data` is if it is bare pixels. Raises BadImage.
+    """
+    if blob is not None:
+        picture = _seen(pixels.picture_of(data, blob))
+    elif data.startswith(b"\xff\xd8"):
+        picture = _small_jpeg(data, side)
+    else:
+        picture = _seen(pixels.decode_to_fit(data, format_of(data, filename))[0])
+        picture = exif.upright(picture, exif.orientation(data))
+    picture.thumbnail((side, side))
+    return picture
+
+
+def encode_thumbnail(picture: Image) -> bytes:
+    """Encode a small picture as JPEG."""
+    out = io.BytesIO()
+    picture.save(out, "JPEG", quality=_QUALITY)
+    return out.getvalue()
+
+
+def _small_jpeg(data: bytes, side: int) -> Image:
+    height, width, _ = jpeg.read_header(data).shape
+    pixels.refuse_bomb(height, width)
+    least = max(1, side * min(height, width) // max(height, width))
+    asked = decode.Decoding(decode_size=(least, least), orient=True)
+    return decode.from_array(decode.decode_covering(data, asked))
+
+
+def _seen(picture: Image) -> Image:
+    from PIL import Image
+
+    if picture.mode.startswith("I;16"):
+        picture = picture.point(lambda level: level / 256).convert("L")
+    if picture.has_transparency_data:
+        paper = Image.new("RGBA", picture.size, (*_PAPER, 255))
+        return Image.alpha_composite(paper, picture.convert("RGBA")).convert("RGB")
+    return picture.convert("RGB")

@@ -1,0 +1,89 @@
+"""Small versions of pictures."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image, ImageOps
+
+from imgrec.blob import Pixels
+from imgrec.codec.thumbnail import encode_thumbnail, thumbnail
+from imgrec.errors import BadImage
+
+if TYPE_CHECKING:
+    from PIL.Image import Exif
+
+
+def wide() -> Image.Image:
+    """Red left, blue right, and brighter further down."""
+    picture = Image.new("RGB", (320, 160))
+    for x in range(320):
+        for y in range(160):
+            picture.putpixel((x, y), (y, 0, 0) if x < 160 else (0, 0, y))
+    return picture
+
+
+def encoded(picture: Image.Image, image_format: str, **options: object) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, image_format, **options)
+    return out.getvalue()
+
+
+def exif(orientation: int) -> Exif:
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    return tags
+
+
+def mean_difference(one: Image.Image, other: Image.Image) -> float:
+    assert (one.mode, one.size) == (other.mode, other.size)
+    pairs = zip(one.tobytes(), other.tobytes(), strict=True)
+    return sum(abs(a - b) for a, b in pairs) / len(one.tobytes())
+
+
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP"])
+def test_a_thumbnail_is_the_picture_made_smaller(image_format: str) -> None:
+    small = thumbnail(encoded(wide(), image_format), "a", 64)
+    assert mean_difference(small, wide().resize((64, 32), Image.Resampling.LANCZOS)) < 4
+
+
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_thumbnail_is_upright(orientation: int, image_format: str) -> None:
+    data = encoded(wide(), image_format, exif=exif(orientation))
+    shown = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    shown.thumbnail((64, 64))
+    assert mean_difference(thumbnail(data, "a", 64), shown) < 4
+
+
+def test_what_is_small_keeps_its_size() -> None:
+    assert thumbnail(encoded(wide(), "PNG"), "a", 1000).size == (320, 160)
+
+
+def test_what_is_not_opaque_is_shown_on_white() -> None:
+    clear = Image.new("RGBA", (8, 8), (200, 0, 0, 0))
+    assert thumbnail(encoded(clear, "PNG"), "a", 8).getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_sixteen_bits_become_eight() -> None:
+    grey = Image.new("I;16", (8, 8), 0x8040)
+    assert thumbnail(encoded(grey, "PNG"), "a", 8).getpixel((0, 0)) == (128, 128, 128)
+
+
+def test_bare_pixels_have_one_too() -> None:
+    blob = Pixels("digits", 0, 2, 2, 1, is_planar=False)
+    assert thumbnail(bytes([9] * 4), "a", 8, blob).getpixel((1, 1)) == (9, 9, 9)
+
+
+@pytest.mark.parametrize("data", [b"", b"text", encoded(wide(), "PNG")[:200], b"\xff\xd8\xff"])
+def test_what_is_no_picture_has_none(data: bytes) -> None:
+    with pytest.raises(BadImage):
+        thumbnail(data, "a", 64)
+
+
+def test_a_thumbnail_of_any_picture_is_a_small_jpeg() -> None:
+    data = encode_thumbnail(thumbnail(encoded(wide(), "PNG"), "a", 96))
+    assert Image.open(io.BytesIO(data)).size == (96, 48)
+    assert len(data) < 3000
