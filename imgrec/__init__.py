@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         ColumnKind,
         ColumnOption,
         Compression,
-        Crop,
         FolderLayout,
         OnBad,
         OnLeak,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
         SourceKind,
         SourceOptions,
     )
+    from imgrec.options.loading import Crop
     from imgrec.outcome import DatasetInfo, Packed, Report
 
 __version__ = "0.1.0"

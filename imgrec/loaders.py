@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from imgrec.extras import needed
-from imgrec.options import Crop, LoadOptions
+from imgrec.options.loading import Crop, LoadOptions
 from imgrec.read.locate import find_dataset
 
 if TYPE_CHECKING:

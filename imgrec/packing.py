@@ -17,7 +17,7 @@ from imgrec.model import Catalog, Plan
 from imgrec.options import NearDups, PackOptions
 from imgrec.outcome import Packed, ShardResult
 from imgrec.plan.build import make_plan
-from imgrec.publish.near import near_duplicates
+from imgrec.publish.gathering import Gathering, Written
 from imgrec.publish.publish import complete
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
 from imgrec.resume import Run, note_result, resume, start_over
@@ -61,11 +61,13 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
         resumed = (
             resume(staging, plan, run, job.engine) if options.resume else start_over(staging, run)
         )
-        results = _write(plan, job, resumed.kept)
+        written = _write(plan, job, resumed.kept)
         _refuse_changed(plan, job)
         if options.near_dups is NearDups.AUTO:
-            plan = replace(plan, near_duplicates=near_duplicates(results, job.engine.run))
-        complete(staging.path, plan, results, options)
+            from imgrec.publish.near import near_duplicates
+
+            plan = replace(plan, near_duplicates=near_duplicates(written.results, job.engine.run))
+        complete(staging.path, plan, written, options)
         stamp(staging.path / layout.METADATA, resumed.started_ns)
         is_new = _publish(staging, options)
     packed = _packed(job, is_new=is_new)
@@ -132,7 +134,7 @@ def _refuse_changed(plan: Plan, job: Job) -> None:
             )
 
 
-def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> list[ShardResult]:
+def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Written:
     """Write all shards but those kept, the largest first so that the last ones are small."""
     staging, on_progress = job.staging, job.on_progress
     options = job.options
@@ -145,19 +147,20 @@ def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> list[ShardR
     )
     missing = [task for task in plan.tasks if task.filename not in kept]
     tasks = sorted(missing, key=lambda task: -task.expected_bytes)
-    table_writer = Background("pyarrow.parquet")
-    table_writer.start()  # while the workers work
-    results = dict(kept)
+    parquet = Background("pyarrow.parquet")
+    parquet.start()  # while the workers work
+    gathering = Gathering(plan.tasks, kept)
     for result in kept.values():
         _tell(on_progress, result, plan)
     with closing(job.engine.run(writer, tasks)) as running:
         for result in running:
-            results[result.filename] = result
             staging.settle(result.filename, *(filename for filename, *_ in result.beside))
             note_result(staging, result)
             _tell(on_progress, result, plan)
-    table_writer.wait()
-    return [results[task.filename] for task in plan.tasks]
+            parquet.wait()
+            gathering.add(result)
+    parquet.wait()
+    return gathering.finish()
 
 
 def _tell(on_progress: OnProgress | None, result: ShardResult, plan: Plan) -> None:

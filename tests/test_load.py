@@ -25,7 +25,8 @@ import imgrec
 from imgrec.errors import DatasetError, MissingExtra, UnknownName, UsageError
 from imgrec.extras import needed
 from imgrec.loaders import class_weights, load
-from imgrec.options import LoadOptions, PackOptions
+from imgrec.options import PackOptions
+from imgrec.options.loading import LoadOptions
 from imgrec.read.pieces import Piece, cut, part_of
 from imgrec.read.tf_data.records import copies
 

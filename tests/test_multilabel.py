@@ -30,6 +30,7 @@ from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceOptions
 from imgrec.outcome import Packed
 from imgrec.plan.build import make_plan
 from imgrec.plan.labels import rarest
+from imgrec.publish.gathering import Gathering
 from imgrec.publish.publish import complete
 from imgrec.write.shard import ShardWriter
 
@@ -374,7 +375,10 @@ def pack_samples(folder: Path, made: Catalog, options: PackOptions) -> Plan:
     plan = make_plan(made, options)
     folder.mkdir(parents=True)
     writer = ShardWriter(folder=str(folder), check=plan.check)
-    complete(folder, plan, list(map(writer, plan.tasks)), options)
+    gathering = Gathering(plan.tasks, {})
+    for task in plan.tasks:
+        gathering.add(writer(task))
+    complete(folder, plan, gathering.finish(), options)
     return plan
 
 

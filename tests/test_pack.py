@@ -81,6 +81,7 @@ def test_json_says_what_came_of_everything(cli: Cli, flowers: Path) -> None:
         "damaged": 0,
         "resized": 0,
         "duplicates": 1,
+        "near_duplicates": None,
         "leaks": 0,
         "conflicts": 1,
         "warnings": [],

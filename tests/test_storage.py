@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,14 +20,21 @@ from imgrec.errors import ExecutionError
 from imgrec.storage.files import create, write_file
 from imgrec.storage.staging import Staging
 
+SMALL, LARGE = 100, 5 << 20
+"""How much is expected of files that are written through the page cache, and past it."""
 
-@given(st.lists(st.binary(max_size=300), max_size=20), st.sampled_from([0, 1, 3_000_000]))
+
+@given(
+    st.lists(st.binary(max_size=300), max_size=20),
+    st.sampled_from([0, 1, 4096, 3_000_000, 4 << 20, 9_000_001]),
+    st.sampled_from([SMALL, LARGE]),
+)
 def test_a_file_holds_what_was_written_and_its_seal_is_true(
-    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], repeat: int
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], repeat: int, expected: int
 ) -> None:
     path = tmp_path_factory.mktemp("files") / "file"
     large = [b"x" * repeat] if repeat else []
-    with create(str(path), expected_bytes=100) as file:
+    with create(str(path), expected_bytes=expected) as file:
         file.write(*parts, *large)
         file.write(*parts)
     data = b"".join([*parts, *large, *parts])
@@ -32,11 +42,67 @@ def test_a_file_holds_what_was_written_and_its_seal_is_true(
     assert (file.position, file.sha256()) == (len(data), hashlib.sha256(data).hexdigest())
 
 
-def test_a_file_that_fails_in_the_middle_leaves_nothing_under_its_name(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), create(str(tmp_path / "file")) as file:
+@pytest.mark.parametrize("expected", [SMALL, LARGE])
+def test_a_file_that_fails_in_the_middle_leaves_nothing_under_its_name(
+    tmp_path: Path, expected: int
+) -> None:
+    threads = threading.active_count()
+    path = str(tmp_path / "file")
+    with pytest.raises(RuntimeError), create(path, expected_bytes=expected) as file:
         file.write(b"half")
         raise RuntimeError
     assert not (tmp_path / "file").exists()
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("refuse", [errno.EINVAL, errno.EOPNOTSUPP], ids=["EINVAL", "EOPNOTSUPP"])
+def test_where_nothing_is_written_past_the_page_cache_it_is_written_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuse: int
+) -> None:
+    write = os.write
+
+    def write_through(descriptor: int, data: memoryview) -> int:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
+            raise OSError(refuse, os.strerror(refuse))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_through)
+    with create(str(tmp_path / "file"), expected_bytes=LARGE) as file:
+        file.write(b"abc" * 3_000_000)
+    assert (tmp_path / "file").read_bytes() == b"abc" * 3_000_000
+
+
+@pytest.mark.parametrize("most", [1, 511, 4096, 100_000])
+def test_what_the_disk_takes_in_small_pieces_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    write, left = os.write, 50
+
+    def write_some(descriptor: int, data: memoryview) -> int:
+        nonlocal left
+        left -= 1
+        return write(descriptor, data[:most] if left > 0 else data)
+
+    monkeypatch.setattr(os, "write", write_some)
+    data = bytes(range(251)) * 40_000
+    with create(str(tmp_path / "file"), expected_bytes=LARGE) as file:
+        file.write(data)
+    assert (tmp_path / "file").read_bytes() == data
+
+
+def test_a_disk_that_fails_under_a_large_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int, _data: memoryview) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "write", fail)
+    path = tmp_path / "file"
+    with pytest.raises(ExecutionError) as caught, create(str(path), expected_bytes=LARGE) as file:
+        for _ in range(10):
+            file.write(bytes(3_000_000))
+    assert caught.value.message == f"cannot write {path}: Input/output error"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_is_known_before_the_work_and_named(tmp_path: Path) -> None:

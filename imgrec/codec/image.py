@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.blob import Pixels
 from imgrec.codec import bmp, jpeg, pixels, png
-from imgrec.codec.decode import to_pil
-from imgrec.codec.shrink import Size, decode_smaller, shrink, smaller_size
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
 from imgrec.options import Check, ShrinkOptions
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
+
+    from imgrec.codec.shrink import Size
 
 Shape = tuple[int, int, int]
 _DEEP_COLOURS = "16-bit colours reduced to 8 bits"
@@ -53,7 +53,11 @@ class _Wanted(NamedTuple):
 
     def smaller(self, shape: tuple[int, ...]) -> Size | None:
         """Return the size to shrink an image of this height and width to, if it is to be."""
-        return smaller_size(shape[0], shape[1], self.shrink_to) if self.shrink_to else None
+        if self.shrink_to is None:
+            return None
+        from imgrec.codec.shrink import smaller_size
+
+        return smaller_size(shape[0], shape[1], self.shrink_to)
 
 
 def prepare(
@@ -111,6 +115,8 @@ def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
 
 def _shrink_jpeg(data: bytes, header: jpeg.JpegHeader, size: Size, wanted: _Wanted) -> Packable:
     """Store a JPEG smaller; the one decode that takes tells what is to be said of it as well."""
+    from imgrec.codec.shrink import decode_smaller
+
     picture, fault = decode_smaller(data, header.shape, size)
     loss = ""
     if picture is None:
@@ -158,6 +164,8 @@ _PNG_CHECKS: Mapping[Check, Callable[[bytes, png.PngHeader], str]] = {
 
 def _shrink_png(data: bytes, header: png.PngHeader, wanted: _Wanted) -> Packable:
     """Store a PNG smaller, with the channels that TensorFlow finds in it."""
+    from imgrec.codec.decode import to_pil
+
     picture = to_pil(data)
     mode = _PNG_MODES.get(header.shape[2], picture.mode)
     if picture.mode != mode:
@@ -204,6 +212,8 @@ def _stored(
         if size is None or wanted.shrink_to is None:
             encoded = pixels.to_png(picture)
             return Packable(encoded, png.read_header(encoded).shape, "PNG")
+        from imgrec.codec.shrink import shrink
+
         small = shrink(picture, size, image_format, wanted.shrink_to.quality)
     change = f"{width}x{height} to {small.shape[1]}x{small.shape[0]}"
     change += ", turned upright" if small.is_turned else ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.errors import BadImage
@@ -32,7 +33,7 @@ for _marker in (0x01, *range(0xD0, 0xD9)):
     _KINDS[_marker] = _BARE
 _KINDS[0xDA], _KINDS[0xD9], _KINDS[0x00], _KINDS[0xFF] = _SCAN, _END, _NONE, _NONE
 _HUFFMAN_8_BIT = frozenset({0xC0, 0xC1, 0xC2})
-_EOI = b"\xff\xd9"
+_SOS, _EOI = b"\xff\xda", b"\xff\xd9"
 _CHANNELS = {1: 1, 3: 3, 4: 3}  # TensorFlow turns CMYK and YCCK into RGB
 _BETWEEN_SCANS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\xff]")
@@ -50,6 +51,21 @@ class JpegHeader(NamedTuple):
 
 def read_header(data: bytes) -> JpegHeader:
     """Walk the segments up to the first scan; raise BadImage if they do not lead there."""
+    # Files of one camera or program begin alike, and what leads to the scan is all that counts.
+    return _known_header(data[: data.find(_SOS) + 2]) or _walk(data)
+
+
+@lru_cache(maxsize=256)
+def _known_header(head: bytes) -> JpegHeader | None:
+    """Walk the segments of a file up to where a scan may begin; None if none does just there."""
+    try:
+        header = _walk(head)
+    except BadImage:
+        return None
+    return header if header.scan == len(head) - 2 else None
+
+
+def _walk(data: bytes) -> JpegHeader:
     position = 2
     frame: tuple[int, int, int, int, int] | None = None
     try:

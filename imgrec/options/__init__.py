@@ -13,7 +13,6 @@ from imgrec.options.choices import (
     OnLeak,
     SourceKind,
 )
-from imgrec.options.loading import Crop, LoadOptions
 from imgrec.options.packing import PackOptions, ShardOptions, ShrinkOptions, SplitOptions
 from imgrec.options.source import LEAF, ColumnOption, SourceOptions
 
@@ -26,9 +25,7 @@ __all__ = [
     "ColumnKind",
     "ColumnOption",
     "Compression",
-    "Crop",
     "FolderLayout",
-    "LoadOptions",
     "NearDups",
     "OnBad",
     "OnLeak",

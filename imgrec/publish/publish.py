@@ -12,24 +12,23 @@ from imgrec.model import FORMAT, Plan
 from imgrec.options import PackOptions
 from imgrec.outcome import Report, ShardResult
 from imgrec.publish import tfds_files
+from imgrec.publish.gathering import Written
 from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses, skipped_csv
-from imgrec.publish.samples import samples_table
 from imgrec.storage.files import Seal, remove, write_file
 
 
-def complete(
-    folder: Path, plan: Plan, results: Sequence[ShardResult], options: PackOptions
-) -> Report:
+def complete(folder: Path, plan: Plan, written: Written, options: PackOptions) -> Report:
     """Write all that goes beside the shards in `folder`, and return the report.
 
-    `results` come in the order of the plan. Raises, and the folder is worth nothing, if they are
-    not what was planned or if too much of the source is bad.
+    Raises, and the folder is worth nothing, if the results are not what was planned or if too much
+    of the source is bad.
     """
+    results = written.results
     refuse_losses(plan, results)
     refuse_bad_source(plan, results, options)
     report = make_report(plan, results)
     seals = list(_keep_filled(folder, report, results))
-    for filename, data in _documents(plan, report, results, options):
+    for filename, data in _documents(plan, report, written, options):
         seals.append(write_file(str(folder / filename), data))
     lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
     write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
@@ -48,9 +47,9 @@ def _keep_filled(folder: Path, report: Report, results: Sequence[ShardResult]) -
 
 
 def _documents(
-    plan: Plan, report: Report, results: Sequence[ShardResult], options: PackOptions
+    plan: Plan, report: Report, written: Written, options: PackOptions
 ) -> Iterator[tuple[str, bytes]]:
-    columns = plan.tasks[0].columns
+    results, columns = written.results, plan.tasks[0].columns
     schema = tfds_files.Schema(
         classes=len(report.classes),
         shape=tfds_files.common_shape(results),
@@ -61,7 +60,7 @@ def _documents(
     )
     labels = layout.SEQUENCE_LABELS if schema.is_multilabel else layout.LABELS
     yield labels, tfds_files.label_lines(report.classes)
-    yield layout.SAMPLES, samples_table(results)
+    yield layout.SAMPLES, written.samples
     yield layout.REPORT, report_codec.encode(report)
     yield layout.SKIPPED, skipped_csv(report)
     yield layout.METADATA, _metadata(report, results, options)

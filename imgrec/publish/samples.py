@@ -13,27 +13,38 @@ from imgrec.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def samples_table(results: Sequence[ShardResult]) -> bytes:
-    """Return a Parquet table with one row a record, in the order of shards and records."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    out = io.BytesIO()
-    is_multilabel = any(result.records.label_sets for result in results)
-    batches = (pa.record_batch(_columns(result, is_multilabel=is_multilabel)) for result in results)
-    first = next(batches)
-    repeated = ["split", "shard", "format"]
-    with pq.ParquetWriter(
-        out,
-        first.schema,
-        compression="zstd",
-        use_dictionary=repeated,  # type: ignore[arg-type]  # the stubs know only all or none
-    ) as writer:
-        for batch in itertools.chain((first,), batches):
-            writer.write_batch(batch)
-    return out.getvalue()
+
+class SamplesTable:
+    """A Parquet table with one row a record, which grows shard by shard."""
+
+    def __init__(self, *, is_multilabel: bool) -> None:
+        self._is_multilabel = is_multilabel
+        self._out = io.BytesIO()
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, result: ShardResult) -> None:
+        """Append the records of a shard."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        batch = pa.record_batch(_columns(result, is_multilabel=self._is_multilabel))
+        if self._writer is None:
+            repeated = ["split", "shard", "format"]
+            self._writer = pq.ParquetWriter(
+                self._out,
+                batch.schema,
+                compression="zstd",
+                use_dictionary=repeated,  # type: ignore[arg-type]  # the stubs know all or none
+            )
+        self._writer.write_batch(batch)
+
+    def finish(self) -> bytes:
+        """Return the whole table."""
+        if self._writer:
+            self._writer.close()
+        return self._out.getvalue()
 
 
 def _columns(

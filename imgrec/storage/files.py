@@ -6,14 +6,17 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from contextlib import closing, contextmanager, suppress
+from typing import NamedTuple, TypeAlias
 
 from imgrec.errors import ExecutionError
+from imgrec.storage.direct import NEW, DirectFile, open_direct
 
 _BUFFER_BYTES = 1 << 20
 _GATHERED_BYTES = 1 << 14
 """The most that is copied so that one call writes it along with more."""
+_LARGE_BYTES = 4 << 20
+"""What is expected to become larger is written past the page cache."""
 PART = ".part"
 """What the name of a file ends in until it is whole."""
 
@@ -60,6 +63,9 @@ class HashingFile:
         self._write_out([self._buffer[: self._filled]])
         self._filled = 0
 
+    def close(self) -> None:
+        """Do nothing more: nothing is under way."""
+
     def sha256(self) -> str:
         """Return the hash of everything flushed so far."""
         return self._sha256.hexdigest()
@@ -74,8 +80,11 @@ class HashingFile:
                 rest = rest[os.write(self._descriptor, rest) :]
 
 
+OutFile: TypeAlias = HashingFile | DirectFile
+
+
 @contextmanager
-def create(path: str, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
+def create(path: str, *, expected_bytes: int = 0) -> Iterator[OutFile]:
     """Write a file of a dataset in the making, which gets its name only when it is whole.
 
     `expected_bytes` are reserved at once: a full disk is known before the work is done, and
@@ -83,13 +92,14 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
     file; nothing of it stays then.
     """
     part = path + PART
+    is_large = expected_bytes >= _LARGE_BYTES
     try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        descriptor = open_direct(part) if is_large else os.open(part, NEW, 0o666)
         try:
             _reserve(descriptor, expected_bytes)
-            file = HashingFile(descriptor)
-            yield file
-            file.flush()
+            with closing((DirectFile if is_large else HashingFile)(descriptor)) as file:
+                yield file
+                file.flush()
             os.ftruncate(descriptor, file.position)
         finally:
             os.close(descriptor)

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 from imgrec.codec import tfrecord
 from imgrec.layout import twin_filename
 from imgrec.options import AlsoFormat
-from imgrec.storage.files import HashingFile, create
+from imgrec.storage.files import OutFile, create
 
 if TYPE_CHECKING:
     from imgrec.write.twins import Twin
+
+
+_SMALL_BYTES = 1 << 14
+"""Images of at most so many bytes are rather copied than given to three calls more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +49,22 @@ class RecordFiles:
 
     def add(self, before: bytes, data: bytes, after: bytes) -> None:
         """Append a record that is given in three pieces."""
-        head, foot = tfrecord.frame(before, data, after)
+        if self._twins or len(data) <= _SMALL_BYTES:
+            payload = b"".join((before, data, after))
+            head, foot = tfrecord.frame(payload)
+            self._write(head, payload, foot)
+            for twin in self._twins:
+                twin.write(payload)
+        else:
+            head, foot = tfrecord.frame(before, data, after)
+            self._write(head + before, data, after + foot)
         self.position += tfrecord.OVERHEAD + len(before) + len(data) + len(after)
-        self._write(head + before, data, after + foot)
-        for twin in self._twins:
-            twin.write(b"".join((before, data, after)))
 
 
 @contextmanager
 def create_records(
     path: str, record_format: RecordFormat, *, expected_bytes: int
-) -> Iterator[tuple[RecordFiles, HashingFile]]:
+) -> Iterator[tuple[RecordFiles, OutFile]]:
     """Write the files of a shard, which get their names only when they are whole.
 
     Yields what takes the records, and the file of the shard itself.
@@ -72,7 +81,7 @@ def create_records(
 
 
 @contextmanager
-def _compressed(file: HashingFile, compression: str) -> Iterator[Callable[..., None]]:
+def _compressed(file: OutFile, compression: str) -> Iterator[Callable[..., None]]:
     from imgrec.codec.compression import compressor
 
     stream = compressor(compression)

@@ -7,12 +7,12 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Pixels
-from imgrec.codec import example, jpeg, phash
+from imgrec.codec import example, jpeg
 from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
@@ -20,8 +20,11 @@ from imgrec.model import Resized, ShardTask, Skipped, picked
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.blobs import close_files, read_blob
-from imgrec.storage.files import HashingFile, Seal, seal_of, write_file
+from imgrec.storage.files import OutFile, Seal, seal_of, write_file
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
+
+if TYPE_CHECKING:
+    from imgrec.codec.phash import Sketch
 
 T = TypeVar("T")
 
@@ -84,7 +87,7 @@ class _Gathered:
 
     def __init__(self, task: ShardTask, *, signs: bool) -> None:
         self.task = task
-        self.sketches: list[phash.Sketch | None] | None = [] if signs else None
+        self.sketches: list[Sketch | None] | None = [] if signs else None
         self.is_plain = not task.label_sets and not task.columns
         self.places: list[int] = []
         """Which samples of the task the records are."""
@@ -117,6 +120,8 @@ class _Gathered:
         self.ends.append(out.position)
         self.hashes.append(content_hash)
         if self.sketches is not None:
+            from imgrec.codec import phash  # it takes a while, and most checks need it not
+
             self.sketches.append(phash.sketch_checked(grey, data, shape))
         if transcoded:
             self.transcoded.append(Skipped(filename, transcoded))
@@ -133,7 +138,7 @@ class _Gathered:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
         return "".join([f"{offset} {length}\n" for offset, length in self._spans()]).encode()
 
-    def result(self, file: HashingFile, beside: tuple[Seal, ...]) -> ShardResult:
+    def result(self, file: OutFile, beside: tuple[Seal, ...]) -> ShardResult:
         task = self.task
         return ShardResult(
             split=task.split,
@@ -164,7 +169,11 @@ class _Gathered:
     def _signatures(self) -> bytes:
         """Return the signature of each record, or nothing if none could be told."""
         sketches = self.sketches or ()
-        return phash.encode(sketches) if any(sketches) else b""
+        if not any(sketches):
+            return b""
+        from imgrec.codec import phash
+
+        return phash.encode(sketches)
 
     def _picked(self, column: tuple[T, ...]) -> tuple[T, ...]:
         return column if len(self.places) == len(column) else picked(column, self.places)

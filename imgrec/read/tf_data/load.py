@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from imgrec.errors import UsageError
 from imgrec.extras import needed
-from imgrec.options import LoadOptions
+from imgrec.options.loading import LoadOptions
 from imgrec.read.features import Features, read_features
 from imgrec.read.metadata import read_info
 from imgrec.read.pieces import part_of

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from imgrec.options import ColumnKind, Crop, LoadOptions
+from imgrec.options import ColumnKind
+from imgrec.options.loading import Crop, LoadOptions
 from imgrec.read.features import Features
 from imgrec.read.tf_data.pixels import Decoder
 from imgrec.read.tf_data.records import Part, read, shuffled

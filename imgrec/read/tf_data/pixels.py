@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from imgrec.options import Crop, LoadOptions
+from imgrec.options.loading import Crop, LoadOptions
 from imgrec.read.tf_data.orient import is_transposed, orientation_of, turn
 
 Tensor: TypeAlias = Any  # TensorFlow has no types

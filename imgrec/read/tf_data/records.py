@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from imgrec import layout
 from imgrec.errors import DatasetError
-from imgrec.options import LoadOptions
+from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
 from imgrec.read.pieces import Piece, cut
 

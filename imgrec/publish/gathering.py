@@ -1,0 +1,46 @@
+"""The results of all shards in the order of the plan, in whatever order they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from imgrec.model import ShardTask
+from imgrec.outcome import ShardResult
+from imgrec.publish.samples import SamplesTable
+
+
+class Written(NamedTuple):
+    """All shards of a dataset."""
+
+    results: Sequence[ShardResult]
+    """In the order of the plan."""
+    samples: bytes
+    """The table of their records, as Parquet."""
+
+
+class Gathering:
+    """Takes results as they come; the table of samples is made on the way."""
+
+    def __init__(self, tasks: Sequence[ShardTask], kept: Mapping[str, ShardResult]) -> None:
+        self._names = [task.filename for task in tasks]
+        self._found = dict(kept)
+        self._table = SamplesTable(is_multilabel=any(task.label_sets for task in tasks))
+        self._in_table = 0
+
+    def add(self, result: ShardResult) -> None:
+        """Take the result of one shard."""
+        self._found[result.filename] = result
+        self._extend_table()
+
+    def _extend_table(self) -> None:
+        for name in self._names[self._in_table :]:
+            if name not in self._found:
+                break
+            self._table.add(self._found[name])
+            self._in_table += 1
+
+    def finish(self) -> Written:
+        """Return all results; each task must have one."""
+        self._extend_table()
+        return Written([self._found[name] for name in self._names], self._table.finish())
