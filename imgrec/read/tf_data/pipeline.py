@@ -23,6 +23,9 @@ Data: TypeAlias = Any
 
 _SMALL_BYTES = 16_384
 """Records up to this size, on the average, are parsed and decoded a batch at a time."""
+_WAITING = 2
+"""How many more calls are under way than there are CPUs: some wait for their turn, as results come
+in order. Photos were measured to load 8 % faster than with none."""
 _UNROLLED = 128
 """The most images that one map decodes; larger batches are put together of such."""
 
@@ -112,7 +115,7 @@ class Pipeline:
     def _mapped(self, data: Data, function: Callable[..., Any]) -> Data:
         # What is in there is plain Python: looking for loops to convert takes as long as the rest.
         as_it_is = self.tf.autograph.experimental.do_not_convert(function)
-        return data.map(as_it_is, num_parallel_calls=_cpus())
+        return data.map(as_it_is, num_parallel_calls=_cpus() + _WAITING)
 
     def _batches(self, batch_size: int) -> int:
         if self.options.repeat is True:
