@@ -1,0 +1,76 @@
+"""Serving the page on this machine, and to nobody else, until it is stopped."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from imgrec.errors import ExecutionError, UsageError
+from imgrec.extras import needed
+from imgrec.outcome import DatasetInfo
+
+ADDRESS = "127.0.0.1"
+_TOKEN_BYTES = 16
+_PATIENCE_S = 1
+"""How long answers may go on when the server is stopped."""
+
+
+class Serving(NamedTuple):
+    """A page that can be opened now."""
+
+    url: str
+    """With the token, without which nothing is answered."""
+    info: DatasetInfo
+
+
+def serve(folder: Path, port: int, on_ready: Callable[[Serving], None]) -> None:
+    """Serve a dataset until SIGINT; call `on_ready` as soon as it can be opened.
+
+    Port 0 is any that is free. Raises MissingExtra, DatasetError, or ExecutionError if the port
+    cannot be had.
+    """
+    uvicorn = needed("uvicorn", extra="view", what="imgrec view")
+    needed("starlette", extra="view", what="imgrec view")
+    from imgrec.inspection.viewing.guard import Guard
+    from imgrec.inspection.viewing.opened import Opened
+    from imgrec.inspection.viewing.pages import routes_of
+    from imgrec.inspection.viewing.thumbnails import Thumbnails
+
+    with _listening(port) as listener, closing(Opened(folder)) as opened:
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        with closing(Thumbnails(opened.dataset)) as thumbnails:
+            config = uvicorn.Config(
+                Guard(routes_of(opened, thumbnails), token),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                server_header=False,
+                timeout_graceful_shutdown=_PATIENCE_S,
+            )
+            url = f"http://{ADDRESS}:{listener.getsockname()[1]}/{token}/"
+            with suppress(KeyboardInterrupt):  # which is how it ends
+                on_ready(Serving(url, opened.dataset.info))
+                uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listening(port: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port {port} is not a port", hint="give a number from 1 to 65535")
+    try:
+        listener = socket.create_server((ADDRESS, port))
+    except OSError as error:
+        is_taken = error.errno == errno.EADDRINUSE
+        why = "another program has it" if is_taken else error.strerror
+        raise ExecutionError(
+            f"cannot listen on port {port}: {why}",
+            hint="give another --port, or none to get one that is free",
+        ) from error
+    # Connections inherit this. Without it, each answer waits 40 ms for a receipt of its beginning.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
