@@ -191,8 +191,10 @@ def _known(labels: Integers, info: DatasetInfo) -> Integers:
 def _coded(column: Any) -> tuple[tuple[str, ...], Integers]:  # as of Names
     """Return the texts that there are, and of each row which one it is."""
     coded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    names = tuple(_texts(coded.dictionary).to_pylist())
-    return (*names, ""), _integers(coded.indices, len(names))
+    found = [*_texts(coded.dictionary).to_pylist(), ""]
+    names = tuple(sorted(set(found)))
+    order = np.array([names.index(name) for name in found], dtype=np.int64)
+    return names, order[_integers(coded.indices, len(found) - 1)]
 
 
 def _texts(column: Any) -> Names:  # as of Names

@@ -22,10 +22,12 @@ def details(opened: Opened, number: int) -> dict[str, object]:
     """Return what a record holds, as a JSON value; of a damaged one, what is wrong with it."""
     dataset = opened.dataset
     shard, place = dataset.locate(number)
-    split = dataset.split_of(number)
+    columns = opened.catalogue.columns
+    split = columns.splits[number]
     value: dict[str, object] = {
         "number": number,
-        "split": split,
+        "split": printable(columns.split_names[split]),
+        "split_place": number - int(columns.splits.searchsorted(split)),
         "shard": Path(shard).name,
         "place": place,
     }
