@@ -191,7 +191,7 @@ def _known(labels: Integers, info: DatasetInfo) -> Integers:
 def _coded(column: Any) -> tuple[tuple[str, ...], Integers]:  # as of Names
     """Return the texts that there are, and of each row which one it is."""
     coded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    found = [*_texts(coded.dictionary).to_pylist(), ""]
+    found = [*_texts(coded.dictionary).to_pylist(), *([""] if coded.null_count else [])]
     names = tuple(sorted(set(found)))
     order = np.array([names.index(name) for name in found], dtype=np.int64)
     return names, order[_integers(coded.indices, len(found) - 1)]

@@ -6,7 +6,7 @@ import errno
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +16,6 @@ from imgrec.outcome import DatasetInfo
 
 ADDRESS = "127.0.0.1"
 _TOKEN_BYTES = 16
-_PATIENCE_S = 1
-"""How long answers may go on when the server is stopped."""
 
 
 class Serving(NamedTuple):
@@ -34,29 +32,24 @@ def serve(folder: Path, port: int, on_ready: Callable[[Serving], None]) -> None:
     Port 0 is any that is free. Raises MissingExtra, DatasetError, or ExecutionError if the port
     cannot be had.
     """
-    uvicorn = needed("uvicorn", extra="view", what="imgrec view")
-    needed("starlette", extra="view", what="imgrec view")
+    for package in ("uvicorn", "starlette"):
+        needed(package, extra="view", what="imgrec view")
     from imgrec.inspection.viewing.guard import Guard
     from imgrec.inspection.viewing.opened import Opened
     from imgrec.inspection.viewing.pages import routes_of
+    from imgrec.inspection.viewing.telling import TellingServer
     from imgrec.inspection.viewing.thumbnails import Thumbnails
 
-    with _listening(port) as listener, closing(Opened(folder)) as opened:
+    with ExitStack() as stack:
+        listener = stack.enter_context(_listening(port))
+        opened = stack.enter_context(closing(Opened(folder)))
+        thumbnails = stack.enter_context(closing(Thumbnails(opened.dataset)))
         token = secrets.token_urlsafe(_TOKEN_BYTES)
-        with closing(Thumbnails(opened.dataset)) as thumbnails:
-            config = uvicorn.Config(
-                Guard(routes_of(opened, thumbnails), token),
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                ws="none",
-                server_header=False,
-                timeout_graceful_shutdown=_PATIENCE_S,
-            )
-            url = f"http://{ADDRESS}:{listener.getsockname()[1]}/{token}/"
-            with suppress(KeyboardInterrupt):  # which is how it ends
-                on_ready(Serving(url, opened.dataset.info))
-                uvicorn.Server(config).run(sockets=[listener])
+        url = f"http://{ADDRESS}:{listener.getsockname()[1]}/{token}/"
+        guard = Guard(routes_of(opened, thumbnails), token)
+        server = TellingServer(guard, lambda: on_ready(Serving(url, opened.dataset.info)))
+        with suppress(KeyboardInterrupt):  # which is how it ends
+            server.run(sockets=[listener])
 
 
 def _listening(port: int) -> socket.socket:
