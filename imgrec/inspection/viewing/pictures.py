@@ -7,7 +7,7 @@ from typing import NamedTuple
 from imgrec.codec import pixels
 from imgrec.codec.image import shape_of
 from imgrec.codec.sniff import sniff
-from imgrec.codec.thumbnail import encode_thumbnail, thumbnail
+from imgrec.codec.thumbnail import rough_thumbnail
 from imgrec.read.record import Record
 
 TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "BMP": "image/bmp"}
@@ -34,7 +34,7 @@ def whole(record: Record) -> Picture:
 
 
 def small(record: Record, side: int) -> Picture:
-    """Return a record's image with no side longer than `side`; raise BadImage if there is none."""
+    """Return a record's image, its longer side about `side`; raise BadImage if there is none."""
     is_light = len(record.image) <= _SMALL_BYTES and max(record.shape[:2]) <= side
     # Of tiny images, encoding a million of them anew would blur all and save nothing.
     if is_light and (plain := _plain(record.image)):
@@ -52,4 +52,4 @@ def _plain(image: bytes) -> Picture | None:
 
 
 def _smaller(record: Record, side: int) -> Picture:
-    return Picture("JPEG", encode_thumbnail(thumbnail(record.image, record.filename, side)))
+    return Picture("JPEG", rough_thumbnail(record.image, record.filename, side))
