@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from imgrec.inspection.leaking.leaks import Leaks
     from imgrec.inspection.unpacking.unpack import Unpacked
     from imgrec.inspection.verification.faults import Verified
-    from imgrec.inspection.viewing.server import Serving
     from imgrec.model import Catalog, Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.packing import OnProgress
@@ -244,23 +243,6 @@ def leaks(
     with _running(engine, PackOptions()) as running, ExitStack() as stack:
         job = Job(run=running.run, on_progress=on_progress)
         return find(request, job, _temporary(stack))
-
-
-def view(
-    dataset: str | os.PathLike[str],
-    *,
-    data_dir: str | os.PathLike[str] = "",
-    port: int = 0,
-    on_ready: Callable[[Serving], None],
-) -> None:
-    """Serve a page to browse a packed dataset, on this machine only, until it is interrupted.
-
-    `on_ready` is told the address, without which nothing can be seen. Port 0 is any that is free.
-    """
-    from imgrec.inspection.viewing.server import serve
-    from imgrec.read.locate import find_dataset
-
-    serve(find_dataset(os.fspath(dataset), os.fspath(data_dir)), port, on_ready)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def run(parsed: argparse.Namespace) -> int:
     if sys.modules.get("numpy", run) is None:
         del sys.modules["numpy"]  # which is barred where it is not needed, and here it is
     gc.enable()  # this process may run for days
-    from imgrec import api
+    from imgrec.inspection.viewing.server import view
 
     def tell(serving: Serving) -> None:
         print(render.as_json(as_value(serving)) if parsed.json else as_text(serving), flush=True)
@@ -48,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
 
             webbrowser.open(serving.url)
 
-    api.view(parsed.dataset, data_dir=parsed.data_dir, port=parsed.port, on_ready=tell)
+    view(parsed.dataset, tell, data_dir=parsed.data_dir, port=parsed.port)
     return 0
 
 

@@ -7,12 +7,12 @@ import secrets
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
 from imgrec.extras import needed
 from imgrec.outcome import DatasetInfo
+from imgrec.read.locate import find_dataset
 
 ADDRESS = "127.0.0.1"
 _TOKEN_BYTES = 16
@@ -26,11 +26,13 @@ class Serving(NamedTuple):
     info: DatasetInfo
 
 
-def serve(folder: Path, port: int, on_ready: Callable[[Serving], None]) -> None:
-    """Serve a dataset until SIGINT; call `on_ready` as soon as it can be opened.
+def view(
+    dataset: str, on_ready: Callable[[Serving], None], *, data_dir: str = "", port: int = 0
+) -> None:
+    """Serve a page to browse a packed dataset, on this machine only, until SIGINT.
 
-    Port 0 is any that is free. Raises MissingExtra, DatasetError, or ExecutionError if the port
-    cannot be had.
+    `on_ready` is told the address as soon as it can be opened. Port 0 is any that is free. Raises
+    MissingExtra, DatasetError, or ExecutionError if the port cannot be had.
     """
     for package in ("uvicorn", "starlette"):
         needed(package, extra="view", what="imgrec view")
@@ -42,7 +44,7 @@ def serve(folder: Path, port: int, on_ready: Callable[[Serving], None]) -> None:
 
     with ExitStack() as stack:
         listener = stack.enter_context(_listening(port))
-        opened = stack.enter_context(closing(Opened(folder)))
+        opened = stack.enter_context(closing(Opened(find_dataset(dataset, data_dir))))
         thumbnails = stack.enter_context(closing(Thumbnails(opened.dataset)))
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         url = f"http://{ADDRESS}:{listener.getsockname()[1]}/{token}/"
