@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from imgrec.blob import Pixels
-from imgrec.codec.thumbnail import encode_thumbnail, thumbnail
+from imgrec.codec.thumbnail import encode_thumbnail, rough_thumbnail, thumbnail
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
@@ -87,3 +87,16 @@ def test_a_thumbnail_of_any_picture_is_a_small_jpeg() -> None:
     data = encode_thumbnail(thumbnail(encoded(wide(), "PNG"), "a", 96))
     assert Image.open(io.BytesIO(data)).size == (96, 48)
     assert len(data) < 3000
+
+
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG"])
+@pytest.mark.parametrize("orientation", [1, 6])
+@pytest.mark.parametrize("side", [20, 64, 100, 160, 1000])
+def test_a_rough_thumbnail_is_the_picture_of_about_that_size(
+    side: int, orientation: int, image_format: str
+) -> None:
+    data = encoded(wide(), image_format, exif=exif(orientation))
+    small = Image.open(io.BytesIO(rough_thumbnail(data, "a", side))).convert("RGB")
+    assert min(side, 320) <= max(small.size) <= 2 * side
+    shown = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    assert mean_difference(small, shown.resize(small.size, Image.Resampling.LANCZOS)) < 5

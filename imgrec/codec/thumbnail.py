@@ -9,6 +9,8 @@ from imgrec.codec import decode, exif, jpeg, pixels
 from imgrec.codec.sniff import format_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
     from imgrec.blob import Pixels
@@ -34,6 +36,23 @@ def thumbnail(data: bytes, filename: str, side: int, blob: Pixels | None = None)
     return picture
 
 
+def rough_thumbnail(data: bytes, filename: str, side: int) -> bytes:
+    """Encode a thumbnail whose longer side may be up to twice `side`; raise BadImage.
+
+    That takes three fifths of the time: a JPEG that is decoded to such a size is not resized.
+    """
+    if data.startswith(b"\xff\xd8"):
+        scaled = _scaled_jpeg(data, side)
+        if max(scaled.shape[:2]) <= 2 * side:
+            import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
+
+            encoded: bytes = simplejpeg.encode_jpeg(
+                scaled, quality=_QUALITY, colorsubsampling="420"
+            )
+            return encoded
+    return encode_thumbnail(thumbnail(data, filename, side))
+
+
 def encode_thumbnail(picture: Image) -> bytes:
     """Encode a small picture as JPEG."""
     out = io.BytesIO()
@@ -42,11 +61,16 @@ def encode_thumbnail(picture: Image) -> bytes:
 
 
 def _small_jpeg(data: bytes, side: int) -> Image:
+    return decode.from_array(_scaled_jpeg(data, side))
+
+
+def _scaled_jpeg(data: bytes, side: int) -> NDArray[np.uint8]:
+    """Decode a JPEG upright, no smaller than `side` and no larger than it has to be for that."""
     height, width, _ = jpeg.read_header(data).shape
     pixels.refuse_bomb(height, width)
     least = max(1, side * min(height, width) // max(height, width))
     asked = decode.Decoding(decode_size=(least, least), orient=True)
-    return decode.from_array(decode.decode_covering(data, asked))
+    return decode.decode_covering(data, asked)
 
 
 def _seen(picture: Image) -> Image:

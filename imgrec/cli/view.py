@@ -1,0 +1,71 @@
+"""`imgrec view`: browse a packed dataset in a local page."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from typing import TYPE_CHECKING
+
+from imgrec.cli import render
+from imgrec.cli.working import add_dataset
+
+if TYPE_CHECKING:
+    from imgrec.cli.types import Verbs
+    from imgrec.inspection.viewing.server import Serving
+
+
+def add_to(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "view",
+        help="browse a packed dataset in a local page",
+        description="Serve a page to browse a dataset: filters, thumbnails, every record in full, "
+        "two classes side by side. It can be reached from this machine only, by the address that "
+        "is printed. Ctrl-C ends it.",
+        epilog="example: imgrec view flowers --open",
+        allow_abbrev=False,
+    )
+    add_dataset(parser)
+    add = parser.add_argument
+    add("--port", type=int, default=0, metavar="P", help="default: any that is free")
+    add("--open", action="store_true", help="open the page in the browser")
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Serve the page until it is interrupted."""
+    if sys.modules.get("numpy", run) is None:
+        del sys.modules["numpy"]  # which is barred where it is not needed, and here it is
+    gc.enable()  # this process may run for days
+    from imgrec.inspection.viewing.server import view
+
+    def tell(serving: Serving) -> None:
+        print(render.as_json(as_value(serving)) if parsed.json else as_text(serving), flush=True)
+        if parsed.open:
+            import webbrowser
+
+            webbrowser.open(serving.url)
+
+    view(parsed.dataset, tell, data_dir=parsed.data_dir, port=parsed.port)
+    return 0
+
+
+def as_value(serving: Serving) -> dict[str, object]:
+    """Return where the page is as a JSON value."""
+    info = serving.info
+    return {"name": info.name, "version": info.version, "path": info.path, "url": serving.url}
+
+
+def as_text(serving: Serving) -> str:
+    """Return where the page is for people."""
+    info = serving.info
+    images = sum(split.examples for split in info.splits)
+    return "\n".join(
+        (
+            render.safe(f"{info.name} {info.version}: {render.number(images, 'image')}"),
+            render.line("view", serving.url),
+            render.line("stop", "Ctrl-C"),
+        )
+    )

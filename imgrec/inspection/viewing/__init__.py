@@ -1,0 +1,1 @@
+"""A local page on which people browse a packed dataset."""

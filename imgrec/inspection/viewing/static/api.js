@@ -1,0 +1,70 @@
+// Asking the server. All addresses are relative to the page's own, which holds the token.
+
+import { FILTERS } from "./state.js";
+
+const KINDS = ["image/jpeg", "image/png", "image/bmp"];
+const HEAD = 9; // number u32, kind u8, length u32
+
+async function json(address, signal) {
+  const answer = await fetch(address, { signal });
+  const value = await answer.json();
+  if (!answer.ok) throw new Error(value.error);
+  return value;
+}
+
+/** Return the parameters that say which images are asked for. */
+function filters(state) {
+  const parameters = new URLSearchParams();
+  for (const name of FILTERS) {
+    for (const value of [state[name]].flat()) if (value) parameters.append(name, value);
+  }
+  return parameters;
+}
+
+export const getDataset = () => json("api/dataset");
+
+export function getPage(state, start, count, signal) {
+  const parameters = filters(state);
+  parameters.set("start", start);
+  parameters.set("count", count);
+  return json(`api/page?${parameters}`, signal);
+}
+
+export function getRecord(state, number, signal) {
+  const parameters = filters(state);
+  parameters.set("n", number);
+  return json(`api/record?${parameters}`, signal);
+}
+
+export const imageAddress = (number) => `image?n=${number}`;
+
+/** Ask for thumbnails; call `onFrame(number, blob, fault)` for each as it comes. */
+export async function getThumbnails(numbers, side, onFrame, signal) {
+  const answer = await fetch(`api/thumbnails?side=${side}&n=${numbers.join(",")}`, { signal });
+  if (!answer.ok) throw new Error((await answer.json()).error);
+  const reader = answer.body.getReader();
+  let rest = new Uint8Array(0);
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const data = new Uint8Array(rest.length + value.length);
+    data.set(rest);
+    data.set(value, rest.length);
+    rest = data.subarray(take(data, onFrame));
+  }
+}
+
+/** Hand over the whole frames at the beginning of some bytes; return where they end. */
+function take(data, onFrame) {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  let at = 0;
+  while (at + HEAD <= data.length) {
+    const [number, kind, length] = [view.getUint32(at), view.getUint8(at + 4), view.getUint32(at + 5)];
+    if (at + HEAD + length > data.length) break;
+    const content = data.slice(at + HEAD, at + HEAD + length);
+    if (kind < KINDS.length) onFrame(number, new Blob([content], { type: KINDS[kind] }), "");
+    else onFrame(number, null, new TextDecoder().decode(content));
+    at += HEAD + length;
+  }
+  return at;
+}

@@ -1,0 +1,157 @@
+// The page as a whole: what is shown follows from the state alone.
+
+import { getDataset, getPage } from "./api.js";
+import { focusedGrid, showCompare } from "./compare.js";
+import { byId, counted, h, number } from "./dom.js";
+import { showFilters } from "./filters.js";
+import { Grid } from "./grid.js";
+import { showPager } from "./pager.js";
+import * as record from "./record.js";
+import { change, differs, FILTERS, noFilters, onChange, state } from "./state.js";
+
+const PAGE = 100;
+const POLL_MS = 1000;
+const TYPING_MS = 150;
+let dataset;
+let grid;
+let total = 0;
+let shown;
+let abort = new AbortController();
+
+function complain(error) {
+  if (error.name === "AbortError") return;
+  const isGone = error instanceof TypeError;
+  byId("trouble").textContent = isGone ? "imgrec view has ended. Start it again, and open the address it prints." : error.message;
+  byId("trouble").hidden = false;
+}
+
+async function showPage() {
+  abort.abort();
+  abort = new AbortController();
+  const page = await getPage(state, state.start, PAGE, abort.signal);
+  total = page.total;
+  byId("trouble").hidden = true;
+  showFilters(dataset, page.counts);
+  const of = total === dataset.records ? "" : ` of ${counted(dataset.records)}`;
+  byId("found").textContent = of ? `${counted(total)}${of} images` : number(total, "image");
+  for (const nav of document.querySelectorAll("#browse .pager")) {
+    showPager(nav, { start: state.start, total, size: PAGE, onStart: goTo });
+  }
+  const filled = grid.show(page.rows);
+  if (!page.rows.length) grid.list.replaceChildren(nothing());
+  filled.catch(complain);
+}
+
+function nothing() {
+  const clear = h("button", { class: "button", type: "button", onclick: () => change({ ...noFilters, start: 0 }) }, "Clear all filters");
+  return h("li", { class: "nothing" }, h("p", {}, dataset.records ? "No image fits these filters." : "This dataset has no images."), dataset.records ? clear : null);
+}
+
+function goTo(start) {
+  change({ start });
+  window.scrollTo({ top: 0 });
+}
+
+async function show() {
+  const isComparing = state.view === "compare";
+  byId("browse").hidden = isComparing;
+  byId("compare").hidden = !isComparing;
+  byId("view-grid").setAttribute("aria-pressed", !isComparing);
+  byId("view-compare").setAttribute("aria-pressed", isComparing);
+  for (const button of byId("tiles").children) button.setAttribute("aria-pressed", button.value === state.tile);
+  if (document.activeElement !== byId("text")) byId("text").value = state.q;
+  if (!isComparing) return showPage();
+  grid.clear();
+  const page = await showCompare(dataset, open);
+  if (page) showFilters(dataset, (await getPage({ ...state, class: [] }, 0, 1)).counts);
+}
+
+const open = (number, label = null) => change({ record: number, of: label });
+
+onChange((before) => {
+  const names = [...FILTERS, "view", "tile", "start", "a", "b", "starta", "startb"];
+  if (differs(before, state, names)) shown = show().catch(complain);
+  if (before.record !== state.record) {
+    record.showRecord(dataset).catch(complain);
+    if (state.record === null) (state.view === "compare" ? focusedGrid() : grid)?.focus(before.record);
+  }
+});
+
+/** Go a page on or back with the keyboard, and stay in the grid. */
+async function turn(direction) {
+  const start = state.start + direction * PAGE;
+  if (state.view !== "grid" || start < 0 || start >= total) return;
+  const isInGrid = grid.list.contains(document.activeElement);
+  goTo(start);
+  await shown;
+  if (isInGrid) grid.focusEnd(direction < 0);
+}
+
+const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const isTyping = event.target.matches("input:not([type=checkbox]), select, textarea");
+  if (isTyping) {
+    if (event.key === "Escape" && event.target === byId("text")) event.target.blur();
+    return;
+  }
+  if (record.isOpen()) {
+    const direction = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    if (direction && record.step(direction)) event.preventDefault();
+    return;
+  }
+  if (byId("help").open) return;
+  if (press(event.key)) event.preventDefault();
+});
+
+/** Do what a key is for; tell whether it is for something. */
+function press(key) {
+  const active = state.view === "compare" ? focusedGrid() : grid;
+  if (ARROWS.includes(key) || key === "Home" || key === "End") {
+    const left = active?.move(key);
+    if (left) turn(left);
+  } else if (key === "PageDown" || key === "PageUp") turn(key === "PageDown" ? 1 : -1);
+  else if (key === "/") byId("text").select();
+  else if (key === "?") byId("help").showModal();
+  else if (key === "c") change({ view: state.view === "compare" ? "grid" : "compare" });
+  else return false;
+  return true;
+}
+
+let typing;
+byId("text").addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(() => change({ q: event.target.value }, { replace: state.q !== "" }), TYPING_MS);
+});
+byId("view-grid").addEventListener("click", () => change({ view: "grid" }));
+byId("view-compare").addEventListener("click", () => change({ view: "compare" }));
+byId("tiles").addEventListener("click", (event) => event.target.value && change({ tile: event.target.value }, { replace: true }));
+byId("open-help").addEventListener("click", () => byId("help").showModal());
+byId("toggle-filters").addEventListener("click", (event) => {
+  const isOpen = document.body.classList.toggle("filters-open");
+  event.currentTarget.setAttribute("aria-expanded", isOpen);
+});
+
+/** Ask again how far the reading of a dataset without a table is, until it is done. */
+async function poll() {
+  if (dataset.gathered === null) return;
+  await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  Object.assign(dataset, await getDataset());
+  if (dataset.gathered === null) await show();
+  else document.querySelector(".gathering progress").value = dataset.gathered / Math.max(dataset.records, 1);
+  await poll();
+}
+
+async function start() {
+  dataset = await getDataset();
+  document.title = `${dataset.name} ${dataset.version} · imgrec view`;
+  byId("name").textContent = dataset.name;
+  byId("version").textContent = dataset.version;
+  grid = new Grid(byId("grid"), dataset, open);
+  await show();
+  await record.showRecord(dataset);
+  await poll();
+}
+
+start().catch(complain);

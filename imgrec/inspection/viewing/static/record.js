@@ -1,0 +1,132 @@
+// One record in full: its image, what is known of it, and its raw features.
+
+import { getRecord, imageAddress } from "./api.js";
+import { byId, bytes, chip, counted, h, lastPart } from "./dom.js";
+import { copied } from "./filters.js";
+import { change, state } from "./state.js";
+
+const TINY = 256;
+let shown = null;
+let abort = new AbortController();
+
+export const isOpen = () => byId("record").open;
+
+/** Show the record that the state names, or none. */
+export async function showRecord(dataset) {
+  const dialog = byId("record");
+  if (state.record === null) {
+    shown = null;
+    if (dialog.open) dialog.close();
+    return;
+  }
+  abort.abort();
+  abort = new AbortController();
+  const filters = state.of === null ? state : { ...state, class: [String(state.of)] };
+  const record = await getRecord(filters, state.record, abort.signal).catch((error) => {
+    if (error.name === "AbortError") return null;
+    return { number: state.record, error: error.message };
+  });
+  if (!record || state.record !== record.number) return;
+  shown = record;
+  const focused = dialog.contains(document.activeElement) ? document.activeElement.ariaLabel : "";
+  dialog.replaceChildren(...parts(dataset, record));
+  if (!dialog.open) dialog.showModal();
+  const again = [...dialog.querySelectorAll("button")].find((button) => focused && button.ariaLabel === focused && !button.disabled);
+  (again ?? dialog.querySelector(".round")).focus();
+}
+
+/** Go to the record before or after; tell whether there is one. */
+export function step(direction) {
+  const to = direction < 0 ? shown?.previous : shown?.next;
+  if (to === undefined) return false;
+  const at = shown.at + direction;
+  change({ record: to, ...(state.view === "grid" ? { start: at - (at % 100) } : {}) }, { replace: true });
+  return true;
+}
+
+export const close = () => change({ record: null, of: null }, { replace: true });
+
+function parts(dataset, record) {
+  const name = record.filename || `record ${record.number}`;
+  const goes = (direction, sign, label) =>
+    h(
+      "button",
+      { class: "button", type: "button", "aria-label": label, title: label, disabled: (direction < 0 ? record.previous : record.next) === undefined, onclick: () => step(direction) },
+      sign,
+    );
+  const where = record.at === undefined ? "" : `${counted(record.at + 1)} of ${counted(record.total)}`;
+  return [
+    h(
+      "div",
+      { class: "record-bar" },
+      goes(-1, "‹", "Record before"),
+      goes(1, "›", "Record after"),
+      h("span", { class: "quiet", role: "status" }, where),
+      h("button", { class: "button round", type: "button", "aria-label": "Close", title: "Close", onclick: close }, "×"),
+    ),
+    h("div", { class: "record-body" }, stage(record, name), h("div", { class: "facts" }, ...facts(dataset, record, name))),
+  ];
+}
+
+function stage(record, name) {
+  const box = h("div", { class: "stage" });
+  if (record.error) {
+    box.append(h("p", { class: "fault" }, h("strong", {}, "This record is damaged"), record.error, record.hint ? h("em", {}, record.hint) : null));
+    return box;
+  }
+  const image = h("img", {
+    alt: name,
+    "data-tiny": Math.max(record.width, record.height) <= TINY,
+    onerror: async () => {
+      const answer = await fetch(imageAddress(record.number)).catch(() => null);
+      const why = answer && !answer.ok ? (await answer.json()).error : "The browser cannot decode it.";
+      box.replaceChildren(h("p", { class: "fault" }, h("strong", {}, "This image cannot be shown"), why));
+    },
+    onclick: () => box.classList.toggle("actual"),
+    title: "Click for actual pixels, or to fit",
+  });
+  image.src = imageAddress(record.number);
+  box.append(image);
+  return box;
+}
+
+function facts(dataset, record, name) {
+  const rows = [
+    ["File", record.filename ?? ""],
+    ["Split", `${record.split}, record ${counted(record.split_place ?? 0)}`],
+    ["Label", (record.labels ?? []).join(", ") || "none"],
+    ["Size", record.width ? `${counted(record.width)} × ${counted(record.height)} pixels, ${channels(record.channels)}` : ""],
+    ["Image", record.bytes ? `${record.format || "unknown"}, ${bytes(record.bytes)}` : ""],
+    ["Shard", record.shard ? `${record.shard}, record ${counted(record.place)}` : ""],
+  ].filter(([, value]) => value);
+  const labels = record.labels?.length ? record.labels : [-1];
+  const line = `imgrec.open_dataset(${JSON.stringify(dataset.path)})[${JSON.stringify(record.split ?? "")}][${record.split_place}]`;
+  const copy = h("button", { class: "button", type: "button", onclick: () => copied(copy, line) }, "Copy");
+  return [
+    h("h2", { id: "record-name", title: name }, lastPart(name)),
+    record.error ? null : h("p", { class: "chips" }, ...labels.map((label) => chip(dataset, label))),
+    h("table", {}, h("tbody", {}, ...rows.map(([title, value]) => h("tr", {}, h("th", { scope: "row" }, title), h("td", {}, value))))),
+    record.features ? h("h3", {}, "Raw features") : null,
+    record.features ? features(record.features) : null,
+    record.split ? h("h3", {}, "In Python") : null,
+    record.split ? h("div", { class: "about" }, h("code", {}, line), copy) : null,
+  ].filter(Boolean);
+}
+
+const channels = (count) => ({ 1: "grey", 2: "grey and alpha", 3: "RGB", 4: "RGB and alpha" })[count] ?? `${count} channels`;
+
+function features(listed) {
+  const row = ({ name, kind, count, bytes: size, text }) => {
+    const type = `${kind}${count === 1 ? "" : ` × ${counted(count)}`}${kind === "bytes" ? `, ${bytes(size)}` : ""}`;
+    return h("tr", {}, h("th", { scope: "row" }, name, h("span", { class: "quiet" }, type)), h("td", {}, h("code", {}, text)));
+  };
+  return h("table", { class: "features" }, h("tbody", {}, ...listed.map(row)));
+}
+
+byId("record").addEventListener("cancel", (event) => {
+  event.preventDefault();
+  close();
+});
+byId("record").addEventListener("click", (event) => {
+  if (event.target === byId("record")) close(); // beside what is shown
+});
