@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
     from imgrec.outcome import DatasetInfo
 
+_EXAMPLES = """\
+examples:
+  imgrec info flowers
+  imgrec info flowers:1.0.0 --all
+  imgrec info ./datasets/flowers --json
+"""
+
 
 def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
@@ -18,8 +25,7 @@ def add_to(verbs: Verbs) -> None:
         "info",
         help="show what a packed dataset holds",
         description="Show name, splits, classes, shards, bytes and fingerprint of a dataset.",
-        epilog="example: imgrec info flowers",
-        allow_abbrev=False,
+        epilog=_EXAMPLES,
     )
     parser.add_argument(
         "dataset", metavar="DATASET", help="a name, name:version, or a path at any level"

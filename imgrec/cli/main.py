@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import io
 import os
@@ -11,16 +10,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from imgrec.cli import clean, info, leaks, pack, plan, unpack, verify
+from imgrec.cli import clean, completion, info, leaks, pack, plan, unpack, verify
+from imgrec.cli.parser import Parser
 from imgrec.cli.render import safe
 from imgrec.errors import ImgrecError
 
-_VERBS = (pack, plan, info, verify, unpack, leaks, clean)
+_VERBS = (pack, plan, info, verify, unpack, leaks, clean, completion)
 _EPILOG = """\
 exit codes: 0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
 7 missing extra, 130 interrupted
 
-example: imgrec pack ./flowers --val-split 0.1
+examples:
+  imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")
+  imgrec pack --help                        what there is to a verb
 """
 
 
@@ -32,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = _parser().parse_args(arguments)
+        options = make_parser().parse_args(arguments)
         code: int = options.run(options)
         _flush()
         return code
@@ -76,13 +78,12 @@ def _complain(message: str, hint: str) -> None:
         print(f"  hint: {safe(hint)}", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def make_parser() -> Parser:
+    """Return the parser of all verbs and their options."""
+    parser = Parser(
         prog="imgrec",
         description="Pack image-classification datasets into TFRecords that TFDS loads.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
