@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import overload
 
 from imgrec import layout
+from imgrec.codec import example
+from imgrec.codec.example import Feature
 from imgrec.errors import CorruptRecord, DatasetError, OutOfRange, UnknownName, UsageError
 from imgrec.outcome import DatasetInfo
 from imgrec.read.metadata import read_info, refuse_other_files
@@ -69,6 +71,14 @@ class Dataset(Mapping[str, "Split"]):
         except CorruptRecord as error:
             raise self._located(error, number) from error
 
+    def features(self, number: int) -> Mapping[str, Feature]:
+        """Return all that is in a record, by its number as `read` takes it, whatever it means."""
+        data, start, end = self._shards.read(number)
+        try:
+            return example.decode(data[start:end])
+        except CorruptRecord as error:
+            raise self._located(error, number) from error
+
     def read_all(self, numbers: Sequence[int]) -> Iterator[Record]:
         """Return an iterator over records by their numbers, which compressed ones need in order."""
         if isinstance(self._shards, Shards):
@@ -83,7 +93,7 @@ class Dataset(Mapping[str, "Split"]):
                 raise self._located(error, number) from error
 
     def _located(self, error: CorruptRecord, number: int) -> CorruptRecord:
-        path, place = self._shards.locate(number)
+        path, place = self.locate(number)
         return CorruptRecord(f"{path}: record {place}: {error}", path=path, hint=error.hint)
 
     @property
@@ -110,6 +120,10 @@ class Dataset(Mapping[str, "Split"]):
     def __repr__(self) -> str:
         splits = ", ".join(f"{split.name}: {split.examples}" for split in self.info.splits)
         return f"<Dataset {self.info.name} {self.info.version}: {splits}>"
+
+    def locate(self, number: int) -> tuple[str, int]:
+        """Return the path of a record's shard, and its number in there."""
+        return self._shards.locate(number)
 
     def split_of(self, number: int) -> str:
         """Name the split that a record is in, by its number as `read` takes it."""
@@ -181,6 +195,11 @@ class Split(Sequence[Record]):
 
     def __iter__(self) -> Iterator[Record]:
         return self.dataset.read_all(self._numbers)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Number its records, as `Dataset.read` takes them."""
+        return self._numbers
 
     @property
     def labels(self) -> array[int]:

@@ -31,16 +31,23 @@ class SampleColumns(NamedTuple):
 
 def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
     """Read the labels and names of all records; raise DatasetError if they are not all there."""
-    table = _read_table(folder, ("label", "labels", "filename"))
-    count = sum(split.examples for split in info.splits)
-    if table.num_rows != count:
-        raise _unknown(folder, f"tells of {table.num_rows} records, and there are {count}")
+    table = read_table(folder, info, ("label", "labels", "filename"))
+    count = table.num_rows
     values = table.to_pydict()
     try:
         labels = array("q", values.get("label") or [UNLABELLED] * count)
         return SampleColumns(labels, values.get("labels", ()), values["filename"])
     except (KeyError, TypeError) as error:
-        raise _unknown(folder, "is not as imgrec writes it") from error
+        raise wrong_table(folder, "is not as imgrec writes it") from error
+
+
+def read_table(folder: Path, info: DatasetInfo, columns: Sequence[str]) -> pa.Table:
+    """Read those of `columns` that there are, a row for each record; raise as `read_columns`."""
+    table = _read_table(folder, columns)
+    count = sum(split.examples for split in info.splits)
+    if table.num_rows != count:
+        raise wrong_table(folder, f"tells of {table.num_rows} records, and there are {count}")
+    return table
 
 
 def gather_columns(records: Iterable[Record]) -> SampleColumns:
@@ -75,7 +82,7 @@ def read_pictures(folder: Path) -> Pictures:
             max_width=int(pc.max(table.column("width")).as_py()),
         )
     except (KeyError, TypeError) as error:
-        raise _unknown(folder, "is not as imgrec writes it") from error
+        raise wrong_table(folder, "is not as imgrec writes it") from error
 
 
 def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
@@ -84,13 +91,14 @@ def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
 
     path = folder / layout.SAMPLES
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, read_dictionary=["format"])
         return file.read([name for name in file.schema_arrow.names if name in columns])
     except (OSError, pa.ArrowException) as error:
-        raise _unknown(folder, "cannot be read") from error
+        raise wrong_table(folder, "cannot be read") from error
 
 
-def _unknown(folder: Path, what: str) -> DatasetError:
+def wrong_table(folder: Path, what: str) -> DatasetError:
+    """Return the error that says what is wrong with the table."""
     path = folder / layout.SAMPLES
     return DatasetError(
         f"{path} {what}, so names, labels and splits of its images are not known",
@@ -110,4 +118,4 @@ def read_splits(folder: Path) -> dict[bytes, str]:
         rows.sort(key=lambda row: split_order(row[0]))
         return {bytes.fromhex(digest): split for split, digest in rows}
     except (KeyError, ValueError) as error:
-        raise _unknown(folder, "is not as imgrec writes it") from error
+        raise wrong_table(folder, "is not as imgrec writes it") from error
