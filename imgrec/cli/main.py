@@ -10,12 +10,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from imgrec.cli import clean, completion, head, info, leaks, pack, plan, show, unpack, verify
+from imgrec.cli import (
+    clean,
+    completion,
+    doctor,
+    head,
+    info,
+    leaks,
+    pack,
+    plan,
+    show,
+    unpack,
+    verify,
+)
 from imgrec.cli.parser import Parser
 from imgrec.cli.render import safe
 from imgrec.errors import ImgrecError
 
-_VERBS = (pack, plan, info, head, show, verify, unpack, leaks, clean, completion)
+_VERBS = (pack, plan, info, head, show, verify, unpack, leaks, doctor, clean, completion)
 _EPILOG = """\
 exit codes: 0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
 7 missing extra, 130 interrupted
