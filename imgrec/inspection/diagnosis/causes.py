@@ -84,6 +84,15 @@ def wrong_version(facts: Facts) -> Iterator[Finding]:
         yield Finding("version", what, f"there is {', '.join(there)}")
 
 
+def no_config(facts: Facts) -> Iterator[Finding]:
+    """Find that a config must be given."""
+    if facts.call.name and not facts.call.config:
+        for site in facts.sites:
+            if site.config:
+                what = f"{site.name} has configs, such as {site.config}, and none is given"
+                yield Finding("config", what, f"give {site.name}/{site.config}")
+
+
 def in_catalogue(facts: Facts) -> Iterator[Finding]:
     """Find the name in the catalogue of TFDS, which prefers its own."""
     call = facts.call
@@ -214,6 +223,7 @@ OF_CALLS: tuple[CallCause, ...] = (
     nothing_there,
     wrong_level,
     wrong_version,
+    no_config,
     in_catalogue,
     cut_off,
 )

@@ -29,9 +29,9 @@ def load_line(site: Site) -> str:
         return layout.load_line(
             Path(site.data_dir), site.name, site.version, _split(site), site.compression
         )
-    if not site.whole_splits or any(
-        file in (layout.DATASET_INFO, layout.FEATURES) for file, _ in site.faults
-    ):
+    documents = (layout.DATASET_INFO, layout.FEATURES)
+    is_wrong = site.record_fault or any(file in documents for file, _ in site.faults)
+    if site.missing or is_wrong or not site.whole_splits:
         return ""
     supervised = ", as_supervised=True" if site.info.supervised else ""
     if not is_loadable(site):

@@ -10,7 +10,10 @@ from typing import NamedTuple
 from imgrec.inspection.verification.tfds_info import InfoClaim
 
 _BUILDER = re.compile(
-    r"(?P<name>[a-zA-Z]\w*)(?:/(?P<config>[\w\-.]+))?(?::(?P<version>(?:\d+|\*)(?:\.(?:\d+|\*)){2}))?"
+    r"(?:[\w\-]+:)?(?P<name>[a-zA-Z]\w*)"
+    r"(?:/(?P<config>[\w+\-.]+))?"
+    r"(?::(?P<version>(?:\d+|\*)(?:\.(?:\d+|\*)){2}))?"
+    r"(?:/(?:\w+=[^,]+,?)+)?"
 )
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from imgrec import layout
+from imgrec.storage.staging import INCOMPLETE
 
 _DOCUMENTS = frozenset({layout.DATASET_INFO, layout.FEATURES})
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}$")
@@ -28,7 +29,8 @@ def find_folders(start: str) -> Iterator[str]:
         if not _DOCUMENTS.isdisjoint(names) or any(map(is_tfrecord_name, names)):
             yield folder
         elif depth < _DEPTH:
-            below = (os.path.join(folder, name) for name in names if not name.startswith("."))
+            seen_ones = (name for name in names if not (name[0] == "." or INCOMPLETE in name))
+            below = (os.path.join(folder, name) for name in seen_ones)
             waiting += [(path, depth + 1) for path in below if os.path.isdir(path)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _COUNTED = 200_000
 """Records of a dataset up to which they are counted; `verify` counts any number."""
 _MOST_SHARDS = 10_000
 _EMPTY = "is empty, which TFDS does not read"  # which has a cause of its own
+_UNREADABLE = re.compile("it (is not (JSON|UTF-8)|is no JSON|cannot be read|has more than)")
 _KINDS = {bytes: "bytes", int: "whole numbers", float: "numbers"}
 
 
@@ -39,8 +41,9 @@ def look_at_site(folder: str, *, is_thorough: bool) -> Site:
     shards = tuple(_shards(place, claims, counts=counts))
     known = {shard.filename for shard in shards}
     files = sorted(name for name in present if is_tfrecord_name(name))
-    is_doubtful = missing or any(name in _DOCUMENTS for name, _ in faults)
-    is_doubtful = is_doubtful or any(shard.compression for shard in shards)
+    is_wrong = any(name in _DOCUMENTS for name, _ in faults)
+    fault = _record_fault(place, shards, claims.rules.features) if is_thorough else ""
+    is_known = not (missing or is_wrong or fault or any(shard.compression for shard in shards))
     named, config, version, data_dir = _address(place, claims.info.name)
     return Site(
         folder=str(place),
@@ -54,9 +57,9 @@ def look_at_site(folder: str, *, is_thorough: bool) -> Site:
         shards=shards,
         strays=tuple(name for name in files if name not in known),
         compression=claims.compression,
-        record_fault=_record_fault(place, shards, claims.rules.features) if is_thorough else "",
+        record_fault=fault,
         contents=read_contents([str(place / name) for name in files])
-        if is_doubtful and is_thorough and files
+        if is_thorough and files and not is_known
         else None,
     )
 
@@ -66,9 +69,13 @@ def _records(claims: Claims) -> int:
 
 
 def _document_faults(desk: Desk, missing: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for fault in desk.faults.listed():
+    """Yield what is wrong with the documents that TFDS reads; of an unreadable one only that."""
+    faults = [fault for fault in desk.faults.listed() if not fault.what.endswith(_EMPTY)]
+    unreadable = {fault.path for fault in faults if _UNREADABLE.match(fault.what)}
+    for fault in faults:
         is_read = fault.path in _DOCUMENTS or fault.path.endswith(".labels.txt")
-        if is_read and fault.path not in missing and not fault.what.endswith(_EMPTY):
+        is_cause = fault.path not in unreadable or _UNREADABLE.match(fault.what)
+        if is_read and is_cause and fault.path not in missing:
             yield fault.path, fault.what
 
 
