@@ -10,6 +10,8 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +24,9 @@ from inline import pack, read_shard, write_shard
 from pictures import class_tree, encode, jpeg, picture
 
 from imgrec.inspection.diagnosis.diagnose import Diagnosis, diagnose
-from imgrec.inspection.diagnosis.facts import parse_call, snake_case
+from imgrec.inspection.diagnosis.environment import look_around
+from imgrec.inspection.diagnosis.facts import Environment, parse_call, snake_case
+from imgrec.layout import default_data_dir
 
 TRAIN = "flowers-train.tfrecord-00000-of-00001"
 TRIED = """
@@ -237,7 +241,13 @@ CASES: dict[str, tuple[Callable[[Path], None], Asked]] = {
 
 
 def look(asked: str, data_dir: Path | str = "") -> Diagnosis:
-    return diagnose(asked, str(data_dir), imports=False)
+    here = replace(look_around_once(), default_data_dir=str(default_data_dir()))
+    return diagnose(asked, str(data_dir), here)
+
+
+@cache
+def look_around_once() -> Environment:
+    return look_around(tries=False)
 
 
 def lines_of(found: Diagnosis) -> list[str]:
@@ -467,6 +477,21 @@ def test_importing_is_tried_elsewhere_and_never_from_the_current_folder(
     assert done.returncode == 1
     assert "fault       a script in this folder imports tensorflow.py instead of" in done.stdout
     assert not (tmp_path / "ran").exists()
+
+
+def test_doctor_itself_never_imports_tensorflow(base: Path) -> None:
+    code = (
+        "import sys; from imgrec.cli.main import main; "
+        f"main(['doctor', 'flowers', '--data-dir', {str(base)!r}, '--quick']); "
+        "assert not {'tensorflow', 'tensorflow_datasets'} & sys.modules.keys()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_a_path_that_is_not_there_is_said_to_hold_nothing(tmp_path: Path) -> None:
+    (finding,) = look(str(tmp_path / "nothing")).findings
+    assert finding.what == f"{tmp_path}/nothing holds no dataset and no TFRecords"
 
 
 def test_a_package_that_cannot_be_imported_is_a_fault(tmp_path: Path, cli: Cli) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Cli
 from damage import edit_json
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline import pack
 from pictures import class_tree, jpeg, png, write_tree
@@ -173,6 +173,7 @@ def test_output_that_nobody_reads_on_is_no_traceback(datasets: Path) -> None:
         assert len(done.stdout.splitlines()) == 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(SHORT_NAMES), min_size=1, max_size=50), st.data())
 def test_rows_of_any_names_fit_and_are_aligned(names: list[str], data: st.DataObject) -> None:
     width = data.draw(st.integers(40, 150))
@@ -184,6 +185,7 @@ def test_rows_of_any_names_fit_and_are_aligned(names: list[str], data: st.DataOb
     assert all(line == line.rstrip() for line in lines)
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(0, 30), st.booleans())
 def test_text_is_made_to_fit_exactly(text: str, cells: int, has_unicode: bool) -> None:
     assert cells_of(Terminal(has_unicode=has_unicode).fit(text, cells)) == cells

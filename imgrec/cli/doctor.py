@@ -54,8 +54,9 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Look for causes and print them."""
     from imgrec.inspection.diagnosis.diagnose import diagnose
+    from imgrec.inspection.diagnosis.environment import look_around
 
-    found = diagnose(parsed.asked, parsed.data_dir, imports=not parsed.quick)
+    found = diagnose(parsed.asked, parsed.data_dir, look_around(tries=not parsed.quick))
     print(render.as_json(as_value(found)) if parsed.json else "\n".join(_lines(found)))
     return 0 if found.is_healthy else _FAULTS
 

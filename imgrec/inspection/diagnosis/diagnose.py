@@ -11,7 +11,6 @@ from imgrec import layout
 from imgrec.inspection.diagnosis import causes
 from imgrec.inspection.diagnosis.code import load_line, read_code
 from imgrec.inspection.diagnosis.contents import read_contents
-from imgrec.inspection.diagnosis.environment import look_around
 from imgrec.inspection.diagnosis.facts import (
     Call,
     Contents,
@@ -59,18 +58,17 @@ class Diagnosis:
         return not self.findings and not any(case.findings for case in self.cases)
 
 
-def diagnose(asked: str, data_dir: str, *, imports: bool = True) -> Diagnosis:
+def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
     """Find out why TFDS does not load a dataset, given by name or path.
 
-    If nothing is asked for, look at all datasets of the data directory, and less closely. If not
-    `imports`, packages are looked for, but not imported.
+    If nothing is asked for, look at all datasets of the data directory, and less closely.
     """
-    environment = look_around(tries=imports)
     root = os.path.expanduser(data_dir) if data_dir else environment.default_data_dir
     path = os.path.expanduser(asked)
     if asked and os.path.isfile(path):
         return _of_file(path, environment)
-    is_path = not asked or (os.path.isdir(path) and not _is_name(asked, root))
+    is_path = asked.startswith((".", "/", "~")) or os.path.isdir(path)
+    is_path = not asked or (is_path and not _is_name(asked, root))
     if is_path:
         folders = _some(find_folders(path if asked else root))
         call = Call("")
@@ -82,7 +80,6 @@ def diagnose(asked: str, data_dir: str, *, imports: bool = True) -> Diagnosis:
         environment=environment,
         call=call,
         data_dir=path if is_path and asked else root,
-        is_given=bool(data_dir),
         sites=tuple(_highest(sites) if call.text and not call.version else sites),
         cut_off=_cut_off(asked, path if is_path else os.path.join(root, call.name or asked)),
         others=tuple(name for name in listed(root) if os.path.isdir(os.path.join(root, name))),

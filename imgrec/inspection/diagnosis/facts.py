@@ -183,8 +183,6 @@ class Facts:
     """Empty if a path was given."""
     data_dir: str
     """Where TFDS looks."""
-    is_given: bool
-    """Whether that was given, and is not what TFDS takes by itself."""
     sites: tuple[Site, ...]
     cut_off: Mapping[str, bool]
     """Folders of packs that did not end, and whether one is running there right now."""
