@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from imgrec.cli.main import make_parser
+from imgrec.cli.tree import Verb, read_tree
+
 README = (ROOT / "README.md").read_text()
 CONSOLE = re.findall(r"```console\n\$ (.*?)\n(.*?)```", README, re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 OTHERS = {name: [code for code in PYTHON if name in code] for name in ("torch", "grain")}
 """The code that needs a package which not everyone has."""
+VERBS = read_tree(make_parser())
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,7 @@ def comparable(text: str, home: Path) -> str:
 
 
 def test_there_are_commands_and_code_to_run() -> None:
-    assert (len(CONSOLE), len(PYTHON)) == (4, 8)
+    assert (len(CONSOLE), len(PYTHON)) == (7, 8)
     assert {name: len(blocks) for name, blocks in OTHERS.items()} == {"torch": 1, "grain": 1}
 
 
@@ -74,16 +78,51 @@ def run_code(home: Path, blocks: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_option_of_pack_is_in_the_readme() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "imgrec", "pack", "--help"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, capture_output=True, check=True,
-    ).stdout  # fmt: skip
-    options = set(re.findall(r"--[a-z-]+", shown)) - {"--help"}
-    assert [option for option in sorted(options) if f"`{option}" not in README] == []
+def pages() -> dict[str, str]:
+    """Return what the README says of each verb, by verb; "" is what it says of all."""
+    commands = README.partition("\n## Commands\n")[2].partition("\n## ")[0]
+    common, *parts = re.split(r"^### (?=imgrec )", commands, flags=re.MULTILINE)
+    found = {"": common}
+    for part in parts:
+        heading, _, text = part.partition("\n")
+        found |= dict.fromkeys(re.findall(r"imgrec (\w+)", heading), text)
+    return found
 
 
-def test_every_verb_is_in_the_readme() -> None:
-    verbs = {path.stem for path in (ROOT / "imgrec/cli").glob("*.py")}
-    verbs -= {"__init__", "arguments", "main", "options", "progress", "render", "types"}
-    assert [verb for verb in sorted(verbs) if f"imgrec {verb} " not in README] == []
+def options_in(text: str) -> set[str]:
+    """Return the options that a text names in code."""
+    code = re.findall(r"```text\n.*?```|`[^`\n]+`", text, re.DOTALL)
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", " ".join(code)))
+
+
+def options_of(verb: Verb) -> set[str]:
+    return {flag for option in verb.options for flag in option.flags} - {"-h", "--help"}
+
+
+def test_every_verb_has_a_page_in_the_readme_and_every_page_a_verb() -> None:
+    assert sorted(pages().keys() - {""}) == sorted(verb.name for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_every_option_of_a_verb_is_on_its_page(verb: Verb) -> None:
+    known = options_in(pages()[""]) | options_in(pages()[verb.name])
+    if any("SOURCE" in place.value for place in verb.places):
+        known |= options_in(pages()["pack"])  # which says how a source is read
+    assert sorted(options_of(verb) - known) == []
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_every_option_on_the_page_of_a_verb_exists(verb: Verb) -> None:
+    alike = {"pack": {"plan"}, "head": {"show"}, "show": {"head"}}.get(verb.name, set())
+    there = options_of(verb).union(*(options_of(one) for one in VERBS if one.name in alike))
+    others = {"-dc"}
+    assert sorted(options_in(pages()[verb.name]) - there - others) == []
+
+
+def test_every_option_that_the_readme_names_exists() -> None:
+    named = set(re.findall(r"`(--[a-z][a-z0-9-]*)", README)) | {
+        option
+        for line in re.findall(r"^imgrec \w+ .*$", README, re.MULTILINE)
+        for option in re.findall(r"(?<!\w)--[a-z][a-z0-9-]*", line)
+    }
+    assert sorted(named - {"--help"} - set().union(*map(options_of, VERBS))) == []

@@ -18,7 +18,7 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 
 import imgrec
 from imgrec.api import unpack
-from imgrec.cli.main import _parser
+from imgrec.cli.main import make_parser
 from imgrec.cli.options import pack_options, source_of
 from imgrec.errors import DatasetError, UsageError
 from imgrec.inspection.unpacking.names import refuse_unfit
@@ -50,7 +50,7 @@ def dataset_files(folder: Path) -> dict[str, bytes]:
 
 def again(command: Iterable[str], data_dir: Path) -> Path:
     """Run the command that packs a tree again, as if it were typed."""
-    parsed = _parser().parse_args([*list(command)[1:], "--data-dir", str(data_dir)])
+    parsed = make_parser().parse_args([*list(command)[1:], "--data-dir", str(data_dir)])
     packed = imgrec.pack(source_of(parsed), pack_options(parsed), engine=ENGINE)
     return Path(packed.info.path)
 

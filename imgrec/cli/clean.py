@@ -10,6 +10,12 @@ from imgrec.cli import render
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
 
+_EXAMPLES = """\
+examples:
+  imgrec clean --dry-run
+  imgrec clean --data-dir /data/tfds
+"""
+
 
 def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
@@ -18,8 +24,7 @@ def add_to(verbs: Verbs) -> None:
         help="remove what packs that were cut off left",
         description="Remove the hidden folders of packs that were cut off and are not to be "
         "continued. Datasets, and packs that are running, are left alone.",
-        epilog="example: imgrec clean --dry-run",
-        allow_abbrev=False,
+        epilog=_EXAMPLES,
     )
     add = parser.add_argument
     add("--data-dir", default="", metavar="DIR", help="default: where TFDS looks")

@@ -32,6 +32,11 @@ _WHAT = {
     "across classes": "pairs under other labels",
     "within": "pairs beside these",
 }
+_EXAMPLES = """\
+examples:
+  imgrec leaks flowers -o pairs.png
+  imgrec leaks ./new_photos --against flowers
+"""
 
 
 def add_to(verbs: Verbs) -> None:
@@ -42,8 +47,7 @@ def add_to(verbs: Verbs) -> None:
         description="Show which images of a dataset or a source are the same or look alike: "
         "across splits first, then across classes, then the rest. Exit code 1 if an image is in "
         "two splits, or in the other dataset.",
-        epilog="example: imgrec leaks flowers -o pairs.png",
-        allow_abbrev=False,
+        epilog=_EXAMPLES,
     )
     parser.add_argument(
         "source",

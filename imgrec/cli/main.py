@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import io
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import NoReturn
 
-from imgrec.cli import clean, info, leaks, pack, plan, unpack, verify, view
+from imgrec.cli.parser import Parser
 from imgrec.cli.render import safe
 from imgrec.errors import ImgrecError
 
-_VERBS = (pack, plan, info, verify, view, unpack, leaks, clean)
+_VERBS = (
+    "pack", "plan", "info", "head", "show", "view", "verify", "unpack", "leaks", "doctor", "clean",
+    "completion",
+)  # fmt: skip
+"""Each has the module of its name."""
 _EPILOG = """\
-exit codes: 0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
-7 missing extra, 130 interrupted
+exit codes:
+  0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution, 7 missing extra,
+  130 interrupted
 
-example: imgrec pack ./flowers --val-split 0.1
+examples:
+  imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")
+  imgrec pack --help                        what there is to a verb
 """
 
 
@@ -32,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = _parser().parse_args(arguments)
+        given = sys.argv[1:] if arguments is None else arguments
+        # One verb is enough to know, and to import what it needs, if it is named.
+        options = make_parser(given[:1] if {*given[:1]} & {*_VERBS} else _VERBS).parse_args(given)
         code: int = options.run(options)
         _flush()
         return code
@@ -76,18 +85,17 @@ def _complain(message: str, hint: str) -> None:
         print(f"  hint: {safe(hint)}", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def make_parser(verbs: Sequence[str] = _VERBS) -> Parser:
+    """Return the parser of verbs and their options."""
+    parser = Parser(
         prog="imgrec",
         description="Pack image-classification datasets into TFRecords that TFDS loads.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=_version())
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in _VERBS:
-        verb.add_to(verbs)
+    parsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in verbs:
+        import_module(f"imgrec.cli.{verb}").add_to(parsers)
     return parser
 
 

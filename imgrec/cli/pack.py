@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 from imgrec.cli import render
 from imgrec.cli.arguments import add_pack_options
 from imgrec.cli.options import pack_options, source_of
-from imgrec.cli.progress import Progress
-from imgrec.engine.local import LocalEngine
+from imgrec.cli.twice import twice_json, twice_lines
+from imgrec.cli.working import working
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
     from imgrec.outcome import Packed
+
+_EXAMPLES = """\
+examples:
+  imgrec pack ./flowers --val-split 0.1
+  imgrec pack photos.zip --name photos --val-split 0.1 --test-split 0.1
+  imgrec pack --manifest train.csv --images ./jpegs --label-col species
+"""
 
 
 def add_to(verbs: Verbs) -> None:
@@ -22,8 +29,7 @@ def add_to(verbs: Verbs) -> None:
         "pack",
         help="pack a source into a dataset",
         description="Pack images with labels into sharded TFRecords that tfds.load finds by name.",
-        epilog="example: imgrec pack ./flowers --val-split 0.1",
-        allow_abbrev=False,
+        epilog=_EXAMPLES,
     )
     add_pack_options(parser)
     parser.set_defaults(run=run)
@@ -32,10 +38,10 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Pack, and print what came of it."""
     options, source = pack_options(parsed), source_of(parsed)
-    with LocalEngine(options.workers) as engine, Progress(shown=not parsed.quiet) as progress:
+    with working(parsed) as workers:
         from imgrec import api  # while the workers start
 
-        packed = api.pack(source, options, engine=engine, on_progress=progress)
+        packed = api.pack(source, options, engine=workers.engine, on_progress=workers.progress)
     print(render.as_json(as_value(packed)) if parsed.json else as_text(packed))
     return 0
 
@@ -65,10 +71,7 @@ def as_value(packed: Packed) -> dict[str, object]:
         "transcoded": len(report.transcoded),
         "damaged": len(report.damaged),
         "resized": report.resized.total if report.resized else 0,
-        "duplicates": render.extra_copies(report.duplicates),
-        "leaks": len(report.leaks),
-        "conflicts": len(report.conflicts),
-        "near_duplicates": render.near_json(report.near_duplicates),
+        **twice_json(report),
         "warnings": list(report.warnings),
         "already_packed": not packed.is_new,
         "kept_shards": packed.kept_shards,
@@ -95,10 +98,7 @@ def as_text(packed: Packed) -> str:
         *render.said_lines("transcoded", report.transcoded),
         *render.said_lines("damaged", report.damaged),
         *render.resized_lines(report),
-        *render.same_lines("duplicates", "more than once", report.duplicates),
-        *render.same_lines("leaks", "in more than one split", report.leaks),
-        *render.same_lines("conflicts", "under more than one label", report.conflicts),
-        *render.near_lines(report.near_duplicates),
+        *twice_lines(report),
         *(render.line("warning", warning) for warning in report.warnings),
         render.line(
             "size",

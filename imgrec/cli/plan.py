@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from imgrec.cli import render
 from imgrec.cli.arguments import add_pack_options
 from imgrec.cli.options import pack_options, source_of
-from imgrec.cli.progress import Progress
-from imgrec.engine.local import LocalEngine
+from imgrec.cli.twice import twice_json, twice_lines
+from imgrec.cli.working import working
 from imgrec.model import UNLABELLED
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from imgrec.model import Plan, ShardTask
 
 _ROWS = 3
+_EXAMPLES = """\
+examples:
+  imgrec plan ./flowers --val-split 0.1
+  imgrec plan train.csv --json
+"""
 
 
 def add_to(verbs: Verbs) -> None:
@@ -27,8 +32,7 @@ def add_to(verbs: Verbs) -> None:
         "plan",
         help="show what pack would do, writing nothing",
         description="Show what pack would do with the same options, writing nothing.",
-        epilog="example: imgrec plan ./flowers --val-split 0.1",
-        allow_abbrev=False,
+        epilog=_EXAMPLES,
     )
     add_pack_options(parser)
     parser.set_defaults(run=run)
@@ -37,10 +41,10 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Plan, and print the plan."""
     options, source = pack_options(parsed), source_of(parsed)
-    with LocalEngine(options.workers) as engine, Progress(shown=not parsed.quiet) as progress:
+    with working(parsed) as workers:
         from imgrec import api  # while the workers start
 
-        plan = api.dry_run(source, options, engine=engine, on_progress=progress)
+        plan = api.dry_run(source, options, engine=workers.engine, on_progress=workers.progress)
     print(render.as_json(as_value(plan)) if parsed.json else as_text(plan))
     return 0
 
@@ -70,10 +74,7 @@ def as_value(plan: Plan) -> dict[str, object]:
         },
         "skipped": render.skipped_json([*plan.bad, *plan.unplaced, *plan.left_out]),
         "ignored": sum(kind.count for kind in plan.ignored),
-        "duplicates": render.extra_copies(plan.duplicates),
-        "leaks": len(plan.leaks),
-        "conflicts": len(plan.conflicts),
-        "near_duplicates": render.near_json(plan.near_duplicates),
+        **twice_json(plan),
         **({"resize": plan.shrink_to.deciding()} if plan.shrink_to else {}),
         **_storage(plan),
         "warnings": list(plan.warnings),
@@ -143,10 +144,7 @@ def as_text(plan: Plan) -> str:
         *_class_lines(plan, [split for split, *_ in splits]),
         *render.said_lines("skipped", [*plan.bad, *plan.unplaced, *plan.left_out]),
         *render.ignored_lines(plan.ignored),
-        *render.same_lines("duplicates", "more than once", plan.duplicates),
-        *render.same_lines("leaks", "in more than one split", plan.leaks),
-        *render.same_lines("conflicts", "under more than one label", plan.conflicts),
-        *render.near_lines(plan.near_duplicates),
+        *twice_lines(plan),
         *_resize_lines(plan),
         *_storage_lines(plan),
         *(render.line("warning", warning) for warning in plan.warnings),

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from imgrec.text import printable, without_line
 
 if TYPE_CHECKING:
-    from imgrec.model import Ignored, SameImage, Skipped
-    from imgrec.near.found import NearDuplicates, NearPair
+    from imgrec.model import Ignored, Skipped
     from imgrec.outcome import DatasetInfo, Report, SplitInfo
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -110,7 +109,7 @@ def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
     ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     for reason, examples in ranked[:_REASONS]:
         lines.append(line("", f"{len(examples):,} x {reason}: {names(examples, _SHOWN)}"))
-    return [*lines, *_more(len(ranked) - _REASONS, "reason")]
+    return [*lines, *more(len(ranked) - _REASONS, "reason")]
 
 
 def resized_lines(report: Report) -> list[str]:
@@ -130,7 +129,8 @@ def side(options: Mapping[str, object]) -> str:
     return f"a {name} side of {options.get('short_side') or options.get('max_side')}"
 
 
-def _more(count: int, what: str) -> list[str]:
+def more(count: int, what: str) -> list[str]:
+    """Return the line that tells of what is not shown, if there is any."""
     return [line("", f"… {number(count, f'more {what}')}: see report.json")] if count > 0 else []
 
 
@@ -141,63 +141,6 @@ def ignored_lines(ignored: Sequence[Ignored]) -> list[str]:
     total = sum(kind.count for kind in ignored)
     kinds = ", ".join(f"{kind.count:,} {kind.kind}" for kind in ignored)
     return [line("ignored", f"{number(total, 'file')}: {kinds}")]
-
-
-def same_lines(title: str, what: str, groups: Sequence[SameImage]) -> list[str]:
-    """Return the first of some groups of identical files."""
-    if not groups:
-        return []
-    lines = [line(title, f"{number(len(groups), 'image')} {what}")]
-    lines += [line("", _some_of(group.filenames)) for group in groups[:_SHOWN]]
-    return [*lines, *_more(len(groups) - _SHOWN, "image")]
-
-
-def near_lines(near: NearDuplicates | None) -> list[str]:
-    """Return how many images look alike, and the pairs that matter most."""
-    if near is None or not near.pairs:
-        return []
-    look = "looks" if near.pairs == 1 else "look"
-    what = f"{number(near.pairs, 'pair')} {look} alike among {number(near.looked_at, 'image')}"
-    if near.across_splits:
-        what += f", {near.across_splits:,} across splits"
-    if near.across_classes:
-        what += f", {near.across_classes:,} under other labels"
-    shown = [line("", near_pair(pair)) for pair in near.examples[:_SHOWN]]
-    if near.pairs > _SHOWN:
-        rest = number(near.pairs - _SHOWN, "more pair")
-        shown.append(line("", f"… {rest}: imgrec leaks shows them"))
-    return [line("near-dups", what), *shown]
-
-
-def near_pair(pair: NearPair) -> str:
-    """Return two files that look alike, and how much."""
-    mirrored = ", mirrored" if pair.is_mirrored else ""
-    return f"{pair.first} ~ {pair.second} ({pair.distance:.1f}{mirrored})"
-
-
-def near_json(near: NearDuplicates | None) -> dict[str, int] | None:
-    """Return near-duplicates, counted, as a JSON value."""
-    if near is None:
-        return None
-    return {
-        "looked_at": near.looked_at,
-        "pairs": near.pairs,
-        "across_splits": near.across_splits,
-        "across_classes": near.across_classes,
-    }
-
-
-def _some_of(filenames: Sequence[str]) -> str:
-    """Return some names of one image, from different folders first."""
-    firsts = {name.rpartition("/")[0]: name for name in reversed(filenames)}.values()
-    shown = list(dict.fromkeys([*sorted(firsts), *filenames]))[:_SHOWN]
-    rest = len(filenames) - len(shown)
-    return " = ".join(sorted(shown)) + (f" = … {rest:,} more" if rest else "")
-
-
-def extra_copies(groups: Iterable[SameImage]) -> int:
-    """Count the files that repeat another one."""
-    return sum(len(group.filenames) - 1 for group in groups)
 
 
 def as_json(value: object) -> str:

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
     from imgrec.inspection.unpacking.unpack import Unpacked
 
+_EXAMPLES = """\
+examples:
+  imgrec unpack flowers ./flowers_again
+  imgrec unpack flowers ./some --split 'train[:10%]' --splits
+"""
+
 
 def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
@@ -20,8 +26,7 @@ def add_to(verbs: Verbs) -> None:
         "unpack",
         help="restore the files that a dataset was packed from",
         description="Write every image of a dataset under its name into a new folder.",
-        epilog="example: imgrec unpack flowers ./flowers_again",
-        allow_abbrev=False,
+        epilog=_EXAMPLES,
     )
     add_dataset(parser)
     add = parser.add_argument

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
     from imgrec.inspection.verification.faults import Fault, Verified
 
+_EXAMPLES = """\
+examples:
+  imgrec verify flowers
+  imgrec verify flowers:1.0.0 --source ./flowers --decode
+"""
+
 
 def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
@@ -21,8 +27,7 @@ def add_to(verbs: Verbs) -> None:
         help="find out whether a packed dataset is sound",
         description="Look at every byte of a dataset and list all faults, each with its file and "
         "offset. Exit code 1 if there are any.",
-        epilog="example: imgrec verify flowers --source ./flowers",
-        allow_abbrev=False,
+        epilog=_EXAMPLES,
     )
     add_dataset(parser)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What the verbs that look into a dataset have in common on the command line."""
+"""What verbs have in common: the dataset that is meant, and the workers that they start."""
 
 from __future__ import annotations
 

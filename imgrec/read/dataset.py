@@ -197,6 +197,11 @@ class Split(Sequence[Record]):
         return self.dataset.read_all(self._numbers)
 
     @property
+    def numbers(self) -> Sequence[int]:
+        """Number its records, as `Dataset.read` takes them."""
+        return self._numbers
+
+    @property
     def labels(self) -> array[int]:
         """Return the label of every record, without reading the images; -1 is none."""
         labels = self.dataset.columns.labels

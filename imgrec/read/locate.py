@@ -57,9 +57,6 @@ def _not_found(dataset: str, root: Path) -> DatasetNotFound:
         return DatasetNotFound(
             f"no version {version} of {name} in {root}", hint=f"there is {there}", path=dataset
         )
-        return DatasetNotFound(
-            f"no version {version} of {name} in {root}", hint=there, path=dataset
-        )
     for path in (_expanded(dataset), root / name / version):
         if dataset and (fault := _fault(path)):
             what, hint = fault

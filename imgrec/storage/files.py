@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, TypeAlias
 
-from imgrec.errors import ExecutionError
+from imgrec.errors import ExecutionError, UsageError
 from imgrec.storage.direct import NEW, DirectFile, open_direct
 
 _BUFFER_BYTES = 1 << 20
@@ -171,6 +171,13 @@ def write_file(path: str, data: bytes) -> Seal:
     with create(path) as file:
         file.write(data)
     return Seal(os.path.basename(path), file.position, file.sha256())
+
+
+def write_new(path: str, data: bytes) -> None:
+    """Write a file for someone, unless there is one of that name; raise UsageError then."""
+    if os.path.lexists(path):
+        raise UsageError(f"{path} exists already", hint="choose another name", path=path)
+    write_file(path, data)
 
 
 def remove(*paths: str) -> None:

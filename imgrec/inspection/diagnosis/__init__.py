@@ -1,0 +1,1 @@
+"""Why `tfds.load` does not load a dataset, and what does."""
