@@ -15,6 +15,7 @@ from imgrec.model import Resized, ShardTask, Skipped, picked
 from imgrec.outcome import RecordTable, ShardResult
 
 _ARRAYS = {"offsets": "Q", "lengths": "Q", "shapes": "I"}
+_BYTES = ("hashes", "signatures", "orientations", "tones")
 
 
 def encode(result: ShardResult) -> bytes:
@@ -33,8 +34,7 @@ def encode(result: ShardResult) -> bytes:
         "resized": result.resized,
         **{name: _text(getattr(records, name).tobytes()) for name in _ARRAYS},
         "formats": " ".join(records.formats),
-        "hashes": _text(records.hashes),
-        "signatures": _text(records.signatures),
+        **{name: _text(getattr(records, name)) for name in _BYTES},
     }
     return json.dumps(value).encode() + b"\n"
 
@@ -75,8 +75,7 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
             label_sets=picked(task.label_sets, places),
             **arrays,
             formats=tuple(value["formats"].split()),
-            hashes=_bytes(value["hashes"]),
-            signatures=_bytes(value["signatures"]),
+            **{name: _bytes(value[name]) for name in _BYTES},
         ),
         source_bytes=int(value["source_bytes"]),
         bad=bad,

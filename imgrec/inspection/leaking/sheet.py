@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from imgrec.codec.thumbnail import thumbnail
 from imgrec.errors import BadImage
 from imgrec.inspection.job import Job
-from imgrec.inspection.leaking.images import Where, picture_at
 from imgrec.inspection.leaking.leaks import LeakedImage, LeakPair
+from imgrec.inspection.where import Where, picture_at
 
 if TYPE_CHECKING:
     from PIL.Image import Image
