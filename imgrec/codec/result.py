@@ -59,7 +59,8 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
     bad = tuple(Skipped(*file) for file in value["bad"])
     names = {file.filename for file in bad}
     places = [place for place, name in enumerate(task.filenames) if name not in names]
-    arrays = {name: array(kind, _bytes(value[name])) for name, kind in _ARRAYS.items()}
+    columns: dict[str, Any] = {name: _bytes(value[name]) for name in _BYTES}
+    columns |= {name: array(kind, _bytes(value[name])) for name, kind in _ARRAYS.items()}
     total, examples = value["resized"]
     return ShardResult(
         split=task.split,
@@ -73,9 +74,8 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
             filenames=picked(task.filenames, places),
             labels=array("q", picked(task.labels, places)),
             label_sets=picked(task.label_sets, places),
-            **arrays,
             formats=tuple(value["formats"].split()),
-            **{name: _bytes(value[name]) for name in _BYTES},
+            **columns,
         ),
         source_bytes=int(value["source_bytes"]),
         bad=bad,
