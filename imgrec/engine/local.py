@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
+from imgrec.engine import Engine
 from imgrec.engine.worker import REPLY_SIZE_BYTES
 from imgrec.errors import ExecutionError, ImgrecError
 
@@ -30,7 +31,8 @@ _PIPE_BYTES = 1 << 20
 """The widest pipe that Linux lets anyone have."""
 _LEAST_PIPE_BYTES = 512
 """What POSIX promises."""
-_START = "from imgrec.engine.worker import main; main()"
+_START = "from imgrec.engine import Engine
+from imgrec.engine.worker import main; main()"
 
 
 def usable_cpus() -> int:
@@ -219,3 +221,13 @@ class _Worker:
             f"a worker process died {how}{said}",
             hint=hint or "run it again; if it dies again, please report it",
         )
+
+
+@contextmanager
+def running(engine: Engine | None, workers: int | None = None) -> Iterator[Engine]:
+    """Yield the engine given, or one of our own, which is stopped afterwards."""
+    if engine is not None:
+        yield engine
+        return
+    with LocalEngine(workers) as own:
+        yield own

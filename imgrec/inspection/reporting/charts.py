@@ -10,11 +10,11 @@ from imgrec.inspection.reporting.facts import Cell, Column
 from imgrec.text import markup, number
 
 _WIDTH, _HEIGHT = 360, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 12, 12, 18, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 22, 22, 18, 30
 """Margins of a histogram."""
 _SIDES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 _COLOURS = 6
-_MOST_TICKS = 9
+_MOST_TICKS = 7
 
 
 def colour(split: int) -> str:
@@ -141,7 +141,7 @@ def _within(low: float, high: float) -> list[int]:
     """Return round numbers of pixels between two powers of two; at least two of them."""
     found = [side for side in _SIDES if low <= math.log2(side) <= high]
     if len(found) > 1:
-        return found
+        return found[:: 1 + len(found) // _MOST_TICKS]
     return sorted({round(2 ** (low + (high - low) * part)) for part in (0.2, 0.5, 0.8)})
 
 

@@ -15,9 +15,10 @@ MOST = 60
 """How many things of a kind are listed; report.json lists them all."""
 _MOST_COPIES = 4
 _TURNS = {
-    2: "mirrored", 3: "upside down", 4: "mirrored, upside down", 5: "mirrored, on its side",
-    6: "on its left side", 7: "mirrored, on its side", 8: "on its right side",
+    2: "mirrored", 3: "by 180°", 4: "by 180° and mirrored", 5: "by 90° and mirrored",
+    6: "by 90° clockwise", 7: "by 90° and mirrored", 8: "by 90° anticlockwise",
 }  # fmt: skip
+"""How each EXIF orientation is to be turned."""
 
 ToShot: TypeAlias = Callable[[str], Shot]
 """Tells what is known of a file, by its name."""
@@ -105,7 +106,7 @@ def _same(key: str, title: str, groups: Sequence[SameImage], shot: ToShot, meani
 
 def _turned(turned: Sequence[tuple[str, int]], shot: ToShot) -> Finding:
     entries = tuple(
-        Entry((shot(name),), f"stored {_TURNS.get(orientation, 'turned')}")
+        Entry((shot(name),), f"to be turned {_TURNS.get(orientation, '')}")
         for name, orientation in turned[:MOST]
     )
     return Finding(
