@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -164,17 +164,16 @@ def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Written:
     return gathering.finish()
 
 
-def _page_of(
-    catalog: Catalog, plan: Plan, written: Written, job: Job
-) -> Callable[[Report], bytes]:
+def _page_of(catalog: Catalog, plan: Plan, written: Written, job: Job) -> Callable[[Report], bytes]:
     """Return what draws report.html, with pictures that are read once more from the source."""
 
     def draw(report: Report) -> bytes:
-        from imgrec.inspection.reporting.make import make_page
+        from imgrec.inspection.reporting.make import show
         from imgrec.inspection.reporting.table import table_of_results
 
         table = table_of_results(written.results, plan.tasks, catalog.samples)
-        return make_page(table, report, Inspection(run=job.engine.run), job.options.thumbnails)
+        inspection = Inspection(run=job.engine.run)
+        return show(table, report, inspection, job.options.thumbnails).data
 
     return draw
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from imgrec.cli import clean, info, leaks, pack, plan, unpack, verify
+from imgrec.cli import clean, info, leaks, pack, plan, preview, report, unpack, verify
 from imgrec.cli.render import safe
 from imgrec.errors import ImgrecError
 
-_VERBS = (pack, plan, info, verify, unpack, leaks, clean)
+_VERBS = (pack, plan, info, report, preview, verify, unpack, leaks, clean)
 _EPILOG = """\
 exit codes: 0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
 7 missing extra, 130 interrupted

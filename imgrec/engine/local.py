@@ -31,8 +31,7 @@ _PIPE_BYTES = 1 << 20
 """The widest pipe that Linux lets anyone have."""
 _LEAST_PIPE_BYTES = 512
 """What POSIX promises."""
-_START = "from imgrec.engine import Engine
-from imgrec.engine.worker import main; main()"
+_START = "from imgrec.engine.worker import main; main()"
 
 
 def usable_cpus() -> int:

@@ -103,11 +103,14 @@ def _ways_of_tone(table: ImageTable) -> Iterator[_Way]:
         [(value, at) for at, value in enumerate(spreads) if value < 2 * _BLANK], spread,
     )  # fmt: skip
     seen = list(compress(enumerate(levels), is_plain))
+    # Where most are dark, as digits on black are, being dark is nothing odd.
+    usual = sorted(level for _, level in seen)[len(seen) // 2] if seen else 0
+    dark, bright = min(_DARK, usual / 2), max(_BRIGHT, (255 + usual) / 2)
     yield _Way(
         "dark", "Very dark", "They are nearly black on the whole.",
-        [(value, at) for at, value in seen if value < _DARK], level,
+        [(value, at) for at, value in seen if value < dark], level,
     )  # fmt: skip
     yield _Way(
         "bright", "Very bright", "They are nearly white on the whole.",
-        [(-value, at) for at, value in seen if value > _BRIGHT], level,
+        [(-value, at) for at, value in seen if value > bright], level,
     )  # fmt: skip

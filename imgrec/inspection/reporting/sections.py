@@ -198,8 +198,8 @@ def images(facts: Facts) -> str:
         ),
         _card(
             "Bytes",
-            '<p class="soft">Size of each record</p>'
-            + charts.histogram(found.sizes, "Images by size of their record", _byte_ticks(found))
+            '<p class="soft">Size of each image as it is stored</p>'
+            + charts.histogram(found.sizes, "Images by bytes", _byte_ticks(found))
             + _numbers(found.sizes),
         ),
         '<div class="card wide grid">',
