@@ -85,7 +85,12 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
 
 def add_thumbnails(add: Add) -> None:
     """Add how many pictures a report shows."""
-    add("--thumbnails", type=int, metavar="N", help="pictures in report.html; default: about 240")
+    add(
+        "--thumbnails",
+        type=int,
+        metavar="N",
+        help="pictures in report.html; default: 200, or one a class",
+    )
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:

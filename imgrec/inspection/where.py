@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.blob import Blob, Pixels
-from imgrec.read.dataset import Dataset
 from imgrec.storage.blobs import read_blob
+
+if TYPE_CHECKING:
+    from imgrec.read.dataset import Dataset
 
 
 class InSource(NamedTuple):
@@ -29,8 +30,15 @@ class InDataset(NamedTuple):
 
 Where: TypeAlias = InSource | InDataset
 
-opened = lru_cache(maxsize=4)(lambda folder: Dataset(Path(folder)))
-"""The dataset that a worker reads from, which is the same for many batches."""
+
+@lru_cache(maxsize=4)
+def opened(folder: str) -> Dataset:
+    """Return the dataset that a worker reads from, which is the same for many batches."""
+    from pathlib import Path
+
+    from imgrec.read.dataset import Dataset  # who looks at a source needs none of it
+
+    return Dataset(Path(folder))
 
 
 def picture_at(where: Where) -> tuple[bytes, Pixels | None, str]:

@@ -65,10 +65,10 @@ def _near(report: Report, shot: ToShot) -> Finding:
     total = near.pairs if near else 0
     across = near.across_splits if near else 0
     meaning = (
-        f"{across:,} of these pairs are in different splits, which makes a model look better than "
-        "it is. --near-dups group keeps them together."
+        f"In different splits: {across:,}. That makes a model look better than it is; "
+        "--near-dups group keeps such pairs together."
         if across
-        else "None of these pairs is in different splits. --near-dups drop keeps one of each."
+        else "No pair is in different splits. --near-dups drop keeps one of each."
     )
     entries = tuple(
         Entry(

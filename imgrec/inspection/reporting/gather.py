@@ -24,8 +24,11 @@ from imgrec.model import UNLABELLED
 from imgrec.outcome import Report
 from imgrec.text import printable
 
-_ENTRY_SHARE = 3
-"""One in so many thumbnails, at most, is of findings and outliers; the rest is of classes."""
+_MOST_OF_ENTRIES, _LEAST_OF_ENTRIES = 3, 10
+"""One in so many thumbnails, at most and at least, may be of findings and outliers.
+
+Between these, they get what is left when every class has one.
+"""
 
 
 def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
@@ -50,8 +53,8 @@ def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
         )
         for found in find_outliers(table, measures)
     ]
-    left = thumbnails // _ENTRY_SHARE
-    shown = list(_bounded([*findings, *outliers], left))
+    spare = max(thumbnails - len(report.classes), thumbnails // _LEAST_OF_ENTRIES)
+    shown = list(_bounded([*findings, *outliers], min(thumbnails // _MOST_OF_ENTRIES, spare)))
     used = sum(shot.where is not None for shot in _shots(shown))
     return Facts(
         name=report.name,
