@@ -76,6 +76,10 @@ class SplitInfo:
         return sum(self.shard_lengths)
 
 
+def _row(split: SplitInfo) -> tuple[str, int, int, int]:
+    return split.name, split.examples, len(split.shard_lengths), split.num_bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetInfo:
     """What a packed dataset says of itself."""
@@ -126,6 +130,29 @@ class Report:
     """None if they were not looked for."""
     warnings: tuple[str, ...]
 
+    def _repr_html_(self) -> str:
+        from imgrec import notebook
+
+        images = sum(split.examples for split in self.splits)
+        said = {
+            "skipped": len(self.skipped),
+            "transcoded": len(self.transcoded),
+            "damaged": len(self.damaged),
+            "duplicates": len(self.duplicates),
+            "leaks": len(self.leaks),
+            "conflicts": len(self.conflicts),
+            "near-duplicates": self.near_duplicates.pairs if self.near_duplicates else 0,
+            "warnings": len(self.warnings),
+        }
+        found = [(what, count) for what, count in said.items() if count]
+        return notebook.card(
+            f"{self.name} {self.version}",
+            f"{images:,} images, {self.layout}",
+            notebook.split_table(map(_row, self.splits)),
+            notebook.class_table(self.classes, [(s.name, s.class_counts) for s in self.splits]),
+            notebook.table(("found", ""), found) if found else "",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
@@ -142,6 +169,14 @@ class Packed:
     """Why the shards of a run that was cut off were not kept."""
     unfinished: tuple[str, ...] = ()
     """Folders that other runs of this dataset, of other versions, left when they were cut off."""
+
+    def _repr_html_(self) -> str:
+        from imgrec.text import markup
+
+        page = f"{self.info.path}/report.html"
+        lines = (f"load: {self.info.load}", f"see: {page}")
+        told = "".join(f"<div><code>{markup(line)}</code></div>" for line in lines)
+        return self.report._repr_html_() + told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

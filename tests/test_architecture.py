@@ -12,7 +12,7 @@ from conftest import ROOT
 PACKAGE = ROOT / "imgrec"
 RANKS = {
     "errors": 0, "text": 0, "blob": 0, "background": 0,
-    "options": 1, "extras": 1, "near": 1,
+    "options": 1, "extras": 1, "near": 1, "notebook": 1,
     "model": 2,
     "outcome": 3,
     "layout": 4, "storage": 4, "codec": 4,

@@ -15,6 +15,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 22, 22, 18, 30
 _SIDES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 _COLOURS = 6
 _MOST_TICKS = 7
+_MOST_WIDE = 64
 
 
 def colour(split: int) -> str:
@@ -39,11 +40,12 @@ def histogram(columns: Sequence[Column], what: str, ticks: Sequence[Tick]) -> st
     for place, column in enumerate(columns):
         height = max((floor - _TOP) * column.images / most, 2.0 if column.images else 0.0)
         left = _LEFT + place * step
+        wide = min(step * 0.84, _MOST_WIDE)
         parts.append(
             f'<g class="column"><title>{markup(column.name)}: {number(column.images, "image")}'
             f'</title><rect class="hit" x="{left:.1f}" y="0" width="{step:.1f}" '
-            f'height="{_HEIGHT}"/><rect class="s0" x="{left + step * 0.08:.1f}" '
-            f'y="{floor - height:.1f}" width="{step * 0.84:.1f}" height="{height:.1f}" rx="2"/>'
+            f'height="{_HEIGHT}"/><rect class="s0" x="{left + (step - wide) / 2:.1f}" '
+            f'y="{floor - height:.1f}" width="{wide:.1f}" height="{height:.1f}" rx="2"/>'
         )
         if column.images and (len(columns) <= 8 or column.images == most):
             middle = left + step / 2

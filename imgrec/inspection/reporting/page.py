@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from importlib.resources import files
 
-from imgrec.inspection.reporting import sections
+from imgrec.inspection.reporting import making, sections
 from imgrec.inspection.reporting.facts import Facts
 from imgrec.inspection.reporting.pictures import Thumbnails, contact_sheets, finding_cards
 from imgrec.inspection.where import Where
@@ -89,8 +89,8 @@ def _sections(facts: Facts, thumbnails: Thumbnails) -> Iterator[str]:
         yield finding_cards(
             "outliers", "Worth a look", _outliers_text(facts), facts.outliers, thumbnails
         )
-    yield sections.loading(facts.snippets, is_packed=bool(facts.version))
-    yield sections.making(facts)
+    yield making.loading(facts.snippets, is_packed=bool(facts.version))
+    yield making.making(facts)
 
 
 _FINDINGS = "What was not packed as it is, or is there twice. report.json names every file."

@@ -1,11 +1,11 @@
-"""The parts of the page that count: headline, class balance, sizes, and how it was made."""
+"""The parts of the page that count: headline, class balance and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from imgrec.inspection.reporting import charts
-from imgrec.inspection.reporting.facts import Column, Facts, Measures, Snippet, SplitFacts
+from imgrec.inspection.reporting.facts import Column, Facts, Measures, SplitFacts
 from imgrec.text import markup, number, size
 
 MOST_CLASSES = 2000
@@ -19,8 +19,6 @@ _ASPECT_TICKS = tuple(
         (1, "1:3"), (2, "1:2"), (3, "2:3"), (5.5, "1:1"), (8, "3:2"), (9, "2:1"), (10, "3:1"),
     )
 )  # fmt: skip
-_AS_OPTIONS = {"shard_bytes": "shard_size", "columns": "column"}
-"""What options are called on the command line, if not as in report.json."""
 
 
 def headline(facts: Facts) -> str:
@@ -64,6 +62,9 @@ def _chips(facts: Facts) -> Iterator[str]:
         kind = ' class="grave"' if found.is_grave else ""
         yield f'<li><a{kind} href="#{found.key}">{markup(found.title)}: {found.total:,}</a></li>'
     keys = {found.key for found in facts.findings}
+    # Of a dataset that others made, nobody has looked.
+    if facts.version and not facts.fingerprint:
+        keys |= {"leaks", "conflicts", "skipped"}
     if len(facts.splits) > 1 and "leaks" not in keys:
         yield '<li><span class="fine">No image in two splits</span></li>'
     if "conflicts" not in keys and not facts.is_multilabel:
@@ -252,58 +253,3 @@ def _shares(columns: Sequence[Column]) -> str:
         for column in columns
     )
     return f'<table class="counts"><tbody>{rows}</tbody></table>'
-
-
-def loading(snippets: Sequence[Snippet], *, is_packed: bool) -> str:
-    """Return how to load it, with buttons to copy."""
-    cards = "".join(
-        f'<div class="card snippet"><header><h3>{markup(snippet.title)}</h3>'
-        f'<button type="button" class="copy" aria-label="Copy the code for '
-        f'{markup(snippet.title)}">Copy</button></header>'
-        f'<pre tabindex="0"><code>{markup_code(snippet.code)}</code></pre></div>'
-        for snippet in snippets
-    )
-    about = (
-        "Names are looked up where TFDS looks. If the dataset is elsewhere, give TFDS data_dir=, "
-        "the folder that holds it; imgrec takes a path in place of the name."
-        if is_packed
-        else "SOURCE is what this report is about."
-    )
-    title = "Load it" if is_packed else "Pack it"
-    return section("load", title, about, f'<div class="grid broad">{cards}</div>')
-
-
-def markup_code(code: str) -> str:
-    """Return code as HTML, line by line."""
-    return "\n".join(map(markup, code.rstrip("\n").split("\n")))
-
-
-def making(facts: Facts) -> str:
-    """Return what made it: options, fingerprint, and what was passed over."""
-    rows = [
-        *([("fingerprint", facts.fingerprint)] if facts.fingerprint else ()),
-        *((_option(key), _told(key, value)) for key, value in _set(facts)),
-        *(("ignored", f"{column.images:,} x {column.name}") for column in facts.ignored),
-        *(("warning", warning) for warning in facts.warnings),
-    ]
-    body = "".join(
-        f'<tr><th scope="row">{markup(key)}</th><td class="mono">{markup(value)}</td></tr>'
-        for key, value in rows
-    )
-    inside = f'<div class="card scroll"><table class="facts"><tbody>{body}</tbody></table></div>'
-    about = "The same source and options give the same bytes, this page included."
-    return section("made", "How it was made", about, inside) if rows else ""
-
-
-def _set(facts: Facts) -> Iterator[tuple[str, object]]:
-    return ((key, value) for key, value in facts.options.items() if value not in (None, "", [], 0))
-
-
-def _option(key: str) -> str:
-    return f"--{_AS_OPTIONS.get(key, key).replace('_', '-')}"
-
-
-def _told(key: str, value: object) -> str:
-    if key == "shard_bytes" and isinstance(value, int):
-        return size(value)
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
