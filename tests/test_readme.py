@@ -85,5 +85,5 @@ def test_every_option_of_pack_is_in_the_readme() -> None:
 
 def test_every_verb_is_in_the_readme() -> None:
     verbs = {path.stem for path in (ROOT / "imgrec/cli").glob("*.py")}
-    verbs -= {"__init__", "arguments", "main", "options", "progress", "render", "types"}
+    verbs -= {"__init__", "arguments", "main", "options", "progress", "render", "subject", "types"}
     assert [verb for verb in sorted(verbs) if f"imgrec {verb} " not in README] == []

@@ -50,7 +50,7 @@ def _tiles(facts: Facts) -> Iterator[tuple[str, str]]:
     width, height = facts.measures.median
     same = facts.measures.smallest == facts.measures.largest
     yield f"{width:,} {_TIMES} {height:,}", "pixels, every image" if same else "pixels, median"
-    packed = f"of records, from {size(facts.source_bytes)}" if facts.source_bytes else "of records"
+    packed = f"from {size(facts.source_bytes)} of files" if facts.source_bytes else "of records"
     yield size(facts.bytes), packed
     filled = [total for total in facts.totals if total]
     if len(filled) > 1:
