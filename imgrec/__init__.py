@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from imgrec.options.loading import Crop
     from imgrec.outcome import DatasetInfo, Packed, Report
+    from imgrec.showing import preview, report
 
 __version__ = "0.1.0"
 
@@ -86,6 +87,8 @@ __all__ = [
     "load",
     "open_dataset",
     "pack",
+    "preview",
+    "report",
     "torch_dataset",
     "unpack",
     "verify",
@@ -95,7 +98,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Importing all of imgrec takes a tenth of a second, which every worker process would pay.
     if name in __all__:
-        for module in ("errors", "options", "model", "outcome", "api", "loaders"):
+        for module in ("errors", "options", "model", "outcome", "api", "loaders", "showing"):
             if hasattr(found := import_module(f"imgrec.{module}"), name):
                 return getattr(found, name)
     raise AttributeError(f"module 'imgrec' has no attribute {name!r}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from imgrec import layout
 from imgrec.background import Background
-from imgrec.engine.local import LocalEngine
+from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError, UsageError
 from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.source.context import Context
@@ -245,14 +244,8 @@ def leaks(
         return find(request, job, _temporary(stack))
 
 
-@contextmanager
-def _running(engine: Engine | None, options: PackOptions) -> Iterator[Engine]:
-    """Yield the engine given, or one of our own, which is stopped afterwards."""
-    if engine is not None:
-        yield engine
-        return
-    with LocalEngine(options.workers) as own:
-        yield own
+def _running(engine: Engine | None, options: PackOptions) -> AbstractContextManager[Engine]:
+    return running(engine, options.workers)
 
 
 def _require_writers(options: PackOptions) -> None:

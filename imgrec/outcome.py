@@ -30,6 +30,10 @@ class RecordTable:
     """16 bytes a record: the XXH3 (128 bits) of the image as it is in the source."""
     signatures: bytes = b""
     """65 bytes a record: what the image looks like (`codec.phash`); empty if that is not asked."""
+    orientations: bytes = b""
+    """A byte a record: how it is to be turned, as EXIF data says it; 1 is upright."""
+    tones: bytes = b""
+    """2 bytes a record: how bright it is (`codec.tone`); empty if that is known of none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,10 @@ class SplitInfo:
     def examples(self) -> int:
         """Count the records of the split."""
         return sum(self.shard_lengths)
+
+
+def _row(split: SplitInfo) -> tuple[str, int, int, int]:
+    return split.name, split.examples, len(split.shard_lengths), split.num_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,29 @@ class Report:
     """None if they were not looked for."""
     warnings: tuple[str, ...]
 
+    def _repr_html_(self) -> str:
+        from imgrec import notebook
+
+        images = sum(split.examples for split in self.splits)
+        said = {
+            "skipped": len(self.skipped),
+            "transcoded": len(self.transcoded),
+            "damaged": len(self.damaged),
+            "duplicates": len(self.duplicates),
+            "leaks": len(self.leaks),
+            "conflicts": len(self.conflicts),
+            "near-duplicates": self.near_duplicates.pairs if self.near_duplicates else 0,
+            "warnings": len(self.warnings),
+        }
+        found = [(what, count) for what, count in said.items() if count]
+        return notebook.card(
+            f"{self.name} {self.version}",
+            f"{images:,} images, {self.layout}",
+            notebook.split_table(map(_row, self.splits)),
+            notebook.class_table(self.classes, [(s.name, s.class_counts) for s in self.splits]),
+            notebook.table(("found", ""), found) if found else "",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
@@ -138,6 +169,14 @@ class Packed:
     """Why the shards of a run that was cut off were not kept."""
     unfinished: tuple[str, ...] = ()
     """Folders that other runs of this dataset, of other versions, left when they were cut off."""
+
+    def _repr_html_(self) -> str:
+        from imgrec.text import markup
+
+        page = f"{self.info.path}/report.html"
+        lines = (f"load: {self.info.load}", f"see: {page}")
+        told = "".join(f"<div><code>{markup(line)}</code></div>" for line in lines)
+        return self.report._repr_html_() + told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ from imgrec import layout
 from imgrec.background import Background
 from imgrec.engine import Engine
 from imgrec.errors import DatasetExists, ExecutionError
+from imgrec.inspection.job import Job as Inspection
 from imgrec.model import Catalog, Plan
 from imgrec.options import NearDups, PackOptions
-from imgrec.outcome import Packed, ShardResult
+from imgrec.outcome import Packed, Report, ShardResult
 from imgrec.plan.build import make_plan
 from imgrec.publish.gathering import Gathering, Written
 from imgrec.publish.publish import complete
@@ -67,7 +68,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
             from imgrec.publish.near import near_duplicates
 
             plan = replace(plan, near_duplicates=near_duplicates(written.results, job.engine.run))
-        complete(staging.path, plan, written, options)
+        complete(staging.path, plan, written, options, _page_of(catalog, plan, written, job))
         stamp(staging.path / layout.METADATA, resumed.started_ns)
         is_new = _publish(staging, options)
     packed = _packed(job, is_new=is_new)
@@ -161,6 +162,20 @@ def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Written:
             gathering.add(result)
     parquet.wait()
     return gathering.finish()
+
+
+def _page_of(catalog: Catalog, plan: Plan, written: Written, job: Job) -> Callable[[Report], bytes]:
+    """Return what draws report.html, with pictures that are read once more from the source."""
+
+    def draw(report: Report) -> bytes:
+        from imgrec.inspection.reporting.make import show
+        from imgrec.inspection.reporting.table import table_of_results
+
+        table = table_of_results(written.results, plan.tasks, catalog.samples)
+        inspection = Inspection(run=job.engine.run)
+        return show(table, report, inspection, job.options.thumbnails).data
+
+    return draw
 
 
 def _tell(on_progress: OnProgress | None, result: ShardResult, plan: Plan) -> None:

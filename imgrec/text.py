@@ -1,9 +1,10 @@
-"""File names as text."""
+"""File names, counts and sizes as text."""
 
 from __future__ import annotations
 
 import re
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LINE = re.compile(r"^[^ ][^:]*:\d+: ")
 
 
@@ -14,6 +15,49 @@ def printable(filename: str) -> str:
     'caf\\udce9.jpg'
     """
     return filename.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def visible(text: str) -> str:
+    r"""Return text in which nothing acts on what shows it: control characters become escapes.
+
+    >>> visible("a\x1b[2J")
+    'a\\x1b[2J'
+    """
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", printable(text))
+
+
+def markup(text: object) -> str:
+    """Return anything as text of an HTML page, in which no name can be a tag.
+
+    >>> markup("<b>")
+    '&lt;b&gt;'
+    """
+    from html import escape
+
+    return escape(visible(str(text)))
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people say it.
+
+    >>> size(1536)
+    '1.5 KiB'
+    """
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def number(count: int, singular: str, plural: str = "") -> str:
+    """Return a count with its noun.
+
+    >>> number(1, "class", "classes"), number(2000, "image")
+    ('1 class', '2,000 images')
+    """
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def without_line(reason: str) -> str:

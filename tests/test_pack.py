@@ -19,7 +19,8 @@ FILES = [
     "SHA256SUMS", "dataset_info.json", "features.json",
     "flowers-train.tfrecord-00000-of-00001", "flowers-train.tfrecord-00000-of-00001.idx",
     "flowers-val.tfrecord-00000-of-00001", "flowers-val.tfrecord-00000-of-00001.idx",
-    "label.labels.txt", "metadata.json", "report.json", "samples.parquet", "skipped.csv",
+    "label.labels.txt", "metadata.json", "report.html", "report.json", "samples.parquet",
+    "skipped.csv",
 ]  # fmt: skip
 
 

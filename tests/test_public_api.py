@@ -14,7 +14,7 @@ PUBLIC = [
     "MissingExtra", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
     "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
     "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "load",
-    "open_dataset", "pack", "torch_dataset", "unpack", "verify",
+    "open_dataset", "pack", "preview", "report", "torch_dataset", "unpack", "verify",
 ]  # fmt: skip
 
 

@@ -217,8 +217,8 @@ def test_a_dataset_without_what_only_imgrec_writes_is_verified_as_far_as_it_goes
 
 @pytest.mark.parametrize(
     "name",
-    ["dataset_info.json", "features.json", "label.labels.txt", "metadata.json", "report.json",
-     "samples.parquet", "skipped.csv", "SHA256SUMS", SHARD, f"{SHARD}.idx"],
+    ["dataset_info.json", "features.json", "label.labels.txt", "metadata.json", "report.html",
+     "report.json", "samples.parquet", "skipped.csv", "SHA256SUMS", SHARD, f"{SHARD}.idx"],
 )  # fmt: skip
 def test_a_missing_file_is_a_fault(flowers: Path, name: str) -> None:
     (flowers / name).unlink()

@@ -78,8 +78,19 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
     _add_images(parser.add_argument_group("images and labels").add_argument)
     _add_shards(parser.add_argument_group("shards and speed"))
     add = parser.add_argument_group("output").add_argument
+    add_thumbnails(add)
     add("--json", action="store_true", help="print one JSON object")
     add("--quiet", action="store_true", help="show no progress")
+
+
+def add_thumbnails(add: Add) -> None:
+    """Add how many pictures a report shows."""
+    add(
+        "--thumbnails",
+        type=int,
+        metavar="N",
+        help="pictures in report.html; default: 200, or one a class",
+    )
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:

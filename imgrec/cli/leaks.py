@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.arguments import add_source_options
-from imgrec.cli.options import source_of, source_options
+from imgrec.cli.subject import add_subject, subject_of
 from imgrec.cli.working import add_workers, working
-from imgrec.errors import UsageError
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -49,15 +47,9 @@ def add_to(verbs: Verbs) -> None:
         "two splits, or in the other dataset.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument(
-        "source",
-        metavar="DATASET|SOURCE",
-        nargs="?",
-        help="a dataset's name, name:version or path; or a source to be packed",
-    )
+    add_subject(parser)
     add = parser.add_argument
     add("--against", default="", metavar="DATASET", help="show which images that has, too")
-    add("--data-dir", default="", metavar="DIR", help="where names are looked up")
     add(
         "--distance",
         type=float,
@@ -67,25 +59,20 @@ def add_to(verbs: Verbs) -> None:
     )
     add("-o", dest="sheet", default="", metavar="PNG", help="draw the first 50 pairs there")
     add_workers(parser)
-    add_source_options(parser)
-    # What is asked of a source to be packed, and means nothing here.
-    parser.set_defaults(group_by="", include=[], exclude=[], min_side=0, limit_per_class=None)
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Look for leaks, and print what was found."""
-    if not (parsed.source or parsed.manifest):
-        raise UsageError("there is nothing to look at", hint="name a dataset or a source")
-    source, options = source_of(parsed), source_options(parsed)
+    subject = subject_of(parsed)
     with working(parsed) as workers:
         from imgrec import api  # while the workers start
 
         leaks = api.leaks(
-            source,
+            subject.what,
             against=parsed.against,
             data_dir=parsed.data_dir,
-            source=options,
+            source=subject.options,
             distance=parsed.distance,
             sheet=parsed.sheet,
             engine=workers.engine,

@@ -16,8 +16,8 @@ from imgrec.cli.render import safe
 from imgrec.errors import ImgrecError
 
 _VERBS = (
-    "pack", "plan", "info", "head", "show", "view", "verify", "unpack", "leaks", "doctor", "clean",
-    "completion",
+    "pack", "plan", "info", "report", "preview", "head", "show", "view", "verify", "unpack",
+    "leaks", "doctor", "clean", "completion",
 )  # fmt: skip
 """Each has the module of its name."""
 _EPILOG = """\

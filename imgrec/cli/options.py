@@ -45,6 +45,7 @@ def pack_options(parsed: argparse.Namespace) -> PackOptions:
         max_bad=parsed.max_bad,
         on_leak=parsed.on_leak,
         near_dups=parsed.near_dups,
+        thumbnails=parsed.thumbnails,
         workers=parsed.workers,
         overwrite=parsed.overwrite,
         resume=parsed.resume,

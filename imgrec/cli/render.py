@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.text import printable, without_line
+from imgrec.text import number as text_number
+from imgrec.text import printable, visible, without_line
+from imgrec.text import size as text_size
 
 if TYPE_CHECKING:
     from imgrec.model import Ignored, Skipped
     from imgrec.outcome import DatasetInfo, Report, SplitInfo
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WIDTH = 12
 _SHOWN = 3
 _REASONS = 8
@@ -22,7 +22,7 @@ _REASONS = 8
 
 def safe(text: str) -> str:
     """Return text that a terminal shows as it is: control characters become escapes."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", printable(text))
+    return visible(text)
 
 
 def line(title: str, text: str) -> str:
@@ -36,12 +36,7 @@ def size(count: int) -> str:
     >>> size(1536)
     '1.5 KiB'
     """
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+    return text_size(count)
 
 
 def number(count: int, singular: str, plural: str = "") -> str:
@@ -50,7 +45,7 @@ def number(count: int, singular: str, plural: str = "") -> str:
     >>> number(1, "class", "classes"), number(2000, "image")
     ('1 class', '2,000 images')
     """
-    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+    return text_number(count, singular, plural)
 
 
 def names(values: Sequence[str], most: int = 8) -> str:

@@ -15,6 +15,7 @@ from imgrec.model import Resized, ShardTask, Skipped, picked
 from imgrec.outcome import RecordTable, ShardResult
 
 _ARRAYS = {"offsets": "Q", "lengths": "Q", "shapes": "I"}
+_BYTES = ("hashes", "signatures", "orientations", "tones")
 
 
 def encode(result: ShardResult) -> bytes:
@@ -33,8 +34,7 @@ def encode(result: ShardResult) -> bytes:
         "resized": result.resized,
         **{name: _text(getattr(records, name).tobytes()) for name in _ARRAYS},
         "formats": " ".join(records.formats),
-        "hashes": _text(records.hashes),
-        "signatures": _text(records.signatures),
+        **{name: _text(getattr(records, name)) for name in _BYTES},
     }
     return json.dumps(value).encode() + b"\n"
 
@@ -59,7 +59,8 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
     bad = tuple(Skipped(*file) for file in value["bad"])
     names = {file.filename for file in bad}
     places = [place for place, name in enumerate(task.filenames) if name not in names]
-    arrays = {name: array(kind, _bytes(value[name])) for name, kind in _ARRAYS.items()}
+    columns: dict[str, Any] = {name: _bytes(value[name]) for name in _BYTES}
+    columns |= {name: array(kind, _bytes(value[name])) for name, kind in _ARRAYS.items()}
     total, examples = value["resized"]
     return ShardResult(
         split=task.split,
@@ -73,10 +74,8 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
             filenames=picked(task.filenames, places),
             labels=array("q", picked(task.labels, places)),
             label_sets=picked(task.label_sets, places),
-            **arrays,
             formats=tuple(value["formats"].split()),
-            hashes=_bytes(value["hashes"]),
-            signatures=_bytes(value["signatures"]),
+            **columns,
         ),
         source_bytes=int(value["source_bytes"]),
         bad=bad,

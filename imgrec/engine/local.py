@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
+from imgrec.engine import Engine
 from imgrec.engine.worker import REPLY_SIZE_BYTES
 from imgrec.errors import ExecutionError, ImgrecError
 
@@ -219,3 +220,13 @@ class _Worker:
             f"a worker process died {how}{said}",
             hint=hint or "run it again; if it dies again, please report it",
         )
+
+
+@contextmanager
+def running(engine: Engine | None, workers: int | None = None) -> Iterator[Engine]:
+    """Yield the engine given, or one of our own, which is stopped afterwards."""
+    if engine is not None:
+        yield engine
+        return
+    with LocalEngine(workers) as own:
+        yield own

@@ -135,6 +135,8 @@ class PackOptions:
     max_bad: float = 0.1
     on_leak: OnLeak = OnLeak.REPORT
     near_dups: NearDups = NearDups.AUTO
+    thumbnails: int | None = None
+    """How many pictures report.html shows; when None, 200, or more for more classes."""
     workers: int | None = None
     """Processes that work; as many as there are CPUs for this process when None."""
     overwrite: bool = False
@@ -158,7 +160,7 @@ class PackOptions:
             self,
             {
                 **dict.fromkeys(("seed", "folds", "shards", "shard_bytes", "workers"), int),
-                **dict.fromkeys(("short_side", "max_side", "quality"), int),
+                **dict.fromkeys(("short_side", "max_side", "quality", "thumbnails"), int),
                 **dict.fromkeys(("val_fraction", "test_fraction", "max_bad"), (int, float)),
             },
         )
@@ -180,6 +182,8 @@ class PackOptions:
             )
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers {self.workers} cannot work", hint="give 1 or more")
+        if self.thumbnails is not None and self.thumbnails < 0:
+            raise UsageError(f"--thumbnails {self.thumbnails} is no number", hint="give 0 or more")
         if not 0 <= self.max_bad <= 1:
             raise UsageError(
                 f"--max-bad {self.max_bad:g} is not a fraction of the images",
@@ -243,4 +247,6 @@ class PackOptions:
         asked: dict[str, object] = {option: value for option, value in told.items() if value}
         if self.near_dups is not NearDups.AUTO:
             asked["near_dups"] = str(self.near_dups)
+        if self.thumbnails is not None:
+            asked["thumbnails"] = self.thumbnails
         return {**asked, **(self.shrink_options.deciding() if self.shrink_options else {})}

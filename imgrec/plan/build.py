@@ -174,6 +174,8 @@ def _fingerprint(
     asked = [f"--also {also}" for also in options.also]
     if options.shrink_options:
         asked += [f"{what} {value}" for what, value in options.shrink_options.deciding().items()]
+    if options.thumbnails is not None:
+        asked.append(f"--thumbnails {options.thumbnails}")
     for fact in (FORMAT, name, options.version, options.check, *classes, *asked):
         sha256.update(f"{fact}\n".encode())
     for task in tasks:

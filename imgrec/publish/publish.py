@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from imgrec import layout
@@ -17,11 +17,17 @@ from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses,
 from imgrec.storage.files import Seal, remove, write_file
 
 
-def complete(folder: Path, plan: Plan, written: Written, options: PackOptions) -> Report:
+def complete(
+    folder: Path,
+    plan: Plan,
+    written: Written,
+    options: PackOptions,
+    draw_page: Callable[[Report], bytes],
+) -> Report:
     """Write all that goes beside the shards in `folder`, and return the report.
 
-    Raises, and the folder is worth nothing, if the results are not what was planned or if too much
-    of the source is bad.
+    `draw_page` makes report.html. Raises, and the folder is worth nothing, if the results are not
+    what was planned or if too much of the source is bad.
     """
     results = written.results
     refuse_losses(plan, results)
@@ -30,6 +36,7 @@ def complete(folder: Path, plan: Plan, written: Written, options: PackOptions) -
     seals = list(_keep_filled(folder, report, results))
     for filename, data in _documents(plan, report, written, options):
         seals.append(write_file(str(folder / filename), data))
+    seals.append(write_file(str(folder / layout.PAGE), draw_page(report)))
     lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
     write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
     return report

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, compress
+from itertools import accumulate, chain, compress
 from pathlib import Path
 from typing import overload
 
@@ -125,6 +126,12 @@ class Dataset(Mapping[str, "Split"]):
         """Return the path of a record's shard, and its number in there."""
         return self._shards.locate(number)
 
+    def _repr_html_(self) -> str:
+        from imgrec.read.shown import show_dataset
+
+        splits = self.info.splits
+        return show_dataset(self.info, self[splits[0].name] if splits else ())
+
     def split_of(self, number: int) -> str:
         """Name the split that a record is in, by its number as `read` takes it."""
         ends = accumulate(split.examples for split in self.info.splits)
@@ -207,6 +214,14 @@ class Split(Sequence[Record]):
         labels = self.dataset.columns.labels
         return array("q", [labels[number] for number in self._numbers])
 
+    def class_counts(self) -> tuple[int, ...]:
+        """Count the records of each label, without reading the images."""
+        sets = self.dataset.columns.label_sets
+        counts = Counter(
+            chain.from_iterable(sets[at] for at in self._numbers) if sets else self.labels
+        )
+        return tuple(counts[label] for label in range(len(self.dataset.classes)))
+
     def of_class(self, class_name: str) -> Split:
         """Return the records of one class; raise UnknownName if there is none of that name."""
         label = self.dataset.label_of(class_name)
@@ -253,6 +268,12 @@ class Split(Sequence[Record]):
 
     def __repr__(self) -> str:
         return f"<Split {self.name} of {self.dataset.info.name}: {len(self)} records>"
+
+    def _repr_html_(self) -> str:
+        from imgrec.read.shown import show_split
+
+        title = f"{self.name}: {len(self):,} images"
+        return show_split(title, self.dataset.info, self.class_counts(), self)
 
 
 def _no_place(place: object) -> UsageError:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Pixels
-from imgrec.codec import example, jpeg
+from imgrec.blob import Blob, Pixels
+from imgrec.codec import example, exif, jpeg, tone
 from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
@@ -20,10 +20,13 @@ from imgrec.model import Resized, ShardTask, Skipped, picked
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.blobs import close_files, read_blob
-from imgrec.storage.files import OutFile, Seal, seal_of, write_file
+from imgrec.storage.files import Seal, seal_of, write_file
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from imgrec.codec.phash import Sketch
 
 T = TypeVar("T")
@@ -59,21 +62,9 @@ class ShardWriter:
         # How much is left of images that are shrunk is not known, as with compression.
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
         with create_records(path, self.record_format, expected_bytes=expected_bytes) as (out, file):
-            samples = zip(task.blobs, task.filenames, task.sizes, strict=True)
-            for place, (blob, filename, size) in enumerate(samples):
-                try:
-                    data = read_blob(blob, size)
-                    image = (
-                        pack_pixels(data, blob, self.shrink_to)
-                        if type(blob) is Pixels
-                        else prepare(data, filename, self.check, self.shrink_to)
-                    )
-                except BadImage as error:
-                    gathered.bad.append(Skipped(filename, str(error)))
-                else:
-                    gathered.add(out, image, place, xxh3_128_digest(data))
-        close_files()
-        return gathered.result(file, tuple(self._beside(path, gathered)))
+            gathered.take_all(out, self.check, self.shrink_to)
+        beside = tuple(self._beside(path, gathered))
+        return gathered.result(Seal(task.filename, file.position, file.sha256()), beside)
 
     def _beside(self, path: str, gathered: _Gathered) -> Iterator[Seal]:
         """Write what goes with a shard, and yield its seals."""
@@ -82,11 +73,28 @@ class ShardWriter:
         yield from map(seal_of, self.record_format.twin_paths(path))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardExaminer:
+    """A picklable function that finds out what a `ShardWriter` would write, and writes nothing."""
+
+    check: Check
+    signs: bool = False
+
+    def __call__(self, task: ShardTask) -> ShardResult:
+        """Return the result of a task, whose shard has no hash; every image's tone is known."""
+        gathered = _Gathered(task, signs=self.signs, looks_closer=True)
+        out = RecordFiles(lambda *_parts: None, ())
+        gathered.take_all(out, self.check, None)
+        return gathered.result(Seal(task.filename, out.position, ""), ())
+
+
 class _Gathered:
     """What is known of the records of a shard while it grows."""
 
-    def __init__(self, task: ShardTask, *, signs: bool) -> None:
+    def __init__(self, task: ShardTask, *, signs: bool, looks_closer: bool = False) -> None:
         self.task = task
+        self.looks_closer = looks_closer
+        """Whether to decode images once more, for their tones, if their check has left nothing."""
         self.sketches: list[Sketch | None] | None = [] if signs else None
         self.is_plain = not task.label_sets and not task.columns
         self.places: list[int] = []
@@ -95,10 +103,38 @@ class _Gathered:
         """Shape and format of each."""
         self.ends: list[int] = []
         self.hashes: list[bytes] = []
+        self.orientations = bytearray()
+        self.tones = tone.Tones()
         self.bad: list[Skipped] = []
         self.transcoded: list[Skipped] = []
         self.damaged: list[Skipped] = []
         self.resized: list[Skipped] = []
+
+    def take_all(self, out: RecordFiles, check: Check, shrink_to: ShrinkOptions | None) -> None:
+        """Read, check and add all samples of the task; note those that cannot be packed."""
+        task = self.task
+        samples = zip(task.blobs, task.filenames, task.sizes, strict=True)
+        for place, (blob, filename, size) in enumerate(samples):
+            try:
+                data = read_blob(blob, size)
+                image = (
+                    pack_pixels(data, blob, shrink_to)
+                    if type(blob) is Pixels
+                    else prepare(data, filename, check, shrink_to)
+                )
+            except BadImage as error:
+                self.bad.append(Skipped(filename, str(error)))
+            else:
+                self.add(out, image, place, xxh3_128_digest(data))
+                self.tones.add(self._levels(image, blob, data))
+        close_files()
+
+    def _levels(self, image: Packable, blob: Blob, data: bytes) -> NDArray[np.uint8] | None:
+        if image.grey is not None:
+            return image.grey
+        if type(blob) is Pixels:
+            return tone.levels_of_pixels(data)
+        return tone.levels_of(image.data, "") if self.looks_closer else None
 
     def add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
         data, shape, image_format, transcoded, damaged, resized, grey = image
@@ -119,6 +155,7 @@ class _Gathered:
         self.images.append((shape, image_format))
         self.ends.append(out.position)
         self.hashes.append(content_hash)
+        self.orientations.append(exif.orientation(data))
         if self.sketches is not None:
             from imgrec.codec import phash  # it takes a while, and most checks need it not
 
@@ -138,14 +175,14 @@ class _Gathered:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
         return "".join([f"{offset} {length}\n" for offset, length in self._spans()]).encode()
 
-    def result(self, file: OutFile, beside: tuple[Seal, ...]) -> ShardResult:
+    def result(self, seal: Seal, beside: tuple[Seal, ...]) -> ShardResult:
         task = self.task
         return ShardResult(
             split=task.split,
             index=task.index,
-            filename=task.filename,
-            size=file.position,
-            sha256=file.sha256(),
+            filename=seal.filename,
+            size=seal.size,
+            sha256=seal.sha256,
             plain_size=self.ends[-1] if self.ends else 0,
             beside=beside,
             records=RecordTable(
@@ -158,6 +195,8 @@ class _Gathered:
                 formats=tuple([image_format for _, image_format in self.images]),
                 hashes=b"".join(self.hashes),
                 signatures=self._signatures(),
+                orientations=bytes(self.orientations),
+                tones=self.tones.encode(),
             ),
             source_bytes=sum(self._picked(task.sizes)),
             bad=tuple(self.bad),

@@ -6,18 +6,17 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeAlias
 
-from imgrec.errors import DatasetNotFound, UsageError
+from imgrec.errors import UsageError
 from imgrec.inspection.job import Job
 from imgrec.inspection.leaking.images import Images, images_of_dataset, images_of_source
 from imgrec.inspection.leaking.leaks import Leaks, find_contamination, find_leaks
 from imgrec.inspection.leaking.sheet import draw_sheet
+from imgrec.inspection.subject import find_subject, scan_for
 from imgrec.near.search import DISTANCE, MOST_DISTANCE
 from imgrec.options import SourceOptions
-from imgrec.read.locate import find_dataset
-from imgrec.source.context import Context
-from imgrec.source.detect import detect, scan
 from imgrec.storage.files import write_file
 
 _Look: TypeAlias = Callable[[Job, str], Images]
@@ -73,25 +72,7 @@ def find(request: Request, job: Job, spool: str) -> Leaks:
 
 def _looking(what: str, options: SourceOptions, data_dir: str) -> _Look:
     """Return the way to look at a dataset; or, if there is none of that name, at a source."""
-    try:
-        # Whoever says how a source is to be read means a source.
-        folder = find_dataset(what, data_dir) if options == SourceOptions() else None
-    except DatasetNotFound as error:
-        if not os.path.exists(what):
-            hint = f"{error.hint}; or give the path of a source"
-            raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
-        folder = None
-    if folder is not None:
-        return lambda job, _spool: images_of_dataset(folder, job)
-    source = detect(what, options)
-
-    def look(job: Job, spool: str) -> Images:
-        context = Context(
-            options=options,
-            run=job.run,
-            on_progress=lambda files: job.tell("scan", files, None),
-            spool=spool,
-        )
-        return images_of_source(scan(source, context), what, job)
-
-    return look
+    subject = find_subject(what, options, data_dir)
+    if isinstance(subject, Path):
+        return lambda job, _spool: images_of_dataset(subject, job)
+    return lambda job, spool: images_of_source(scan_for(job, subject, options, spool), what, job)

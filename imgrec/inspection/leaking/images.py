@@ -4,41 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Blob, Pixels
 from imgrec.codec import phash
 from imgrec.errors import BadImage
 from imgrec.inspection.job import Job
+from imgrec.inspection.where import InDataset, InSource, Where, opened
 from imgrec.model import TRAIN, Catalog
 from imgrec.read.dataset import Dataset
 from imgrec.source.near_dups import look_at
-from imgrec.storage.blobs import read_blob
 
 _BATCH = 512
-
-
-class InSource(NamedTuple):
-    """Where the bytes of an image of a source are."""
-
-    blob: Blob
-    size: int
-    filename: str
-
-
-class InDataset(NamedTuple):
-    """Where an image of a dataset is."""
-
-    folder: str
-    number: int
-    """Of its record, counted through all splits."""
-
-
-Where: TypeAlias = InSource | InDataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +113,10 @@ def _batches(dataset: Dataset, folder: str) -> Iterator[_Records]:
         start += length
 
 
-_opened = lru_cache(maxsize=4)(lambda folder: Dataset(Path(folder)))
-"""The dataset that a worker reads from, which is the same for many batches."""
-
-
 def _look(records: _Records) -> _Looks:
     names, labels, hashes = [], [], []
     sketches: list[phash.Sketch | None] = []
-    for record in _opened(records.folder).read_all(range(records.start, records.stop)):
+    for record in opened(records.folder).read_all(range(records.start, records.stop)):
         names.append(record.filename)
         labels.append(record.class_names)
         try:
@@ -151,12 +126,3 @@ def _look(records: _Records) -> _Looks:
             sketches.append(None)
             hashes.append(b"")
     return _Looks(records.start, names, labels, hashes, phash.encode(sketches))
-
-
-def picture_at(where: Where) -> tuple[bytes, Pixels | None, str]:
-    """Read an image: its bytes, what they are if they are bare pixels, and its name."""
-    if isinstance(where, InDataset):
-        record = next(iter(_opened(where.folder).read_all([where.number])))
-        return record.image, None, record.filename
-    blob = where.blob
-    return read_blob(blob, where.size), blob if isinstance(blob, Pixels) else None, where.filename

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from imgrec.inspection.job import Job
-from imgrec.inspection.leaking.images import Images, Where
+from imgrec.inspection.leaking.images import Images
+from imgrec.inspection.where import Where
 from imgrec.near import alike
 from imgrec.near.search import Search, find_edges
 

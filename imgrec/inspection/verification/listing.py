@@ -17,7 +17,7 @@ _LISTED = 1000
 _DOCUMENTS = frozenset(
     {
         layout.DATASET_INFO, layout.FEATURES, layout.LABELS, layout.SEQUENCE_LABELS,
-        layout.METADATA, layout.SAMPLES, layout.REPORT, layout.SKIPPED,
+        layout.METADATA, layout.SAMPLES, layout.REPORT, layout.PAGE, layout.SKIPPED,
     }
 )  # fmt: skip
 

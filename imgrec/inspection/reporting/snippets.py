@@ -1,0 +1,51 @@
+"""The code that loads a dataset, to be copied."""
+
+from __future__ import annotations
+
+from imgrec.inspection.reporting.facts import Snippet
+from imgrec.outcome import Report
+
+_TFDS = """\
+import tensorflow_datasets as tfds
+
+{split} = tfds.load("{target}", split="{split}", as_supervised=True)
+"""
+_IMGREC = """\
+import imgrec
+
+{split} = imgrec.load(
+    "{target}", "{split}", image_size=(224, 224), batch_size=32{shuffle}
+)
+"""
+_TORCH = """\
+import imgrec
+from torch.utils.data import DataLoader
+
+data = imgrec.torch_dataset("{target}", "{split}", image_size=224)
+{split} = DataLoader(data, batch_size=32{shuffle}, num_workers=2)
+"""
+_RECORDS = """\
+import imgrec
+
+records = imgrec.open_dataset("{target}")["{split}"]
+records[0].pil().show()
+"""
+
+
+def snippets_for(report: Report) -> tuple[Snippet, ...]:
+    """Return what loads a dataset, or packs a source; the same wherever it is."""
+    if not report.version:
+        return (
+            Snippet("Pack it", "imgrec pack SOURCE --val-split 0.1\n", "shell"),
+            Snippet("See what pack would do", "imgrec plan SOURCE --val-split 0.1\n", "shell"),
+        )
+    split = report.splits[0].name if report.splits else "train"
+    words = {
+        "target": f"{report.name}:{report.version}",
+        "split": split,
+        "shuffle": ", shuffle=True" if split == "train" else "",
+    }
+    kinds = {"TFDS": _TFDS, "Keras, with imgrec": _IMGREC, "PyTorch": _TORCH, "Records": _RECORDS}
+    if report.options.get("compression"):
+        del kinds["TFDS"], kinds["PyTorch"]  # which read no compressed shards
+    return tuple(Snippet(title, code.format(**words)) for title, code in kinds.items())

@@ -1,0 +1,82 @@
+"""The small pictures of a page: made in workers, bounded in number and bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from imgrec.codec.thumbnail import encode_thumbnail, thumbnail
+from imgrec.errors import ImgrecError
+from imgrec.inspection.job import Job
+from imgrec.inspection.where import Where, picture_at
+from imgrec.storage.blobs import close_files
+
+_DEFAULT, _MOST_BY_DEFAULT = 200, 1250
+"""How many there are where nothing is asked: so many, or one a class and a quarter more."""
+MOST_BYTES = 6_400_000
+"""Of all of them together; as text they take a third more, and a page less than 10 MB."""
+_LARGE, _SMALL, _MANY = 224, 128, 400
+"""The longest side of each, if there are few or many."""
+_BATCH = 8
+
+
+class Thumbnail(NamedTuple):
+    """A small picture, as JPEG."""
+
+    data: bytes
+    width: int
+    height: int
+
+
+def count_for(asked: int | None, classes: int) -> int:
+    """Return how many thumbnails a page has."""
+    if asked is not None:
+        return asked
+    return min(max(_DEFAULT, classes * 5 // 4), _MOST_BY_DEFAULT)
+
+
+def make_thumbnails(wanted: Iterable[Where], job: Job) -> Mapping[Where, Thumbnail]:
+    """Return small pictures, the first ones as far as bytes allow; none of what is no picture.
+
+    One that is wanted twice takes its bytes twice.
+    """
+    times = Counter(wanted)
+    places = list(times)
+    side = _SMALL if len(places) > _MANY else _LARGE
+    batches = [
+        _Batch(start, side, tuple(places[start : start + _BATCH]))
+        for start in range(0, len(places), _BATCH)
+    ]
+    found = dict(job.run(_make, batches))
+    made: dict[Where, Thumbnail] = {}
+    left = MOST_BYTES
+    for batch in batches:
+        for where, small in zip(batch.places, found[batch.start], strict=True):
+            left -= len(small.data) * times[where]
+            if left < 0:
+                return made
+            if small.data:
+                made[where] = small
+    return made
+
+
+class _Batch(NamedTuple):
+    start: int
+    side: int
+    places: tuple[Where, ...]
+
+
+def _make(batch: _Batch) -> tuple[int, list[Thumbnail]]:
+    made = [_thumbnail(where, batch.side) for where in batch.places]
+    close_files()
+    return batch.start, made
+
+
+def _thumbnail(where: Where, side: int) -> Thumbnail:
+    try:
+        data, blob, filename = picture_at(where)
+        picture = thumbnail(data, filename, side, blob)
+    except ImgrecError:  # whatever is wrong with it, the page says elsewhere
+        return Thumbnail(b"", 0, 0)
+    return Thumbnail(encode_thumbnail(picture), picture.width, picture.height)

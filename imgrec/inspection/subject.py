@@ -1,0 +1,38 @@
+"""What is to be looked at: a dataset, or else a source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from imgrec.errors import DatasetNotFound
+from imgrec.inspection.job import Job
+from imgrec.model import Catalog
+from imgrec.options import SourceOptions
+from imgrec.read.locate import find_dataset
+from imgrec.source.context import Context
+from imgrec.source.detect import Source, detect, scan
+
+
+def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Source:
+    """Return the folder of a dataset; or, if there is none of that name, a source."""
+    try:
+        # Whoever says how a source is to be read means a source.
+        if options == SourceOptions():
+            return find_dataset(what, data_dir)
+    except DatasetNotFound as error:
+        if not os.path.exists(what):
+            hint = f"{error.hint}; or give the path of a source"
+            raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
+    return detect(what, options)
+
+
+def scan_for(job: Job, source: Source, options: SourceOptions, spool: str) -> Catalog:
+    """List all that a source holds; what must be unpacked to be read goes to `spool`."""
+    context = Context(
+        options=options,
+        run=job.run,
+        on_progress=lambda files: job.tell("scan", files, None),
+        spool=spool,
+    )
+    return scan(source, context)
