@@ -98,7 +98,7 @@ document.addEventListener("keydown", (event) => {
   }
   if (record.isOpen()) {
     const direction = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
-    if (direction && record.step(direction)) event.preventDefault();
+    if (direction && ((event.repeat && record.isBusy()) || record.step(direction))) event.preventDefault();
     return;
   }
   if (byId("help").open) return;

@@ -7,8 +7,10 @@ import { change, state } from "./state.js";
 
 const TINY = 256;
 let shown = null;
+let waiting = []; // steps that were asked for while a record was on its way
 let abort = new AbortController();
 
+export const isBusy = () => shown?.number !== state.record;
 export const isOpen = () => byId("record").open;
 
 /** Show the record that the state names, or none. */
@@ -16,6 +18,7 @@ export async function showRecord(dataset) {
   const dialog = byId("record");
   if (state.record === null) {
     shown = null;
+    waiting = [];
     if (dialog.open) dialog.close();
     return;
   }
@@ -33,10 +36,15 @@ export async function showRecord(dataset) {
   if (!dialog.open) dialog.showModal();
   const again = [...dialog.querySelectorAll("button")].find((button) => focused && button.ariaLabel === focused && !button.disabled);
   (again ?? dialog.querySelector(".round")).focus();
+  if (waiting.length) step(waiting.shift());
 }
 
-/** Go to the record before or after; tell whether there is one. */
+/** Go to the record before or after, in turn; tell whether there is one. */
 export function step(direction) {
+  if (isBusy()) {
+    waiting.push(direction);
+    return true;
+  }
   const to = direction < 0 ? shown?.previous : shown?.next;
   if (to === undefined) return false;
   const at = shown.at + direction;
