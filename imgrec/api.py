@@ -196,18 +196,20 @@ def unpack(
 def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tuple[Leftover, ...]:
     """Remove the hidden folders of packs that were cut off; return which, and how large.
 
-    A pack that is running is left alone. With `dry_run`, nothing is removed.
+    What is in use is left alone, and a dataset that was put aside but not replaced comes back.
+    With `dry_run`, nothing is changed.
     """
     from imgrec.outcome import Leftover
-    from imgrec.storage.staging import find_leftovers, remove_leftover, size_of
+    from imgrec.storage.staging import find_leftovers, remove_leftover, restorable, size_of
 
     root = Path(data_dir).expanduser() if data_dir else layout.default_data_dir()
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    found = list(find_leftovers(*folders))
-    left = tuple(Leftover(path=str(path), size=size_of(path)) for path in found)
-    for path in () if dry_run else found:
-        remove_leftover(path)
-    return left
+    left = []
+    for path in list(find_leftovers(*folders)):
+        left.append(Leftover(path=str(path), size=size_of(path), restored=restorable(path)))
+        if not dry_run:
+            remove_leftover(path)
+    return tuple(left)
 
 
 def leaks(

@@ -186,3 +186,5 @@ class Leftover:
     path: str
     size: int
     """Bytes of all that is in it."""
+    restored: str = ""
+    """What it becomes again if it is a dataset that was to be replaced and was not."""

@@ -76,8 +76,15 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
         packed,
         kept_shards=len(resumed.kept),
         restarted=resumed.restarted,
-        unfinished=tuple(map(str, find_leftovers(target.parent))),
+        unfinished=_unfinished(target.parent),
     )
+
+
+def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
+    try:
+        return tuple(map(str, find_leftovers(dataset_folder)))
+    except ExecutionError:
+        return ()  # what is packed is packed, whatever is beside it
 
 
 def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:

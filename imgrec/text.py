@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What moves the cursor, changes colours, or makes text read as something else than it is."""
 _LINE = re.compile(r"^[^ ][^:]*:\d+: ")
 
 
@@ -23,7 +24,12 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[2J")
     'a\\x1b[2J'
     """
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", printable(text))
+    return _CONTROL.sub(_escaped, printable(text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def markup(text: object) -> str:

@@ -86,7 +86,7 @@ def test_the_last_words_of_a_dying_worker_are_in_the_error() -> None:
         list(engine.run(tasks.leave, [1]))
 
 
-def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+def test_workers_end_in_the_middle_of_a_task_when_their_parent_is_killed(tmp_path: Path) -> None:
     code = (
         "from imgrec.engine.local import LocalEngine; import tasks\n"
         "with LocalEngine(2) as engine:\n"
@@ -134,7 +134,6 @@ def test_an_interrupted_pack_publishes_nothing_and_can_be_run_again(
         assert complaint == (
             "imgrec: interrupted; nothing was published\n  hint: run it again to go on from there\n"
         )
-        assert not staging.exists()
     else:
         assert parent.returncode == -signum
     assert not (tmp_path / "out/flowers/1.0.0").exists()

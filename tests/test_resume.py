@@ -385,6 +385,29 @@ def test_clean_removes_the_folder_of_a_dataset_that_never_was(source: Path, data
     assert list(data_dir.iterdir()) == []
 
 
+def test_clean_brings_back_a_dataset_that_a_run_did_not_get_to_replace(
+    source: Path, data_dir: Path, cli: Cli
+) -> None:
+    pack(source, data_dir)
+    target = data_dir / "flowers/1.0.0"
+    before = files(target)
+    target.rename(data_dir / "flowers/.1.0.0.replaced")
+    shown = cli("clean", "--dry-run", "--data-dir", data_dir)
+    assert shown.stdout == f"would bring back {target}, which a run did not get to replace\n"
+    assert not target.exists()
+    done = cli("clean", "--json", "--data-dir", data_dir)
+    assert json.loads(done.stdout)["removed"] == []
+    assert files(target) == before
+    assert cli("clean", "--data-dir", data_dir).stdout == "nothing to remove\n"
+
+
+def test_clean_removes_a_dataset_that_was_replaced(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    write_tree(data_dir / "flowers/.1.0.0.replaced", {"old": b"old"})
+    assert [left.restored for left in imgrec.clean(data_dir=data_dir)] == [""]
+    assert [path.name for path in (data_dir / "flowers").iterdir()] == ["1.0.0"]
+
+
 def test_clean_leaves_a_running_pack_alone(source: Path, data_dir: Path) -> None:
     found: list[object] = []
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import create, write_file
+from imgrec.storage.lock import lock, make_locked
 from imgrec.storage.staging import Staging
 
 SMALL, LARGE = 100, 5 << 20
@@ -199,3 +200,55 @@ def test_a_data_dir_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match=r"cannot write .*Not a directory") as caught:
         Staging(tmp_path / "file" / "set" / "1.0.0").__enter__()
     assert caught.value.exit_code == 6
+
+
+def test_a_lock_is_of_the_folder_that_is_there_now(tmp_path: Path) -> None:
+    """Another run may publish or remove a folder between our opening and our locking it."""
+    folder = tmp_path / "folder"
+    held = make_locked(folder)
+    folder.rename(tmp_path / "published")
+    os.close(held)
+    descriptor = os.open(tmp_path / "published", os.O_RDONLY)
+    again = make_locked(folder)
+    assert os.fstat(again).st_ino == folder.stat().st_ino != os.fstat(descriptor).st_ino
+    with pytest.raises(BlockingIOError):
+        lock(folder)
+    os.close(again)
+    os.close(descriptor)
+
+
+def test_a_hidden_folder_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
+    target = tmp_path / "set" / "1.0.0"
+    (tmp_path / "elsewhere").mkdir()
+    target.parent.mkdir()
+    target.with_name(".1.0.0.incomplete").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ExecutionError, match="cannot write"):
+        Staging(target).__enter__()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_files_are_synced_before_they_are_visible_and_all_folders_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "data" / "set" / "1.0.0"
+    hidden = target.with_name(".1.0.0.incomplete")
+    synced: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append((os.readlink(f"/proc/self/fd/{descriptor}"), target.exists()))
+        fsync(descriptor)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("there is no /proc")
+    monkeypatch.setattr(os, "fsync", note)
+    with Staging(target) as staging:
+        fill(staging, b"new")
+        staging.settle("file")
+        write_file(str(staging.path / "other"), b"more")
+        staging.publish()
+    names = [(path, False) for path in (f"{hidden}/file", f"{hidden}/other", str(hidden))]
+    assert synced[:3] == names
+    assert set(synced[3:]) == {
+        (str(path), True) for path in (target.parent, target.parent.parent, tmp_path)
+    }

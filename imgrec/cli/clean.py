@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
+    from imgrec.outcome import Leftover
 
 _EXAMPLES = """\
 examples:
@@ -39,10 +41,22 @@ def run(parsed: argparse.Namespace) -> int:
 
     found = api.clean(data_dir=parsed.data_dir, dry_run=parsed.dry_run)
     if parsed.json:
-        value = [{"path": left.path, "bytes": left.size} for left in found]
-        print(render.as_json({"removed": [] if parsed.dry_run else value, "found": value}))
+        print(render.as_json(_as_value(found, is_done=not parsed.dry_run)))
         return 0
-    word = "would remove" if parsed.dry_run else "removed"
-    lines = [f"{word} {render.safe(left.path)}, {render.size(left.size)}" for left in found]
+    lines = [_as_text(left, is_done=not parsed.dry_run) for left in found]
     print("\n".join(lines) or "nothing to remove")
     return 0
+
+
+def _as_value(found: Sequence[Leftover], *, is_done: bool) -> dict[str, object]:
+    values = [{"path": left.path, "bytes": left.size, "restored": left.restored} for left in found]
+    removed = [value for value in values if is_done and not value["restored"]]
+    return {"removed": removed, "found": values}
+
+
+def _as_text(left: Leftover, *, is_done: bool) -> str:
+    if left.restored:
+        word = "brought back" if is_done else "would bring back"
+        return f"{word} {render.safe(left.restored)}, which a run did not get to replace"
+    word = "removed" if is_done else "would remove"
+    return f"{word} {render.safe(left.path)}, {render.size(left.size)}"

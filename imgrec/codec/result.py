@@ -50,7 +50,7 @@ def decode(data: bytes, task: ShardTask) -> ShardResult:
         is_whole = sizes | {len(records.shapes) // 3, len(records.hashes) // 16} == {count}
         if value["filename"] != task.filename or not is_whole:
             raise ValueError("it is of another task")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:  # of 1e999 bytes
         raise DatasetError(f"not the result of {task.filename}", path=task.filename) from error
     return result
 

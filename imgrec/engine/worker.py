@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import select
 import signal
 import sys
+from threading import Thread
 from typing import BinaryIO
 
 from imgrec.errors import ExecutionError, ImgrecError
@@ -22,11 +24,24 @@ def main() -> None:
     gc.disable()  # a task makes many small values and no cycles worth looking for
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the replies
+    Thread(target=_end_with_parent, args=(replies.fileno(),), daemon=True).start()
     try:
         serve(sys.stdin.buffer, replies)
     except (EOFError, BrokenPipeError):
         # The parent is done or gone; there is nothing to flush to anybody.
         os._exit(0)
+
+
+def _end_with_parent(replies: int) -> None:
+    """End this process as soon as no one is there to read its replies.
+
+    Not only when there is one: a worker that went on to write a shard after its parent was killed
+    would be in the way of the run that continues it.
+    """
+    reader = select.poll()
+    reader.register(replies, 0)  # nothing but its going away
+    reader.poll()
+    os._exit(0)
 
 
 def serve(calls: BinaryIO, replies: BinaryIO) -> None:

@@ -155,12 +155,13 @@ def skipped_csv(report: Report) -> bytes:
     What a spreadsheet would take for a formula begins with "./" instead, as any path may.
     """
     out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("file", "reason"))
-    rows.writerows(
-        (_harmless(printable(file.filename), "./"), _harmless(printable(file.reason), "'"))
-        for file in report.skipped
-    )
+    plain = csv.writer(out, lineterminator="\n")
+    # Which does not quote a carriage return, though spreadsheets take it for the end of a row.
+    quoted = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    plain.writerow(("file", "reason"))
+    for file in report.skipped:
+        row = _harmless(printable(file.filename), "./"), _harmless(printable(file.reason), "'")
+        (quoted if "\r" in "".join(row) else plain).writerow(row)
     return out.getvalue().encode()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
+from imgrec.codec.parquet import read_bounded
 from imgrec.errors import DatasetError
 from imgrec.model import UNLABELLED, split_order
 from imgrec.outcome import DatasetInfo
@@ -92,8 +93,9 @@ def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
     path = folder / layout.SAMPLES
     try:
         file = pq.ParquetFile(path, read_dictionary=["format"])
-        return file.read([name for name in file.schema_arrow.names if name in columns])
-    except (OSError, pa.ArrowException) as error:
+        found = [name for name in file.schema_arrow.names if name in columns]
+        return read_bounded(file, str(path), found)
+    except (OSError, ValueError, pa.ArrowException) as error:  # names that are not UTF-8, too
         raise wrong_table(folder, "cannot be read") from error
 
 

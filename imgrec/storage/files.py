@@ -183,7 +183,17 @@ def write_new(path: str, data: bytes) -> None:
 def remove(*paths: str) -> None:
     """Delete files that are not to be part of the dataset."""
     for path in paths:
-        os.unlink(path)
+        with telling(path):
+            os.unlink(path)
+
+
+@contextmanager
+def telling(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise ExecutionError if the operating system refuses something that `path` needs."""
+    try:
+        yield
+    except OSError as error:
+        raise write_error(os.fspath(path), error) from error
 
 
 def write_error(path: str, error: OSError) -> ExecutionError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
@@ -13,7 +12,8 @@ from threading import Thread
 from types import TracebackType
 
 from imgrec.errors import ExecutionError, ImgrecError
-from imgrec.storage.files import PART, write_error
+from imgrec.storage.files import PART, telling, write_error
+from imgrec.storage.lock import holds, lock, make_locked
 
 INCOMPLETE, REPLACED = ".incomplete", ".replaced"
 
@@ -98,10 +98,7 @@ class Staging:
     def __enter__(self) -> Staging:
         try:
             self._made = [folder for folder in self.path.parents if not folder.exists()]
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path, os.O_RDONLY)
-            # The kernel drops this lock with the process, however that ends.
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = make_locked(self.path)
         except BlockingIOError as error:
             raise ExecutionError(
                 f"another run is packing {self.target} right now",
@@ -110,26 +107,34 @@ class Staging:
             ) from error
         except OSError as error:
             raise write_error(str(self.target), error) from error
-        self._restore()
-        shutil.rmtree(self.spool, ignore_errors=True)
+        try:
+            with telling(self.target):
+                _restore(self._replaced)
+                _remove_folder(self.spool)
+        except BaseException:
+            os.close(self._lock)
+            raise
         return self
 
     def __exit__(
         self, _kind: object, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self._syncer.stop()
-        if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
-            is_cut_off = isinstance(error, ExecutionError) or not isinstance(error, ImgrecError)
-            if error is not None and is_cut_off and len(self.notes()) > 1:
-                self._leave_whole()
-            else:
-                shutil.rmtree(self.path)
-                self._unmake()
-        os.close(self._lock)
+        try:
+            self._syncer.stop()
+            with suppress(OSError):  # what cannot be removed now, the next run removes
+                if holds(self._lock, self.path):
+                    self._clear(error)
+        finally:
+            os.close(self._lock)
 
-    def _leave_whole(self) -> None:
-        """Remove what is of no use to a run that continues this one."""
-        shutil.rmtree(self.spool, ignore_errors=True)
+    def _clear(self, error: BaseException | None) -> None:
+        """Leave no more than a run that continues this one can use."""
+        is_cut_off = isinstance(error, ExecutionError) or not isinstance(error, ImgrecError)
+        if error is None or not is_cut_off or len(_read_all(self._notes)) <= 1:
+            shutil.rmtree(self.path)
+            self._unmake()
+            return
+        _remove_folder(self.spool)
         for part in self.path.glob(f"*{PART}"):
             part.unlink()
 
@@ -139,38 +144,27 @@ class Staging:
             for folder in {self.target.parent: None} | dict.fromkeys(self._made):
                 folder.rmdir()
 
-    def _restore(self) -> None:
-        """Bring back what a run that died in mid-replacement had put aside."""
-        if not self._replaced.exists():
-            return
-        if self.target.exists():
-            shutil.rmtree(self._replaced)
-        else:
-            self._replaced.rename(self.target)
-
     def notes(self) -> dict[str, bytes]:
         """Return all that was noted here, by name, by this run or one before."""
-        if not self._notes.is_dir():
-            return {}
-        return {path.name: path.read_bytes() for path in self._notes.iterdir()}
+        with telling(self.target):
+            return _read_all(self._notes)
 
     def note(self, name: str, data: bytes) -> None:
         """Note something that the next run must know if this one is cut off."""
-        try:
+        with telling(self.target):
             self._notes.mkdir(exist_ok=True)
             # Not synced: a note that a power cut garbles is one that nobody will believe.
             (self._notes / name).write_bytes(data)
-        except OSError as error:
-            raise write_error(str(self.target), error) from error
 
     def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
         """Remove everything that a run before left but these."""
-        for leftover in self.path.iterdir():
-            if leftover.is_file() and leftover.name not in filenames:
-                leftover.unlink()
-        for name in self.notes():
-            if name not in notes:
-                (self._notes / name).unlink()
+        with telling(self.target):
+            for leftover in self.path.iterdir():
+                if leftover.is_file() and leftover.name not in filenames:
+                    leftover.unlink()
+            for name in _read_all(self._notes):
+                if name not in notes:
+                    (self._notes / name).unlink()
 
     def settle(self, *filenames: str) -> None:
         """Begin to bring finished files to disk, while others are still being written."""
@@ -179,56 +173,105 @@ class Staging:
 
     def publish(self) -> None:
         """Give the folder its final name, at once, replacing what stood there."""
-        try:
-            shutil.rmtree(self.spool, ignore_errors=True)
-            shutil.rmtree(self._notes, ignore_errors=True)
-            self._syncer.finish(self.path.iterdir())
+        with telling(self.target):
+            _remove_folder(self.spool)
+            self._syncer.finish(path for path in self.path.iterdir() if path != self._notes)
+            _remove_folder(self._notes)  # as late as can be: without them nothing is resumed
             _sync(self.path)
-            if self.target.exists():
-                self.target.rename(self._replaced)
-            self.path.rename(self.target)
-            _sync(self.target.parent)
-        except OSError as error:
-            self._restore()
-            raise write_error(str(self.target), error) from error
+            try:
+                if self.target.exists():
+                    self.target.rename(self._replaced)
+                self.path.rename(self.target)
+                self._sync_above()
+            except OSError:
+                with suppress(OSError):  # the next run brings it back
+                    _restore(self._replaced)
+                raise
         shutil.rmtree(self._replaced, ignore_errors=True)
+
+    def _sync_above(self) -> None:
+        """Bring the names of the dataset, and of each folder made for it, to disk."""
+        dataset_folder = self.target.parent
+        _sync(dataset_folder)
+        # The run that made the folders above may have been cut off before it came to this.
+        for folder in {dataset_folder.parent: None} | {made.parent: None for made in self._made}:
+            with suppress(PermissionError):  # not ours to read, and then not ours to sync
+                _sync(folder)
 
 
 def stamp(path: Path, time_ns: int) -> None:
     """Date a file back to `time_ns`."""
-    os.utime(path, ns=(time_ns, time_ns))
+    with telling(path):
+        os.utime(path, ns=(time_ns, time_ns))
 
 
 def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
-    """Yield the hidden folders that runs which are over left beside the versions of datasets."""
+    """Yield the hidden folders that runs which are over left beside the versions of datasets.
+
+    Raises ExecutionError if the disk does not let us look.
+    """
     for folder in dataset_folders:
         for suffix in (INCOMPLETE, REPLACED):
-            for path in sorted(folder.glob(f".*{suffix}")):
-                if path.is_dir() and not path.is_symlink() and not _is_locked(path):
-                    yield path
+            with telling(folder):
+                found = sorted(folder.glob(f".*{suffix}"))
+                left = [path for path in found if path.is_dir() and not _is_locked(path)]
+            yield from left
 
 
 def size_of(path: Path) -> int:
     """Return the bytes of all files in a folder."""
-    return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
+    with telling(path):
+        return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
+
+
+def restorable(path: Path) -> str:
+    """Return the path of a dataset that a run put aside and died before it had another, or ""."""
+    target = path.with_name(path.name[1:].removesuffix(REPLACED))
+    return str(target) if path.name.endswith(REPLACED) and not target.exists() else ""
 
 
 def remove_leftover(path: Path) -> None:
-    """Remove what `find_leftovers` found."""
-    try:
-        shutil.rmtree(path)
-    except OSError as error:
-        raise write_error(str(path), error) from error
+    """Remove what `find_leftovers` found; or bring it back if that is `restorable`."""
+    with telling(path):
+        held = lock(path)  # fails if a run has begun there since
+        try:
+            if restorable(path):
+                _restore(path)
+            else:
+                _remove_folder(path)
+        finally:
+            os.close(held)
     with suppress(OSError):  # unless there is a dataset in it
         path.parent.rmdir()
 
 
 def _is_locked(path: Path) -> bool:
-    descriptor = os.open(path, os.O_RDONLY)
+    """Tell whether a run is at work in a folder; links to folders are none of ours."""
+    if path.is_symlink():
+        return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(lock(path))
     except BlockingIOError:
         return True
-    finally:
-        os.close(descriptor)
     return False
+
+
+def _restore(path: Path) -> None:
+    """Bring back a dataset that was put aside, unless there is another in its place."""
+    if not path.exists():
+        return
+    if target := restorable(path):
+        path.rename(target)
+    else:
+        shutil.rmtree(path)
+
+
+def _read_all(folder: Path) -> dict[str, bytes]:
+    if not folder.is_dir():
+        return {}
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def _remove_folder(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(path)

@@ -8,7 +8,6 @@ at the latest by the next run.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 from contextlib import suppress
@@ -16,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
+from imgrec.storage.lock import NO_LINKS, holds, make_locked
 
 _COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"
 _NOT_UTF8 = os.fsdecode(b"\xe9")
 _NAME_BYTES, _PATH_BYTES = 255, 4096
 """What Linux allows, where the file system does not say."""
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class FileSystem(NamedTuple):
@@ -51,15 +50,10 @@ class NewTree:
         self._lock = -1
 
     def __enter__(self) -> NewTree:
-        self._refuse_taken()
         try:
+            self._refuse_taken()
             self._made = [folder for folder in self.path.parents if not folder.exists()]
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path, os.O_RDONLY | _NO_LINKS)
-            # The kernel drops this lock with the process, however that ends.
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for leftover in self.path.iterdir():
-                _remove(leftover)
+            self._lock = make_locked(self.path)
         except BlockingIOError as error:
             raise ExecutionError(
                 f"another run is unpacking to {self._shown} right now",
@@ -68,15 +62,23 @@ class NewTree:
             ) from error
         except OSError as error:
             raise _write_error(self._shown, error) from error
+        try:
+            for leftover in self.path.iterdir():
+                _remove(leftover)
+        except OSError as error:
+            os.close(self._lock)
+            raise _write_error(self._shown, error) from error
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        if self.path.exists() and os.stat(self._lock).st_ino == self.path.stat().st_ino:
-            shutil.rmtree(self.path, ignore_errors=True)
-            with suppress(OSError):  # as soon as one is not empty
-                for folder in self._made:
-                    folder.rmdir()
-        os.close(self._lock)
+        try:
+            with suppress(OSError):  # what cannot be removed now, the next run removes
+                if holds(self._lock, self.path):
+                    shutil.rmtree(self.path)
+                    for folder in self._made:  # up to the first that is not empty
+                        folder.rmdir()
+        finally:
+            os.close(self._lock)
 
     def _refuse_taken(self) -> None:
         if self.target.is_dir() and not self.target.is_symlink():
@@ -149,7 +151,7 @@ def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
         if folder not in made:
             os.makedirs(folder, exist_ok=True)
             made.add(folder)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o666)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o666)
         try:
             view = memoryview(data)
             while view:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
+from imgrec.codec.parquet import read_bounded
 from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.inquiry import Inquiry
@@ -73,13 +74,14 @@ def _read(folder: str, records: int, faults: Faults) -> pa.Table | None:
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(os.path.join(folder, layout.SAMPLES))
+        path = os.path.join(folder, layout.SAMPLES)
+        file = pq.ParquetFile(path)
         groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
         size = sum(group.total_byte_size for group in groups)
         if max(size, 64 * file.metadata.num_rows) > _SLACK_BYTES + _ROW_BYTES * records:
             faults.add(layout.SAMPLES, f"it unpacks to far more than {records:,} rows can take")
             return None
-        return file.read()
+        return read_bounded(file, path, file.schema_arrow.names)
     except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
         faults.add(layout.SAMPLES, f"it cannot be read: {' '.join(str(error).split())}")
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from imgrec.codec.parquet import read_bounded
 from imgrec.errors import SourceError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def read_parquet(path: str, name: str) -> Parquet:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
             kept = [field.name for field in schema if _is_plain(field.type)]
-            table = file.read(columns=kept)
+            table = read_bounded(file, path, kept)
             values = {key: table.column(key).to_pylist() for key in dict.fromkeys(kept)}
     # UnicodeDecodeError and out-of-range dates are among the ValueErrors.
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:

@@ -6,12 +6,14 @@ import codecs
 import gzip
 import io
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from imgrec.errors import SourceError
+from imgrec.source.archives.limits import Allowance
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 1 << 24
@@ -32,6 +34,7 @@ def lines_of(path: str, name: str) -> Iterator[str]:
     try:
         with _unpacked(path) as stream:
             text = io.TextIOWrapper(stream, _encoding(stream), newline="")
+            allowance = _allowance(path)
             for number, line in enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), 1):
                 if len(line) == _LONGEST_LINE:
                     raise SourceError(
@@ -39,6 +42,7 @@ def lines_of(path: str, name: str) -> Iterator[str]:
                         hint="give a table with one row a line",
                         path=path,
                     )
+                allowance.take(name, len(line))
                 yield line
     except UnicodeError as error:
         raise SourceError(
@@ -74,6 +78,11 @@ def _unpacked(path: str) -> Iterator[io.BufferedReader]:
                 yield stream  # type: ignore[misc]  # a GzipFile reads as a raw file does
         else:
             yield file
+
+
+def _allowance(path: str) -> Allowance:
+    """Return what a file may unpack to: what an archive of its size may."""
+    return Allowance(max_bytes=sys.maxsize, packed_bytes=os.path.getsize(path))
 
 
 def _encoding(stream: io.BufferedReader) -> str:

@@ -1,0 +1,44 @@
+"""Locks on folders, which the kernel drops with the process, however that ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def make_locked(path: Path) -> int:
+    """Make a folder, unless it is there, and return a descriptor that holds its lock.
+
+    Closing it ends that. Raises BlockingIOError if another holds the lock, and OSError.
+    """
+    while True:
+        path.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # whoever had it has just removed or published it
+            return lock(path)
+
+
+def lock(path: Path) -> int:
+    """Return a descriptor that holds the lock of a folder, as `make_locked` does."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | NO_LINKS)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not holds(descriptor, path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def holds(descriptor: int, path: Path) -> bool:
+    """Tell whether a lock is of what is at `path` now."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), found)

@@ -1,0 +1,131 @@
+"""A disk that fails: the n-th call of a kind that `imgrec.storage` makes raises, or falls short."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import fcntl
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import NamedTuple
+
+import pytest
+
+import imgrec
+
+PACKAGE = str(Path(imgrec.__file__).parent)
+STORAGE = os.path.join(PACKAGE, "storage", "")
+BLOBS = os.path.join(STORAGE, "blobs.py")
+"""What reads sources, and writes nothing."""
+
+
+class Kind(NamedTuple):
+    """A function of the operating system, and what it may fail with."""
+
+    module: ModuleType
+    name: str
+    errors: tuple[int, ...]
+
+
+WRITING = (
+    Kind(os, "open", (errno.EACCES, errno.ENOSPC, errno.EIO, errno.EMFILE)),
+    Kind(io, "open", (errno.EACCES, errno.ENOSPC, errno.EIO)),
+    Kind(builtins, "open", (errno.EACCES, errno.EIO)),
+    Kind(os, "write", (errno.ENOSPC, errno.EIO)),
+    Kind(os, "writev", (errno.ENOSPC, errno.EIO)),
+    Kind(os, "fsync", (errno.EIO, errno.ENOSPC)),
+    Kind(os, "sync", (errno.EIO,)),
+    Kind(os, "posix_fallocate", (errno.ENOSPC, errno.EIO)),
+    Kind(os, "ftruncate", (errno.EIO,)),
+    Kind(os, "replace", (errno.EACCES, errno.ENOSPC, errno.EIO)),
+    Kind(os, "rename", (errno.EACCES, errno.ENOSPC, errno.EIO)),
+    Kind(os, "unlink", (errno.EACCES, errno.EIO)),
+    Kind(os, "mkdir", (errno.EACCES, errno.ENOSPC, errno.EIO)),
+    Kind(os, "rmdir", (errno.EACCES, errno.EIO)),
+    Kind(os, "utime", (errno.EACCES, errno.EIO)),
+    Kind(os, "stat", (errno.EACCES, errno.EIO)),
+    Kind(os, "lstat", (errno.EACCES, errno.EIO)),
+    Kind(os, "scandir", (errno.EACCES, errno.EIO)),
+    Kind(os, "listdir", (errno.EACCES, errno.EIO)),
+    Kind(fcntl, "flock", (errno.EIO, errno.ENOLCK)),
+)
+READING = (
+    Kind(os, "open", (errno.EACCES, errno.EIO, errno.EMFILE)),
+    Kind(os, "read", (errno.EIO,)),
+    Kind(os, "pread", (errno.EIO,)),
+    Kind(os, "fstat", (errno.EIO,)),
+)
+SHORT = (Kind(os, "write", ()), Kind(os, "writev", ()))
+
+
+class Disk:
+    """Counts the calls of one kind, and lets one of them fail."""
+
+    def __init__(self, kind: Kind, failing: int = 0) -> None:
+        self._function: Callable[..., object] = getattr(kind.module, kind.name)
+        self._failing = failing
+        self._error = kind.errors[failing % len(kind.errors)] if failing else 0
+        self._is_read = kind in READING
+        self._guard = threading.Lock()
+        self.calls = 0
+
+    @property
+    def has_failed(self) -> bool:
+        return 0 < self._failing <= self.calls
+
+    def __call__(self, *arguments: object, **options: object) -> object:
+        if _is_of_storage(sys._getframe(1), is_read=self._is_read):
+            with self._guard:
+                self.calls += 1
+                is_due = self.calls == self._failing
+            if is_due:
+                raise OSError(self._error, os.strerror(self._error))
+        return self._function(*arguments, **options)
+
+
+class ShortDisk(Disk):
+    """Takes no more than a byte of each call."""
+
+    def __call__(self, *arguments: object, **options: object) -> object:
+        descriptor, data = arguments
+        if _is_of_storage(sys._getframe(1), is_read=False):
+            self.calls += 1
+            if isinstance(data, bytes | memoryview):
+                return self._function(descriptor, data[:1])
+            first = next((piece for piece in data if len(piece)), b"")  # type: ignore[attr-defined]
+            return self._function(descriptor, [first[:1]])
+        return self._function(*arguments, **options)
+
+
+def _is_of_storage(frame: FrameType | None, *, is_read: bool) -> bool:
+    """Tell whether the innermost of our functions is one that writes output, or reads sources."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(PACKAGE):
+            return name.startswith(STORAGE) and (name == BLOBS) == is_read
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def failing(kind: Kind, call: int) -> Iterator[Disk]:
+    """Let the `call`-th call of a kind fail, with one of its errors after the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        disk = Disk(kind, call)
+        patch.setattr(kind.module, kind.name, disk)
+        yield disk
+
+
+@contextmanager
+def short_writes(kind: Kind) -> Iterator[Disk]:
+    """Let every call of a kind write a single byte."""
+    with pytest.MonkeyPatch.context() as patch:
+        disk = ShortDisk(kind)
+        patch.setattr(kind.module, kind.name, disk)
+        yield disk

@@ -1,0 +1,239 @@
+"""Sources and datasets of strangers: nothing hangs, leads elsewhere, or takes all memory."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROOT, Cli
+from damage import make_flowers
+from inline import ENGINE, faults_of, pack
+from parsers import TASK
+from pictures import class_tree, encode, jpeg, picture, png, write_tree
+
+import imgrec
+from imgrec.codec.result import decode as decode_note
+from imgrec.errors import DatasetError, SourceError
+
+GIB = 1 << 30
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    body = kind + data
+    return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def png_of(width: int, height: int, rows: bytes) -> bytes:
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = (chunk(b"IHDR", head), chunk(b"IDAT", rows), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def jpeg_of_size(width: int, height: int) -> bytes:
+    data = bytearray(jpeg(1))
+    frame = data.index(b"\xff\xc0")
+    data[frame + 5 : frame + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+BOMBS = {
+    "a PNG of 2^31 x 2^31 pixels": png_of((1 << 31) - 1, (1 << 31) - 1, b""),
+    "a JPEG of 65535 x 65535 pixels": jpeg_of_size(65535, 65535),
+    "a GIF of 65535 x 65535 pixels": encode(picture(1), "GIF")[:6] + b"\xff" * 4 + b"\0" * 40,
+    "a BMP whose header lies": encode(picture(1), "BMP")[:18]
+    + b"\xff\xff\xff\x7f" * 2
+    + b"\0" * 60,
+    "a TIFF whose offsets lead outside": b"II*\0" + struct.pack("<I", 0x7FFFFFF0),
+    "a WebP that is longer than it is": b"RIFF\xff\xff\xff\x7fWEBPVP8 " + b"\xff" * 40,
+}
+
+
+@pytest.mark.parametrize("check", ["decode", "structure"])
+def test_picture_bombs_are_named_and_cost_little_memory(tmp_path: Path, check: str) -> None:
+    source = class_tree(tmp_path / "flowers", {"rose": 8})
+    write_tree(source, {f"rose/{name}.png": data for name, data in BOMBS.items()})
+    # TensorFlow, too, stops at the last row that the header tells of.
+    write_tree(source, {"rose/rows.png": png_of(8, 8, zlib.compress(bytes(64 << 20)))})
+
+    def little_memory() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (2 * GIB, 2 * GIB))
+
+    command = [sys.executable, "-m", "imgrec", "pack", str(source), "--workers", "1", "--json"]
+    command += ["--max-bad", "0.9", "--check", check]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(tmp_path / "out")}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120,
+        preexec_fn=little_memory,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    value = json.loads(done.stdout)
+    assert value["splits"]["train"]["examples"] == 9
+    assert len(value["skipped"]) == len(BOMBS)
+
+
+def test_folders_that_are_very_deep_are_walked(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "x", {"rose": 2})
+    here = os.getcwd()
+    try:
+        os.chdir(source / "rose")
+        for _ in range(1500):  # far beyond what one path may be
+            os.mkdir("deeper")
+            os.chdir("deeper")
+        Path("3.jpg").write_bytes(jpeg(3))
+    finally:
+        os.chdir(here)
+    try:
+        with pytest.raises(SourceError, match="File name too long") as caught:
+            pack(source, tmp_path / "out")
+        assert len(str(caught.value)) < 10_000
+    finally:
+        remove_deep(source / "rose/deeper")
+    assert not (tmp_path / "out").exists()
+
+
+def remove_deep(folder: Path) -> None:
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_a_device_and_a_socket_in_a_class_are_passed_over(tmp_path: Path) -> None:
+    import socket
+
+    source = class_tree(tmp_path / "x", {"rose": 2})
+    os.symlink("/dev/zero", source / "rose/zero.jpg")
+    os.symlink("/dev/tty", source / "rose/tty.jpg")
+    os.mkfifo(source / "rose/pipe.jpg")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(source / "rose/socket.jpg"))
+        folder = pack(source, tmp_path / "out")
+    assert len(imgrec.open_dataset(folder)["train"]) == 2
+    report = json.loads((folder / "report.json").read_text())
+    assert [(kind["kind"], kind["count"]) for kind in report["ignored"]] == [("special file", 4)]
+
+
+def test_links_that_lead_to_each_other_are_no_images(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "x", {"rose": 9})
+    os.symlink("b.jpg", source / "rose/a.jpg")
+    os.symlink("a.jpg", source / "rose/b.jpg")
+    os.symlink("..", source / "rose/up")
+    folder = pack(source, tmp_path / "out", max_bad=0.5)
+    skipped = list(csv.DictReader(io.StringIO((folder / "skipped.csv").read_text())))
+    assert [row["file"] for row in skipped] == ["rose/a.jpg", "rose/b.jpg"]
+    assert {row["reason"] for row in skipped} == {"broken link"}
+
+
+NAMES = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http:x")', "a\n=1", "a,=1")
+
+
+def test_no_cell_of_skipped_csv_is_computed_by_a_spreadsheet(tmp_path: Path) -> None:
+    """In a reason, too, which may quote what a file or a table holds."""
+    source = class_tree(tmp_path / "x", {"rose": 9})
+    write_tree(source, {f"rose/{name}.jpg": b"=cmd|x" for name in NAMES})
+    folder = pack(source, tmp_path / "out", max_bad=1.0)
+    text = (folder / "skipped.csv").read_bytes().decode()
+    for row in csv.reader(io.StringIO(text, newline="")):
+        assert not any(cell.lstrip("\t\r\n ")[:1] in tuple("=+-@") for cell in row if cell), row
+
+
+TRICKS = ("\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202egpj.exe", "\u2066", "\r", "\u2028")
+BREAKS = ("\r", "\u2028")
+
+
+@pytest.mark.parametrize("verb", ["pack", "plan", "leaks"])
+def test_no_name_reaches_the_terminal_but_as_text(cli: Cli, tmp_path: Path, verb: str) -> None:
+    source = class_tree(tmp_path / "x", {"rose": 9})
+    for number, trick in enumerate(TRICKS):
+        write_tree(source, {f"rose/{trick}{number}.jpg": jpeg(1), f"rose/bad{trick}.jpg": b"bad"})
+        if trick not in BREAKS:  # no class is called so
+            write_tree(source, {f"r{trick}t/a.jpg": jpeg(number)})
+    done = cli(verb, source, *(["--max-bad", "0.9"] if verb == "pack" else []))
+    shown = done.stdout + done.stderr
+    assert "bad" in shown or verb == "leaks"
+    assert not set(shown) & set("\x1b\x07\x9b\u202e\u2066\r\u2028")
+
+
+# Tables that unpack to far more than they are
+
+
+def parquet_bomb(path: Path, rows: int, value: str) -> Path:
+    one = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [value])
+    table = pa.table({"id": one, "label": one})
+    pq.write_table(table, path, compression="zstd", row_group_size=rows)
+    assert path.stat().st_size < 1_000_000
+    return path
+
+
+def test_a_manifest_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.jpg": jpeg(1)})
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(b"id,label\n" + b"a.jpg,rose\n" * 12_000_000))
+    with pytest.raises(SourceError, match="as only a bomb does"):
+        imgrec.dry_run(packed, engine=ENGINE)
+
+
+def test_a_parquet_manifest_of_one_long_value_is_refused(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.jpg": jpeg(1)})
+    bomb = parquet_bomb(tmp_path / "t.parquet", 40_000, "x" * 10_000)
+    with pytest.raises(SourceError, match="as only a bomb does"):
+        imgrec.dry_run(bomb, engine=ENGINE)
+
+
+def test_a_table_of_samples_that_is_a_bomb_is_an_error_and_a_fault(tmp_path: Path) -> None:
+    flowers = make_flowers(tmp_path)
+    one = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), ["x" * 10_000])
+    table = pa.table({"filename": one, "label": pa.array([0] * 40_000), "split": one, "xxh3": one})
+    pq.write_table(table, flowers / "samples.parquet", compression="zstd")
+    with pytest.raises(DatasetError, match="cannot be read"):
+        imgrec.open_dataset(flowers)["train"].of_class("rose")
+    assert "samples.parquet" in {path for path, _, _ in faults_of(flowers)}
+
+
+def test_a_note_of_endless_numbers_is_none() -> None:
+    with pytest.raises(DatasetError):
+        decode_note(b'{"bad": [], "resized": [1e999, []], "size": 1e999}', TASK)
+
+
+# Names that lead elsewhere
+
+
+def test_a_manifest_does_not_lead_out_of_its_folder(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"secret.jpg": jpeg(9), "set/a.jpg": jpeg(1)})
+    rows = f"id,label\na.jpg,x\n../secret.jpg,x\n{tmp_path}/secret.jpg,x\n"
+    (tmp_path / "set/t.csv").write_text(rows)
+    folder = pack(tmp_path / "set/t.csv", tmp_path / "out", max_bad=1.0)
+    assert [record.filename for record in imgrec.open_dataset(folder)["train"]] == ["a.jpg"]
+
+
+def test_a_dataset_named_by_its_own_metadata_does_not_lead_out_of_its_folder(
+    tmp_path: Path,
+) -> None:
+    flowers = make_flowers(tmp_path)
+    write_tree(tmp_path, {"secret-train.tfrecord-00000-of-00001": b"secret"})
+    info = json.loads((flowers / "dataset_info.json").read_text())
+    for split in info["splits"]:
+        split["filepathTemplate"] = "../../../secret-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+    info["name"] = "../../secret"
+    (flowers / "dataset_info.json").write_text(json.dumps(info))
+    with pytest.raises(DatasetError):
+        list(imgrec.open_dataset(flowers)["train"])
+    assert faults_of(flowers)
+
+
+def test_images_of_every_class_name_stay_in_their_folder(tmp_path: Path) -> None:
+    """What a class is called is no path: not in a file's name, nor in TFDS's."""
+    source = tmp_path / "x"
+    write_tree(source, {"r..e/1.png": png(1), "a;rm -rf x/2.png": png(2), "$(id)/3.png": png(3)})
+    folder = pack(source, tmp_path / "out")
+    assert sorted(imgrec.info(folder).classes) == ["$(id)", "a;rm -rf x", "r..e"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["x"]
