@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from imgrec.api import clean, dry_run, info, open_dataset, pack, unpack, verify
+    from imgrec.api import clean, dry_run, info, leaks, open_dataset, pack, unpack, verify
     from imgrec.errors import (
         BadImage,
         CorruptRecord,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ColumnOption,
         Compression,
         FolderLayout,
+        NearDups,
         OnBad,
         OnLeak,
         PackOptions,
@@ -66,6 +67,7 @@ __all__ = [
     "FolderLayout",
     "ImgrecError",
     "MissingExtra",
+    "NearDups",
     "OnBad",
     "OnLeak",
     "OutOfRange",
@@ -84,6 +86,7 @@ __all__ = [
     "dry_run",
     "grain_source",
     "info",
+    "leaks",
     "load",
     "open_dataset",
     "pack",

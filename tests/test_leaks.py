@@ -292,7 +292,7 @@ def test_the_command_shows_leaks_and_fails(source: Path, cli: Cli) -> None:
     assert lines[1] == "leaks       3 pairs across splits: 1 the same to the byte, 2 nearly"
     assert lines[2] == "            test test/ash/4.png [ash] = train train/ash/4.png [ash]"
     assert lines[3].endswith("train train/ash/3.png [ash] (0.0, mirrored)")
-    assert lines[5] == "copies      1 pair beside these: 0 the same to the byte, 1 nearly"
+    assert lines[5] == "copies      1 pair in one split and class: 0 the same to the byte, 1 nearly"
     assert lines[7].startswith("flat        2 images with too little in them")
 
 

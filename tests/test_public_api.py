@@ -11,9 +11,9 @@ PUBLIC = [
     "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
     "ColumnOption", "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists",
     "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
-    "MissingExtra", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
+    "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
     "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "load",
+    "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "leaks", "load",
     "open_dataset", "pack", "preview", "report", "torch_dataset", "unpack", "verify",
 ]  # fmt: skip
 

@@ -17,12 +17,13 @@ import pytest
 from conftest import ROOT, Cli
 from hypothesis import given
 from hypothesis import strategies as st
+from inline import ENGINE
 from pictures import class_tree, jpeg, write_tree
 
 import imgrec
 from imgrec.codec import result as result_codec
 from imgrec.errors import DatasetError, ExecutionError
-from imgrec.model import ShardTask
+from imgrec.model import ShardTask, Skipped
 from imgrec.options import PackOptions
 from imgrec.outcome import Packed
 
@@ -344,6 +345,36 @@ def test_an_archive_that_changes_while_it_is_packed_is_an_error(tmp_path: Path) 
     with pytest.raises(ExecutionError, match=r"flowers\.tar changed while it was being packed"):
         imgrec.pack(archive, options(tmp_path / "out"), on_progress=on_progress)
     assert not (tmp_path / "out/flowers").exists()
+
+
+def test_an_archive_that_is_dated_in_the_future_is_packed(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "flowers", {"rose": 2, "tulip": 2})
+    archive = Path(shutil.make_archive(str(tmp_path / "flowers"), "tar", tmp_path, "flowers"))
+    shutil.rmtree(source)
+    tomorrow = time.time() + 86_400
+    os.utime(archive, (tomorrow, tomorrow))
+    time.sleep(0.02)  # the change of its date is a change, too
+    assert imgrec.pack(archive, options(tmp_path / "out", shards=None)).is_new
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_named(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = source / "rose/large.jpg"
+    other = jpeg(778, (300, 200), quality=95)
+    read = os.read
+
+    def overwritten(descriptor: int, count: int) -> bytes:
+        data = read(descriptor, count)
+        if len(data) == large.stat().st_size and count == len(data) + 1:
+            large.write_bytes(other.ljust(len(data), b"\0")[: len(data)])
+        return data
+
+    monkeypatch.setattr(os, "read", overwritten)
+    packed = imgrec.pack(source, options(tmp_path / "out"), engine=ENGINE)
+    assert packed.report.skipped == (
+        Skipped("rose/large.jpg", "changed while it was being packed"),
+    )
 
 
 def test_a_file_that_vanishes_after_the_scan_is_named(tmp_path: Path, source: Path) -> None:

@@ -28,7 +28,7 @@ _TITLES = {
 _WHAT = {
     "across splits": "pairs across splits",
     "across classes": "pairs under other labels",
-    "within": "pairs beside these",
+    "within": "pairs in one split and class",
 }
 _EXAMPLES = """\
 examples:

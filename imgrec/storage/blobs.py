@@ -98,14 +98,15 @@ def _read_file(path: str, size: int) -> bytes:
     """Read `size` bytes and one more if there is one, in a single call for most files."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
+        before = os.fstat(descriptor).st_mtime_ns
         data = os.read(descriptor, min(size + 1, _READ_BYTES))
-        if len(data) >= size:
-            return data
-        pieces, missing = [data], size + 1 - len(data)
+        pieces, missing = [data], size + 1 - len(data) if len(data) < size else 0
         while missing > 0 and (piece := os.read(descriptor, min(missing, _READ_BYTES))):
             pieces.append(piece)
             missing -= len(piece)
-        return b"".join(pieces)
+        if os.fstat(descriptor).st_mtime_ns != before:  # half of it may be old, and half new
+            raise BadImage("changed while it was being packed")
+        return b"".join(pieces) if len(pieces) > 1 else data
     finally:
         os.close(descriptor)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, TypeAlias
@@ -148,12 +149,13 @@ def is_intact(folder: str, seal: Seal) -> bool:
 
 
 def changed_since(path: str, time_ns: int) -> bool:
-    """Tell whether a file was written to since then, or is gone."""
+    """Tell whether a file was written to since then, or is gone; dates yet to come tell nothing."""
     try:
         found = os.stat(path)
     except OSError:
         return True
-    return max(found.st_mtime_ns, found.st_ctime_ns) >= time_ns
+    now_ns = time.time_ns()
+    return any(time_ns <= change <= now_ns for change in (found.st_mtime_ns, found.st_ctime_ns))
 
 
 def _reserve(descriptor: int, count: int) -> None:
