@@ -60,10 +60,10 @@ def mnist(prefix: str = "", test: str = "t10k") -> dict[str, bytes]:
 
 
 def gzipped(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{name}.gz": zipped(data) for name, data in files.items()}
+    return {f"{name}.gz": compressed(data) for name, data in files.items()}
 
 
-def zipped(data: bytes) -> bytes:
+def compressed(data: bytes) -> bytes:
     """Compress without a date, so that equal data is equal."""
     return gzip.compress(data, mtime=0)
 
@@ -398,15 +398,15 @@ def test_a_file_that_is_not_what_its_header_says_is_named_with_both_numbers(
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (zipped(images(1, 3)[:-1]), "ends after 17 of 18 bytes of images"),
+        (compressed(images(1, 3)[:-1]), "ends after 17 of 18 bytes of images"),
         (
-            zipped(images(1, 3) + b"x"),
+            compressed(images(1, 3) + b"x"),
             "goes on after the 18 bytes that its header tells of (3 x 3 x 2)",
         ),
-        (zipped(images(1, 3))[:-9], "its gzip data is damaged or cut short"),
-        (zipped(images(1, 3))[:5], "its gzip data is damaged or cut short"),
-        (zipped(images(1, 3)) + b"junk", "its gzip data is damaged or cut short"),
-        (zipped(labels(1)), "begins with 00 00 08 01, as labels do, where images begin"),
+        (compressed(images(1, 3))[:-9], "its gzip data is damaged or cut short"),
+        (compressed(images(1, 3))[:5], "its gzip data is damaged or cut short"),
+        (compressed(images(1, 3)) + b"junk", "its gzip data is damaged or cut short"),
+        (compressed(labels(1)), "begins with 00 00 08 01, as labels do, where images begin"),
     ],
 )
 def test_a_gzipped_file_that_is_not_what_its_header_says_is_named(
