@@ -9,6 +9,7 @@ import lzma
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow
@@ -25,7 +26,7 @@ from imgrec.storage.blobs import read_blob
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
-    ".gz": gzip.compress,
+    ".gz": partial(gzip.compress, mtime=0),
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
     ".zst": lambda data: pyarrow.compress(data, codec="zstd", asbytes=True),
