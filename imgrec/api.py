@@ -47,13 +47,19 @@ def pack(
     options = options or PackOptions()
     started_ns = time.time_ns()
     _require_writers(options)
-    found = detect(os.fspath(source), options.source)
+    source = os.fspath(source)
+    if engine is not None and not engine.is_local:
+        from imgrec.engine.places import anywhere
+
+        source, options = anywhere(source, options)
+    found = detect(source, options.source)
     target = _target(found, options)
     _refuse_output_inside(found, options)
     is_free = options.overwrite or not target.exists()
     with _running(engine, options) as running, ExitStack() as stack:
         staging = Staging(target)
-        spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack)
+        beside = None if running.is_local else target.parent
+        spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack, beside)
         rest = Background("imgrec.packing")
 
         def seen(files: int) -> None:
@@ -66,7 +72,7 @@ def pack(
             run=running.run,
             on_progress=seen,
             spool=spool,
-            keeps_small=is_free,
+            keeps_small=is_free and running.is_local,
         )
         catalog = scan(found, context)
         rest.wait()
@@ -109,7 +115,7 @@ def dry_run(
 
     plan = make_plan(catalog, options)
     try:
-        refuse_bad_source(plan, (), options)
+        refuse_bad_source(plan, plan.planned, (), options)
         _require_writers(options)
     except (SourceError, MissingExtra) as error:
         plan = replace(plan, warnings=(*plan.warnings, f"pack would refuse this: {error}"))
@@ -271,8 +277,8 @@ def _refined(
     return refined(catalog, options, engine, on_progress)
 
 
-def _temporary(stack: ExitStack) -> str:
-    return stack.enter_context(TemporaryDirectory(prefix="imgrec-"))
+def _temporary(stack: ExitStack, parent: Path | None = None) -> str:
+    return stack.enter_context(TemporaryDirectory(prefix=".imgrec-", dir=parent))
 
 
 def _data_dir(options: PackOptions) -> Path:

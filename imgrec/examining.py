@@ -14,6 +14,7 @@ from imgrec.outcome import Report, ShardResult
 from imgrec.plan.build import make_plan
 from imgrec.publish.near import near_duplicates
 from imgrec.publish.report import make_report
+from imgrec.publish.tally import tallied
 from imgrec.source.detect import Source
 from imgrec.write.shard import ShardExaminer
 
@@ -50,7 +51,7 @@ def examine(
         )
     plan = replace(plan, near_duplicates=near_duplicates(results, job.run))
     report = replace(
-        make_report(plan, results),
+        make_report(plan, plan.sum_up(), tallied(results, ())),
         name=source.name,
         version="",
         fingerprint="",

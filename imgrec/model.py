@@ -5,7 +5,7 @@ All are immutable. Whatever there is one of per image is kept by column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from operator import itemgetter
@@ -230,6 +230,25 @@ class ShardTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What is to be packed, in sum."""
+
+    count: int
+    labels: Mapping[str, Collection[int]]
+    """The labels that the images of each split are to have."""
+    columns: tuple[tuple[str, ColumnKind], ...]
+    is_multilabel: bool
+
+
+def labels_by_split(tasks: Iterable[ShardTask]) -> dict[str, set[int]]:
+    """Return the labels that the images of each split are to have."""
+    found: dict[str, set[int]] = {}
+    for task in tasks:
+        found.setdefault(task.split, set()).update(*(task.label_sets or (task.labels,)))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that is decided before the first byte is written."""
 
@@ -261,3 +280,14 @@ class Plan:
     def planned(self) -> int:
         """Count the images that are to be packed."""
         return sum(len(task.filenames) for task in self.tasks)
+
+    def sum_up(self) -> Planned:
+        """Return what is to be packed, in sum."""
+        return Planned(
+            count=self.planned,
+            labels=labels_by_split(self.tasks),
+            columns=tuple(
+                (column.name, column.kind) for task in self.tasks[:1] for column in task.columns
+            ),
+            is_multilabel=any(task.label_sets for task in self.tasks[:1]),
+        )

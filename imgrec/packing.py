@@ -18,8 +18,8 @@ from imgrec.model import Catalog, Plan
 from imgrec.options import NearDups, PackOptions
 from imgrec.outcome import Packed, Report, ShardResult
 from imgrec.plan.build import make_plan
-from imgrec.publish.gathering import Gathering, Written
-from imgrec.publish.publish import complete
+from imgrec.publish.gathering import Gathered, Gathering
+from imgrec.publish.publish import complete, summed_up
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
 from imgrec.resume import Run, note_result, resume, start_over
 from imgrec.storage.files import changed_since
@@ -62,13 +62,14 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
         resumed = (
             resume(staging, plan, run, job.engine) if options.resume else start_over(staging, run)
         )
-        written = _write(plan, job, resumed.kept)
+        gathered = _write(plan, job, resumed.kept)
         _refuse_changed(plan, job)
         if options.near_dups is NearDups.AUTO:
             from imgrec.publish.near import near_duplicates
 
-            plan = replace(plan, near_duplicates=near_duplicates(written.results, job.engine.run))
-        complete(staging.path, plan, written, options, _page_of(catalog, plan, written, job))
+            plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
+        written = summed_up(staging.path, plan, gathered, options)
+        complete(staging.path, plan, written, options, _page_of(catalog, plan, gathered, job))
         stamp(staging.path / layout.METADATA, resumed.started_ns)
         is_new = _publish(staging, options)
     packed = _packed(job, is_new=is_new)
@@ -142,7 +143,7 @@ def _refuse_changed(plan: Plan, job: Job) -> None:
             )
 
 
-def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Written:
+def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Gathered:
     """Write all shards but those kept, the largest first so that the last ones are small."""
     staging, on_progress = job.staging, job.on_progress
     options = job.options
@@ -171,14 +172,16 @@ def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Written:
     return gathering.finish()
 
 
-def _page_of(catalog: Catalog, plan: Plan, written: Written, job: Job) -> Callable[[Report], bytes]:
+def _page_of(
+    catalog: Catalog, plan: Plan, gathered: Gathered, job: Job
+) -> Callable[[Report], bytes]:
     """Return what draws report.html, with pictures that are read once more from the source."""
 
     def draw(report: Report) -> bytes:
         from imgrec.inspection.reporting.make import show
         from imgrec.inspection.reporting.table import table_of_results
 
-        table = table_of_results(written.results, plan.tasks, catalog.samples)
+        table = table_of_results(gathered.results, plan.tasks, catalog.samples)
         inspection = Inspection(run=job.engine.run)
         return show(table, report, inspection, job.options.thumbnails).data
 

@@ -19,6 +19,8 @@ R = TypeVar("R")
 class InlineEngine:
     """Calls functions right here, one after the other."""
 
+    is_local = True
+
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         yield from map(function, tasks)
 

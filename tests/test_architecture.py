@@ -21,7 +21,7 @@ RANKS = {
     "resume": 7, "refining": 7,
     "packing": 8, "examining": 8,
     "api": 9, "loaders": 9, "showing": 9,
-    "cli": 10, "builder": 10,
+    "cli": 10, "builder": 10, "spark": 10,
 }  # fmt: skip
 FREE = {"__init__", "__main__"}
 """The doors of the package, which may open on anything."""

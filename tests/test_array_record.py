@@ -333,8 +333,11 @@ def test_a_format_that_is_asked_for_twice_is_written_once() -> None:
     assert options.also == (AlsoFormat.ARRAY_RECORD,)
 
 
-def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.array_record"
+    monkeypatch.setattr("imgrec.storage.files.part_of", lambda path: f"{path}.part")
     (tmp_path / "a.array_record.part").symlink_to("/dev/full")
     with (
         pytest.raises(ExecutionError, match="No space left on device") as caught,

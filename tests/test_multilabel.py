@@ -31,7 +31,7 @@ from imgrec.outcome import Packed
 from imgrec.plan.build import make_plan
 from imgrec.plan.labels import rarest
 from imgrec.publish.gathering import Gathering
-from imgrec.publish.publish import complete
+from imgrec.publish.publish import complete, summed_up
 from imgrec.write.shard import ShardWriter
 
 LabelSets = list[set[str]]
@@ -378,7 +378,7 @@ def pack_samples(folder: Path, made: Catalog, options: PackOptions) -> Plan:
     gathering = Gathering(plan.tasks, {})
     for task in plan.tasks:
         gathering.add(writer(task))
-    complete(folder, plan, gathering.finish(), options)
+    complete(folder, plan, summed_up(folder, plan, gathering.finish(), options), options)
     return plan
 
 

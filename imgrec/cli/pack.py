@@ -9,7 +9,7 @@ from imgrec.cli import render
 from imgrec.cli.arguments import add_pack_options
 from imgrec.cli.options import pack_options, source_of
 from imgrec.cli.twice import twice_json, twice_lines
-from imgrec.cli.working import working
+from imgrec.cli.working import add_engine, engine_of, working
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
@@ -32,13 +32,14 @@ def add_to(verbs: Verbs) -> None:
         epilog=_EXAMPLES,
     )
     add_pack_options(parser)
+    add_engine(parser)
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Pack, and print what came of it."""
     options, source = pack_options(parsed), source_of(parsed)
-    with working(parsed) as workers:
+    with working(parsed, engine_of(parsed)) as workers:
         from imgrec import api  # while the workers start
 
         packed = api.pack(source, options, engine=workers.engine, on_progress=workers.progress)

@@ -53,6 +53,8 @@ def _widen(pipe: IO[bytes]) -> int:
 class LocalEngine:
     """A few worker processes, stopped when the context ends: at once if it must be."""
 
+    is_local = True
+
     def __init__(self, workers: int | None = None) -> None:
         self._count = workers or usable_cpus()
         self._workers: list[_Worker] = []

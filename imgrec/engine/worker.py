@@ -8,10 +8,14 @@ import pickle
 import select
 import signal
 import sys
+from collections.abc import Callable
 from threading import Thread
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from imgrec.errors import ExecutionError, ImgrecError
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 REPLY_SIZE_BYTES = 8
 """How many bytes tell the size of a reply, before it."""
@@ -48,18 +52,22 @@ def serve(calls: BinaryIO, replies: BinaryIO) -> None:
     """Answer each call `(function, task)` with `(result, None)` or `(None, error)`."""
     while True:
         function, task = pickle.load(calls)
-        reply: tuple[object, ImgrecError | None]
-        try:
-            reply = function(task), None
-        except ImgrecError as error:
-            reply = None, error
-        except Exception as error:  # noqa: BLE001  # it is the parent's to raise
-            reply = None, _unexpected(error)
+        reply = answer(function, task)
         data = pickle.dumps(reply, pickle.HIGHEST_PROTOCOL)
         replies.write(len(data).to_bytes(REPLY_SIZE_BYTES, "big") + data)
         replies.flush()
         del function, task, reply, data
         gc.collect(0)
+
+
+def answer(function: Callable[[T], R], task: T) -> tuple[R | None, ImgrecError | None]:
+    """Call a function, and return its result or what it raised, for whoever asked to raise."""
+    try:
+        return function(task), None
+    except ImgrecError as error:
+        return None, error
+    except Exception as error:  # noqa: BLE001  # it is the caller's to raise
+        return None, _unexpected(error)
 
 
 def _unexpected(error: Exception) -> ExecutionError:

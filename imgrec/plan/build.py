@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from imgrec.errors import PlanError
 from imgrec.layout import dataset_name, shard_filename
 from imgrec.model import (
-    FOLD,
-    FORMAT,
-    TEST,
-    TRAIN,
     UNLABELLED,
-    VAL,
     Catalog,
     Plan,
     SameImage,
     Samples,
     ShardTask,
     Skipped,
+    labels_by_split,
     picked,
     split_order,
 )
 from imgrec.options import OnLeak, PackOptions
-from imgrec.plan.groups import find_groups, judge, leaked_copies
+from imgrec.plan.doubts import doubtful_pins, missing_classes, missing_splits, parted_groups
+from imgrec.plan.fingerprint import facts_about, facts_of, fingerprint, lengths_of
+from imgrec.plan.groups import find_groups, judge, leaked_copies, refuse_leaks
 from imgrec.plan.labels import label_names, normal_name, rarest
 from imgrec.plan.select import choose, limit, straddling
 from imgrec.plan.shards import cut, options_for, record_bytes
 from imgrec.plan.split import Ranked, assign_splits, rank
 from imgrec.plan.units import find_units
-from imgrec.text import printable
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
@@ -69,6 +63,9 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     kept = [place for place in order if place not in left_out]
     placed = _Placed(samples, labels, label_sets, splits, kept)
     tasks = tuple(_tasks(name, placed, options))
+    found = labels_by_split(tasks)
+    contents = [samples.contents[place] for place in kept]
+    parted = straddling(samples, splits)
     return Plan(
         name=name,
         version=options.version,
@@ -78,7 +75,12 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         tasks=tasks,
         check=options.check,
         shrink_to=options.shrink_options,
-        fingerprint=_fingerprint(name, classes, placed, tasks, options),
+        fingerprint=fingerprint(
+            facts_about(name, classes, options),
+            map(facts_of, tasks),
+            contents,
+            (lengths_of(contents),),
+        ),
         bad=catalog.bad,
         unplaced=catalog.unplaced,
         left_out=tuple(sorted([*left_out.values(), *catalog.left_out])),
@@ -89,10 +91,10 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         near_duplicates=catalog.near.sum_up(*_by_name(placed)) if catalog.near else None,
         warnings=(
             *catalog.warnings,
-            *_parted_groups(samples, splits),
-            *_doubtful_pins(samples, options),
-            *_missing_splits(tasks, options),
-            *_missing_classes(classes, tasks),
+            *parted_groups(parted, len(parted)),
+            *doubtful_pins(samples, options),
+            *missing_splits(found, options),
+            *missing_classes(classes, found),
         ),
         options=options.deciding(),
     )
@@ -105,12 +107,8 @@ def _leave_out(
     leaks: Sequence[SameImage],
     on_leak: OnLeak,
 ) -> dict[int, Skipped]:
-    if leaks and on_leak is OnLeak.FAIL:
-        shown = "; ".join(" = ".join(map(printable, leak.filenames)) for leak in leaks[:5])
-        raise PlanError(
-            f"{len(leaks)} images are in more than one split: {shown}",
-            hint="take out the copies, or pass --on-leak drop",
-        )
+    if on_leak is OnLeak.FAIL:
+        refuse_leaks(leaks, len(leaks))
     return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
 
 
@@ -162,96 +160,8 @@ def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTa
             )
 
 
-def _fingerprint(
-    name: str,
-    classes: Sequence[str],
-    placed: _Placed,
-    tasks: Sequence[ShardTask],
-    options: PackOptions,
-) -> str:
-    """Hash everything that decides the bytes of the output."""
-    sha256 = hashlib.sha256()
-    asked = [f"--also {also}" for also in options.also]
-    if options.shrink_options:
-        asked += [f"{what} {value}" for what, value in options.shrink_options.deciding().items()]
-    if options.thumbnails is not None:
-        asked.append(f"--thumbnails {options.thumbnails}")
-    for fact in (FORMAT, name, options.version, options.check, *classes, *asked):
-        sha256.update(f"{fact}\n".encode())
-    for task in tasks:
-        columns = (
-            task.filename,
-            "\0".join(task.filenames),
-            *map(repr, (*filter(None, (task.label_sets,)), *task.columns)),
-        )
-        sha256.update("\n".join(columns).encode("utf-8", "surrogateescape"))
-        for numbers in (task.labels, task.sizes):
-            sha256.update(struct.pack(f"<{len(numbers)}q", *numbers))
-    contents = [placed.samples.contents[place] for place in placed.order]
-    sha256.update(b"".join(contents) + bytes(map(len, contents)))
-    return sha256.hexdigest()
-
-
 def _by_name(placed: _Placed) -> tuple[dict[str, str], dict[str, object]]:
     """Return split and label of each image that is to be packed, by its name."""
     names, labels = placed.samples.filenames, placed.label_sets or placed.labels
     splits = {names[place]: placed.splits[place] for place in placed.order}
     return splits, {names[place]: labels[place] for place in placed.order}
-
-
-def _parted_groups(samples: Samples, splits: Sequence[str]) -> Iterator[str]:
-    if parted := straddling(samples, splits):
-        shown = _enumerate(list(map(printable, parted)), "groups")
-        yield f"groups that the source has in more than one split: {shown}"
-
-
-def _doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
-    """Yield what may surprise about images that stay in the splits they had."""
-    if not samples.pinned:
-        return
-    own = set(samples.splits)
-    moved = [
-        (filename, pin, split)
-        for filename, pin, split in zip(
-            samples.filenames, samples.pinned, samples.splits, strict=True
-        )
-        # A val or test that the source has not was taken out of its train.
-        if pin and split not in ("", pin) and (split != TRAIN or pin in own)
-    ]
-    if moved:
-        filename, pin, split = min(moved)
-        yield (
-            f"{len(moved)} images stay in another split than the source has them in, such as "
-            f"{printable(filename)} in {pin}, not in {split}"
-        )
-    new = samples.pinned.count("")
-    is_divided = options.val_fraction or options.test_fraction or options.folds
-    if new and own == {""} and not is_divided and {VAL, TEST}.intersection(samples.pinned):
-        yield f"{new} new images are not divided: pass --val-split as well, or they go to train"
-
-
-def _missing_splits(tasks: Sequence[ShardTask], options: PackOptions) -> Iterator[str]:
-    found = {task.split for task in tasks}
-    for split, fraction in ((VAL, options.val_fraction), (TEST, options.test_fraction)):
-        if fraction and split not in found:
-            yield f"there is no {split}: no class has images or groups enough to spare one"
-    folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
-    if missing := [fold for fold in folds if fold not in found]:
-        yield f"there is no {_enumerate(missing, 'folds')}: there are not enough different images"
-
-
-def _missing_classes(classes: Sequence[str], tasks: Sequence[ShardTask]) -> Iterator[str]:
-    """Name the classes that a split does not have; its labels are the same all the same."""
-    found: dict[str, set[int]] = {}
-    for task in tasks:
-        found.setdefault(task.split, set()).update(*(task.label_sets or (task.labels,)))
-    for split, labels in found.items():
-        if labels <= {UNLABELLED}:
-            continue
-        if missing := [classes[label] for label in range(len(classes)) if label not in labels]:
-            yield f"{split} has no images of {_enumerate(missing, 'classes')}"
-
-
-def _enumerate(names: Sequence[str], what: str, most: int = 10) -> str:
-    rest = f" and {len(names) - most} more {what}" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

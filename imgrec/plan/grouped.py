@@ -8,7 +8,7 @@ units of all sizes. Large units go first, so that small ones even out what they 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.options import SplitOptions
@@ -35,23 +35,57 @@ def deal(
     for labels in units.values():
         totals.update(labels)
         uses.update(labels.keys())
-    fractions = _fractions(options)
-    lacks = {split: _Lack(totals, uses, fraction) for split, fraction in fractions.items()}
-    if TRAIN in fractions:
-        alone = [unit for unit in units if all(uses[label] == 1 for label in units[unit])]
-        pins = {**dict.fromkeys(alone, TRAIN), **pins}
+    dealer = Dealer(totals, uses, options)
+    alone = [unit for unit in units if dealer.is_alone(units[unit])]
+    pins = {**dict.fromkeys(alone, TRAIN), **pins}
     splits = dict(pins)
     for unit, split in pins.items():
-        if split in lacks and unit in units:
-            lacks[split].take(units[unit])
+        if unit in units:
+            dealer.seat(units[unit], split)
     free = [unit for unit in units if unit not in pins]
-    # Sizes of one power of two count as one, so that the seed has a say among all of them.
-    for unit in sorted(free, key=lambda unit: -units[unit].total().bit_length()):
-        labels = units[unit]
-        splits[unit] = max(lacks, key=lambda split: lacks[split].gain(labels))
-        lacks[splits[unit]].take(labels)
-    _fill_empty(splits, units, pins, fractions)
+    for unit in sorted(free, key=lambda unit: turn_of(units[unit])):
+        splits[unit] = dealer.place(units[unit])
+    fill_empty(splits, units, pins, dealer.fractions)
     return splits
+
+
+def turn_of(labels: Counter[int]) -> int:
+    """Return when a unit is dealt: the lower, the sooner.
+
+    Sizes of one power of two count as one, so that the seed has a say among all of them.
+    """
+    return -labels.total().bit_length()
+
+
+class Dealer:
+    """Chooses a split for one unit after the other, given how many images each label has in all.
+
+    `uses` are the numbers of units that have images of a label.
+    """
+
+    def __init__(
+        self, totals: Counter[int], uses: Mapping[int, int], options: SplitOptions
+    ) -> None:
+        self.fractions = _fractions(options)
+        self._uses = uses
+        self._lacks = {
+            split: _Lack(totals, uses, fraction) for split, fraction in self.fractions.items()
+        }
+
+    def is_alone(self, labels: Iterable[int]) -> bool:
+        """Tell whether a unit has all that there is of its classes, and so must be train."""
+        return TRAIN in self.fractions and all(self._uses[label] == 1 for label in labels)
+
+    def seat(self, labels: Counter[int], split: str) -> None:
+        """Count in a unit whose split is known."""
+        if split in self._lacks:
+            self._lacks[split].take(labels)
+
+    def place(self, labels: Counter[int]) -> str:
+        """Choose the split of a unit, and count it in."""
+        split = max(self._lacks, key=lambda split: self._lacks[split].gain(labels))
+        self._lacks[split].take(labels)
+        return split
 
 
 def _fractions(options: SplitOptions) -> dict[str, float]:
@@ -69,7 +103,7 @@ def _fractions(options: SplitOptions) -> dict[str, float]:
 class _Lack:
     """What a split is to have, and what it still lacks, of each label and in all."""
 
-    def __init__(self, totals: Counter[int], uses: Counter[int], fraction: float) -> None:
+    def __init__(self, totals: Counter[int], uses: Mapping[int, int], fraction: float) -> None:
         # If it can be, a split is to have something of a class that is too rare for its fraction.
         self._wanted = {
             label: max(total * fraction, 1 if uses[label] > 1 else 0)
@@ -99,7 +133,7 @@ def _gain(count: int, lacking: float, wanted: float) -> float:
     return count * (2 * lacking - count) / wanted
 
 
-def _fill_empty(
+def fill_empty(
     splits: dict[int, str],
     units: Mapping[int, Counter[int]],
     pins: Mapping[int, str],

@@ -6,7 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from imgrec.errors import PlanError
 from imgrec.model import SameImage, Samples, Skipped, split_order
+from imgrec.text import printable
 
 Group = tuple[int, ...]
 """Places of the samples of one image, two or more, in order of their file names."""
@@ -70,3 +72,13 @@ def leaked_copies(
                 reason = f"leak: the same image as {twin} in {kept}"
                 dropped[place] = Skipped(samples.filenames[place], reason)
     return dropped
+
+
+def refuse_leaks(leaks: Sequence[SameImage], total: int) -> None:
+    """Raise PlanError if there are leaks, `total` in all."""
+    if leaks:
+        shown = "; ".join(" = ".join(map(printable, leak.filenames)) for leak in leaks[:5])
+        raise PlanError(
+            f"{total} images are in more than one split: {shown}",
+            hint="take out the copies, or pass --on-leak drop",
+        )

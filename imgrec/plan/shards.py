@@ -28,7 +28,11 @@ def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:
     With `options.count` there are exactly that many shards; otherwise none is larger than
     `options.max_bytes` (unless one record alone is), and from 16 MiB up there are a multiple of 8.
     """
-    ends = list(itertools.accumulate(sizes))
+    return cut_at(list(itertools.accumulate(sizes)), options)
+
+
+def cut_at(ends: Sequence[int], options: ShardOptions) -> list[int]:
+    """Do as `cut` does, given where each record ends: no more of them are looked at than must."""
     if options.count is not None:
         return _cut_evenly(ends, options.count)
     total = ends[-1]

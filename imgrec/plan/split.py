@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -27,18 +27,23 @@ def rank(samples: Samples, seed: int) -> list[int]:
 
     Copies of one image stand together, in order of their names.
     """
+    ranks = ranks_of(samples.contents, seed)
+    if len(set(ranks)) == len(ranks):
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
+    full = list(zip(ranks, samples.contents, samples.filenames, strict=True))
+    return sorted(range(len(full)), key=full.__getitem__)
+
+
+def ranks_of(contents: Sequence[bytes], seed: int) -> list[int]:
+    """Return a number below 2 ** 64 for each content, by which they rank."""
     # A content is a hash already; multiplying it by a random odd number shuffles what it orders.
     # Only the part of a content that never changes ranks: see `source.probe.contents`.
     noise = blake2b(f"imgrec {seed}".encode(), digest_size=16).digest()
     factor = int.from_bytes(noise[:8], "big") | 1
     mask = int.from_bytes(noise[8:], "big")
-    heads = b"".join([content[:_KEY_BYTES] for content in samples.contents])
-    keys = struct.unpack(f"<{len(samples)}Q", heads)
-    ranks = [(key ^ mask) * factor & 0xFFFFFFFFFFFFFFFF for key in keys]
-    if len(set(ranks)) == len(ranks):
-        return sorted(range(len(ranks)), key=ranks.__getitem__)
-    full = list(zip(ranks, samples.contents, samples.filenames, strict=True))
-    return sorted(range(len(full)), key=full.__getitem__)
+    heads = b"".join([content[:_KEY_BYTES] for content in contents])
+    keys = struct.unpack(f"<{len(contents)}Q", heads)
+    return [(key ^ mask) * factor & 0xFFFFFFFFFFFFFFFF for key in keys]
 
 
 class Ranked(NamedTuple):
@@ -58,18 +63,13 @@ def assign_splits(ranked: Ranked, options: SplitOptions) -> list[str]:
     has them already.
     """
     samples = ranked.samples
-    given = set(samples.splits)
-    _refuse_second_split(given, VAL, options.val_fraction, "--val-split")
-    _refuse_second_split(given, TEST, options.test_fraction, "--test-split")
-    _refuse_second_split(given, VAL, options.folds, "--folds")
+    refuse_unfit(set(samples.splits), options)
     splits = [split or TRAIN for split in samples.splits]
     is_divided = options.val_fraction or options.test_fraction or options.folds
     if not splits or not (is_divided or samples.pinned):
         return splits
     _refuse_other_pins(samples, splits, options)
-    if is_divided and TRAIN not in splits:
-        raise PlanError("the source has no train images to take a split from")
-    homes = _homes(ranked, splits, folds=bool(options.folds))
+    homes = find_homes(ranked, splits, folds=bool(options.folds))
     places = (
         deal(homes.sizes, homes.pins, options)
         if samples.groups
@@ -102,6 +102,16 @@ def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: SplitOp
         )
 
 
+def refuse_unfit(given: Collection[str], options: SplitOptions) -> None:
+    """Raise PlanError if the splits that the source has leave no room for those asked for."""
+    _refuse_second_split(given, VAL, options.val_fraction, "--val-split")
+    _refuse_second_split(given, TEST, options.test_fraction, "--test-split")
+    _refuse_second_split(given, VAL, options.folds, "--folds")
+    is_divided = options.val_fraction or options.test_fraction or options.folds
+    if given and is_divided and not {"", TRAIN}.intersection(given):
+        raise PlanError("the source has no train images to take a split from")
+
+
 def _refuse_second_split(given: Iterable[str], split: str, wanted: float, option: str) -> None:
     if wanted and split in given:
         raise PlanError(
@@ -110,7 +120,7 @@ def _refuse_second_split(given: Iterable[str], split: str, wanted: float, option
         )
 
 
-class _Homes(NamedTuple):
+class Homes(NamedTuple):
     """The units that may leave train, in the order of their rank."""
 
     labels: dict[int, int]
@@ -121,7 +131,8 @@ class _Homes(NamedTuple):
     """The split that a unit must be in, because one of its images must."""
 
 
-def _homes(ranked: Ranked, splits: Sequence[str], *, folds: bool) -> _Homes:
+def find_homes(ranked: Ranked, splits: Sequence[str], *, folds: bool) -> Homes:
+    """Return the units of which some may leave train, given the split that each sample is in."""
     samples, labels, units = ranked.samples, ranked.labels, ranked.units
     order = ranked.order
     if elsewhere := {units[place] for place, split in enumerate(splits) if split != TRAIN}:
@@ -129,7 +140,7 @@ def _homes(ranked: Ranked, splits: Sequence[str], *, folds: bool) -> _Homes:
         # anew. But there is no train beside folds.
         taken = set() if folds else elsewhere
         order = [place for place in order if splits[place] == TRAIN and units[place] not in taken]
-    homes = _Homes({}, defaultdict(Counter), {})
+    homes = Homes({}, defaultdict(Counter), {})
     if isinstance(units, range):  # each sample is a unit of its own
         homes.labels.update(zip(order, map(labels.__getitem__, order), strict=True))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from imgrec.outcome import ShardResult
 from imgrec.publish.samples import SamplesTable
 
 
-class Written(NamedTuple):
+class Gathered(NamedTuple):
     """All shards of a dataset."""
 
     results: Sequence[ShardResult]
@@ -25,7 +26,9 @@ class Gathering:
     def __init__(self, tasks: Sequence[ShardTask], kept: Mapping[str, ShardResult]) -> None:
         self._names = [task.filename for task in tasks]
         self._found = dict(kept)
-        self._table = SamplesTable(is_multilabel=any(task.label_sets for task in tasks))
+        self._out = io.BytesIO()
+        is_multilabel = any(task.label_sets for task in tasks)
+        self._table = SamplesTable(self._out, is_multilabel=is_multilabel)
         self._in_table = 0
 
     def add(self, result: ShardResult) -> None:
@@ -40,7 +43,8 @@ class Gathering:
             self._table.add(self._found[name])
             self._in_table += 1
 
-    def finish(self) -> Written:
+    def finish(self) -> Gathered:
         """Return all results; each task must have one."""
         self._extend_table()
-        return Written([self._found[name] for name in self._names], self._table.finish())
+        self._table.finish()
+        return Gathered([self._found[name] for name in self._names], self._out.getvalue())

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.codec import report as report_codec
-from imgrec.model import FORMAT, Plan
+from imgrec.model import FORMAT, Plan, Planned
 from imgrec.options import PackOptions
-from imgrec.outcome import Report, ShardResult
+from imgrec.outcome import Report
 from imgrec.publish import tfds_files
-from imgrec.publish.gathering import Written
+from imgrec.publish.gathering import Gathered
 from imgrec.publish.report import make_report, refuse_bad_source, refuse_losses, skipped_csv
+from imgrec.publish.tally import Tally, tallied
 from imgrec.storage.files import Seal, remove, write_file
+
+
+class Written(NamedTuple):
+    """What was to be written, and what the shards say that were."""
+
+    planned: Planned
+    tally: Tally
+    samples: Seal
+    """Of the table of all records."""
+
+
+def summed_up(folder: Path, plan: Plan, gathered: Gathered, options: PackOptions) -> Written:
+    """Sum up what the shards of a plan say; raise ExecutionError if it is not what was planned."""
+    refuse_losses(plan.tasks, gathered.results)
+    samples = write_file(str(folder / layout.SAMPLES), gathered.samples)
+    return Written(plan.sum_up(), tallied(gathered.results, options.also), samples)
 
 
 def complete(
@@ -22,60 +40,48 @@ def complete(
     plan: Plan,
     written: Written,
     options: PackOptions,
-    draw_page: Callable[[Report], bytes],
+    draw_page: Callable[[Report], bytes] | None = None,
 ) -> Report:
     """Write all that goes beside the shards in `folder`, and return the report.
 
-    `draw_page` makes report.html. Raises, and the folder is worth nothing, if the results are not
-    what was planned or if too much of the source is bad.
+    `draw_page` makes report.html, if there is to be one. Raises, and the folder is worth nothing,
+    if too much of the source is bad.
     """
-    results = written.results
-    refuse_losses(plan, results)
-    refuse_bad_source(plan, results, options)
-    report = make_report(plan, results)
-    seals = list(_keep_filled(folder, report, results))
-    for filename, data in _documents(plan, report, written, options):
+    planned, tally = written.planned, written.tally
+    refuse_bad_source(plan, planned.count, tally.bad, options)
+    report = make_report(plan, planned, tally)
+    remove(*(str(folder / seal.filename) for seal in tally.idle_seals()))
+    seals = [*tally.seals(), written.samples]
+    for filename, data in _documents(planned, report, tally, options):
         seals.append(write_file(str(folder / filename), data))
-    seals.append(write_file(str(folder / layout.PAGE), draw_page(report)))
+    if draw_page:
+        seals.append(write_file(str(folder / layout.PAGE), draw_page(report)))
     lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
     write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
     return report
 
 
-def _keep_filled(folder: Path, report: Report, results: Sequence[ShardResult]) -> Iterator[Seal]:
-    """Yield the seals of all shards; remove those of splits in which every image was bad."""
-    splits = {split.name for split in report.splits}
-    for result in results:
-        files = [Seal(result.filename, result.size, result.sha256), *map(Seal._make, result.beside)]
-        if result.split in splits:
-            yield from files
-        else:
-            remove(*(str(folder / file.filename) for file in files))
-
-
 def _documents(
-    plan: Plan, report: Report, written: Written, options: PackOptions
+    planned: Planned, report: Report, tally: Tally, options: PackOptions
 ) -> Iterator[tuple[str, bytes]]:
-    results, columns = written.results, plan.tasks[0].columns
     schema = tfds_files.Schema(
         classes=len(report.classes),
-        shape=tfds_files.common_shape(results),
-        is_multilabel=bool(plan.tasks[0].label_sets),
-        columns=tuple((column.name, column.kind) for column in columns),
+        shape=tfds_files.common_shape(tally.sides),
+        is_multilabel=planned.is_multilabel,
+        columns=planned.columns,
         file_format=layout.FILE_FORMATS[options.shard_compression],
         also=options.also,
     )
     labels = layout.SEQUENCE_LABELS if schema.is_multilabel else layout.LABELS
     yield labels, tfds_files.label_lines(report.classes)
-    yield layout.SAMPLES, written.samples
     yield layout.REPORT, report_codec.encode(report)
     yield layout.SKIPPED, skipped_csv(report)
-    yield layout.METADATA, _metadata(report, results, options)
+    yield layout.METADATA, _metadata(report, tally, options)
     yield layout.FEATURES, tfds_files.features(schema)
     yield layout.DATASET_INFO, tfds_files.dataset_info(report, schema)
 
 
-def _metadata(report: Report, results: Sequence[ShardResult], options: PackOptions) -> bytes:
+def _metadata(report: Report, tally: Tally, options: PackOptions) -> bytes:
     """Return metadata.json, which TFDS shows as `builder.info.metadata`."""
     value: dict[str, dict[str, object]] = {
         "imgrec": {
@@ -85,26 +91,17 @@ def _metadata(report: Report, results: Sequence[ShardResult], options: PackOptio
         }
     }
     if options.shard_compression:
-        value["imgrec"] |= _compression(options.shard_compression, results)
+        value["imgrec"] |= _compression(options.shard_compression, tally)
     if options.also:
-        value["imgrec"]["also"] = {
-            also: {split.name: _twin_bytes(split.name, also, results) for split in report.splits}
-            for also in options.also
-        }
+        value["imgrec"]["also"] = {also: tally.twin_bytes(also) for also in options.also}
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 
-def _compression(compression: str, results: Sequence[ShardResult]) -> dict[str, object]:
+def _compression(compression: str, tally: Tally) -> dict[str, object]:
     return {
         "compression": compression,
-        "uncompressed_bytes": sum(result.plain_size for result in results),
+        "uncompressed_bytes": tally.plain_bytes,
         "readers": "imgrec.load, imgrec.open_dataset, "
         f'tf.data.TFRecordDataset(..., compression_type="{compression.upper()}"); TFDS has no '
         "option for compressed shards and cannot read them",
     }
-
-
-def _twin_bytes(split: str, also: str, results: Sequence[ShardResult]) -> int:
-    shards = [result for result in results if result.split == split]
-    twins = {layout.twin_filename(shard.filename, also) for shard in shards}
-    return sum(size for shard in shards for filename, size, _ in shard.beside if filename in twins)

@@ -6,19 +6,12 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.model import (
-    UNLABELLED,
-    Plan,
-    Resized,
-    ShardTask,
-    Skipped,
-    split_order,
-)
+from imgrec.model import UNLABELLED, Plan, Planned, ShardTask, Skipped
 from imgrec.options import OnBad, PackOptions
-from imgrec.outcome import RecordTable, Report, ShardResult, SplitInfo
+from imgrec.outcome import Report, ShardResult
+from imgrec.publish.tally import Tally
 from imgrec.text import printable, without_line
 
 _SHOWN = 5
@@ -26,8 +19,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a spreadsheet computes, or skips to get to something that it computes."""
 
 
-def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
-    """Account for every file of the source. `results` must be in the order of splits and shards."""
+def make_report(plan: Plan, planned: Planned, tally: Tally) -> Report:
+    """Account for every file of the source."""
     return Report(
         name=plan.name,
         version=plan.version,
@@ -36,68 +29,33 @@ def make_report(plan: Plan, results: Sequence[ShardResult]) -> Report:
         fingerprint=plan.fingerprint,
         options=plan.options,
         classes=plan.classes,
-        splits=tuple(_splits(plan, results)),
-        source_bytes=sum(result.source_bytes for result in results),
-        skipped=tuple(sorted([*bad_files(plan, results), *plan.unplaced, *plan.left_out])),
+        splits=tuple(tally.splits(plan.classes)),
+        source_bytes=tally.source_bytes,
+        skipped=tuple(sorted([*plan.bad, *tally.bad, *plan.unplaced, *plan.left_out])),
         ignored=plan.ignored,
-        transcoded=_merged(result.transcoded for result in results),
-        damaged=_merged(result.damaged for result in results),
-        resized=_resized(results) if plan.shrink_to else None,
+        transcoded=tuple(sorted(tally.transcoded)),
+        damaged=tuple(sorted(tally.damaged)),
+        resized=tally.resized if plan.shrink_to else None,
         duplicates=plan.duplicates,
         leaks=plan.leaks,
         conflicts=plan.conflicts,
         near_duplicates=plan.near_duplicates,
-        warnings=(*plan.warnings, *_emptied_classes(plan, results)),
+        warnings=(*plan.warnings, *_emptied_classes(plan.classes, planned, tally)),
     )
 
 
-def _emptied_classes(plan: Plan, results: Sequence[ShardResult]) -> Iterator[str]:
+def _emptied_classes(classes: Sequence[str], planned: Planned, tally: Tally) -> Iterator[str]:
     """Name the classes of which every image of a split turned out to be bad."""
-    planned = {(task.split, label) for task in plan.tasks for label in set(_all_labels(task))}
-    packed = {
-        (result.split, label) for result in results for label in set(_all_labels(result.records))
-    }
-    for split, label in sorted(planned - packed):
-        if label == UNLABELLED:
-            continue
-        yield f"{split} has no images of {plan.classes[label]}: all of them are bad"
+    wanted = {(split, label) for split, labels in planned.labels.items() for label in labels}
+    for split, label in sorted(wanted - tally.packed()):
+        if label != UNLABELLED:
+            yield f"{split} has no images of {classes[label]}: all of them are bad"
 
 
-def _all_labels(records: ShardTask | RecordTable) -> Iterable[int]:
-    return chain.from_iterable(records.label_sets) if records.label_sets else records.labels
-
-
-def _merged(parts: Iterable[Iterable[Skipped]]) -> tuple[Skipped, ...]:
-    return tuple(sorted(file for part in parts for file in part))
-
-
-def _resized(results: Sequence[ShardResult]) -> Resized:
-    examples = _merged(result.resized.examples for result in results)
-    return Resized(sum(result.resized.total for result in results), examples[:_SHOWN])
-
-
-def _splits(plan: Plan, results: Sequence[ShardResult]) -> Iterator[SplitInfo]:
-    for split in sorted({result.split for result in results}, key=split_order):
-        shards = [result for result in results if result.split == split]
-        counts = Counter(chain.from_iterable(_all_labels(shard.records) for shard in shards))
-        if any(shard.records.filenames for shard in shards):
-            yield SplitInfo(
-                name=split,
-                shard_lengths=tuple(len(shard.records.filenames) for shard in shards),
-                num_bytes=sum(shard.size for shard in shards),
-                class_counts=tuple(counts[label] for label in range(len(plan.classes))),
-            )
-
-
-def bad_files(plan: Plan, results: Sequence[ShardResult]) -> tuple[Skipped, ...]:
-    """Return the images that cannot be packed, sorted, each with the reason."""
-    return tuple(sorted([*plan.bad, *(bad for result in results for bad in result.bad)]))
-
-
-def refuse_losses(plan: Plan, results: Sequence[ShardResult]) -> None:
+def refuse_losses(tasks: Iterable[ShardTask], results: Iterable[ShardResult]) -> None:
     """Raise ExecutionError unless each planned sample is in its shard once, or bad."""
     written = {result.filename: result for result in results}
-    for task in plan.tasks:
+    for task in tasks:
         result = written.get(task.filename)
         if result and result.records.filenames == task.filenames:
             continue
@@ -110,10 +68,15 @@ def refuse_losses(plan: Plan, results: Sequence[ShardResult]) -> None:
             )
 
 
-def refuse_bad_source(plan: Plan, results: Sequence[ShardResult], options: PackOptions) -> None:
-    """Raise SourceError if there are more bad images than the options allow."""
-    bad = bad_files(plan, results)
-    total = plan.planned + len(plan.bad)
+def refuse_bad_source(
+    plan: Plan, count: int, found: Iterable[Skipped], options: PackOptions
+) -> None:
+    """Raise SourceError if there are more bad images than the options allow.
+
+    `count` images were to be packed, and those `found` among them are bad.
+    """
+    bad = sorted([*plan.bad, *found])
+    total = count + len(plan.bad)
     if len(bad) == total:
         raise SourceError(
             f"none of the {total} images can be packed: {_summed_up(bad)}",

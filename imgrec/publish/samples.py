@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from imgrec.outcome import RecordTable, ShardResult
+from imgrec.storage.files import OutFile
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class SamplesTable:
     """A Parquet table with one row a record, which grows shard by shard."""
 
-    def __init__(self, *, is_multilabel: bool) -> None:
+    def __init__(self, out: IO[bytes] | Sink, *, is_multilabel: bool) -> None:
         self._is_multilabel = is_multilabel
-        self._out = io.BytesIO()
+        self._out = out
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, result: ShardResult) -> None:
@@ -33,18 +33,38 @@ class SamplesTable:
         if self._writer is None:
             repeated = ["split", "shard", "format"]
             self._writer = pq.ParquetWriter(
-                self._out,
+                self._out,  # type: ignore[arg-type]  # it writes, and that is all it has to
                 batch.schema,
                 compression="zstd",
                 use_dictionary=repeated,  # type: ignore[arg-type]  # the stubs know all or none
             )
         self._writer.write_batch(batch)
 
-    def finish(self) -> bytes:
-        """Return the whole table."""
+    def finish(self) -> None:
+        """Write what completes the table."""
         if self._writer:
             self._writer.close()
-        return self._out.getvalue()
+
+
+class Sink:
+    """A file of a dataset in the making, as pyarrow writes to it."""
+
+    closed = False
+
+    def __init__(self, file: OutFile) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        """Append bytes."""
+        self._file.write(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return how many were written."""
+        return self._file.position
+
+    def flush(self) -> None:
+        """Do nothing: who owns the file does that."""
 
 
 def _columns(

@@ -7,12 +7,12 @@ what it writes may change from version to version, while equal inputs must give 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from imgrec.layout import FILEPATH_TEMPLATE
 from imgrec.options import ColumnKind
-from imgrec.outcome import Report, ShardResult
+from imgrec.outcome import Report
 
 _FEATURES = "tensorflow_datasets.core.features."
 
@@ -122,16 +122,14 @@ _COLUMNS = {
 }
 
 
-def common_shape(results: Sequence[ShardResult]) -> tuple[int, int, int]:
+def common_shape(sides: Sequence[Collection[int]]) -> tuple[int, int, int]:
     """Return the shape that all images share as TFDS decodes them, with -1 for a size that differs.
 
     Grey images decode to one channel if all are grey; otherwise all decode to three.
     """
-    columns = [
-        set().union(*(result.records.shapes[axis::3] for result in results)) for axis in range(3)
-    ]
-    height, width = (sizes.pop() if len(sizes) == 1 else -1 for sizes in columns[:2])
-    return height, width, 1 if columns[2] == {1} else 3
+    heights, widths, channels = sides
+    height, width = (min(sizes) if len(sizes) == 1 else -1 for sizes in (heights, widths))
+    return height, width, 1 if set(channels) == {1} else 3
 
 
 def label_lines(classes: Sequence[str]) -> bytes:

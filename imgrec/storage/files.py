@@ -20,6 +20,16 @@ _LARGE_BYTES = 4 << 20
 """What is expected to become larger is written past the page cache."""
 PART = ".part"
 """What the name of a file ends in until it is whole."""
+_TOKEN_BYTES = 6
+
+
+def part_of(path: str) -> str:
+    """Return a name for a file until it is whole, which no other attempt to write it has.
+
+    Engines may run a task twice at once, of which the slower one must not write into the file of
+    the other; their bytes are the same, so whichever gets its name last does not matter.
+    """
+    return f"{path}.{os.urandom(_TOKEN_BYTES).hex()}{PART}"
 
 
 class Seal(NamedTuple):
@@ -90,9 +100,9 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[OutFile]:
 
     `expected_bytes` are reserved at once: a full disk is known before the work is done, and
     writing was measured to cost a quarter. Raises ExecutionError if the disk does not take the
-    file; nothing of it stays then.
+    file; nothing of it stays then, nor if writing it fails.
     """
-    part = path + PART
+    part = part_of(path)
     is_large = expected_bytes >= _LARGE_BYTES
     try:
         descriptor = open_direct(part) if is_large else os.open(part, NEW, 0o666)
@@ -105,10 +115,12 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[OutFile]:
         finally:
             os.close(descriptor)
         os.replace(part, path)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(part)
-        raise write_error(path, error) from error
+        if isinstance(error, OSError):
+            raise write_error(path, error) from error
+        raise
 
 
 @contextmanager
@@ -117,7 +129,7 @@ def handed_over(path: str) -> Iterator[str]:
 
     Raises ExecutionError if it cannot get it; nothing of it stays then, nor if writing it fails.
     """
-    part = path + PART
+    part = part_of(path)
     try:
         yield part
         os.replace(part, path)

@@ -25,3 +25,8 @@ def append(folder: str, pieces: Sequence[bytes]) -> tuple[str, int]:
     except OSError:
         return "", 0
     return path, offset
+
+
+def make_folder(folder: str) -> None:
+    """Make the folder, for those who write into it by themselves."""
+    os.makedirs(folder, exist_ok=True)

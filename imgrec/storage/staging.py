@@ -27,6 +27,13 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1  # syncing it will say why
+
+
 class _Syncer:
     """Brings files to disk, one after the other, in a thread of its own.
 
@@ -38,12 +45,13 @@ class _Syncer:
         self._queue: SimpleQueue[Path | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._faults: dict[Path, OSError] = {}
-        self._begun: set[Path] = set()
+        self._begun: dict[Path, int] = {}
+        """The inodes of files: another attempt may put another file in the place of one."""
         self._is_stopped = False
 
     def sync(self, path: Path) -> None:
         """Begin to bring a file to disk."""
-        self._begun.add(path)
+        self._begun[path] = _inode(path)
         self._queue.put(path)
         if self._thread is None:
             self._thread = Thread(target=self._work, daemon=True)
@@ -60,7 +68,7 @@ class _Syncer:
         """Wait until all of `paths` are on disk; raise OSError if one cannot be."""
         wanted = list(paths)
         for path in wanted:
-            if path not in self._begun:
+            if self._begun.get(path) != _inode(path):
                 self.sync(path)
         self._queue.put(None)
         if self._thread:
@@ -135,8 +143,7 @@ class Staging:
             self._unmake()
             return
         _remove_folder(self.spool)
-        for part in self.path.glob(f"*{PART}"):
-            part.unlink()
+        _remove_parts(self.path)
 
     def _unmake(self) -> None:
         """Remove the folders above that were made for nothing."""
@@ -175,6 +182,7 @@ class Staging:
         """Give the folder its final name, at once, replacing what stood there."""
         with telling(self.target):
             _remove_folder(self.spool)
+            _remove_parts(self.path)
             self._syncer.finish(path for path in self.path.iterdir() if path != self._notes)
             _remove_folder(self._notes)  # as late as can be: without them nothing is resumed
             _sync(self.path)
@@ -197,6 +205,12 @@ class Staging:
         for folder in {dataset_folder.parent: None} | {made.parent: None for made in self._made}:
             with suppress(PermissionError):  # not ours to read, and then not ours to sync
                 _sync(folder)
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove what attempts to write files left that were cut off, or that came second."""
+    for part in folder.glob(f"*{PART}"):
+        part.unlink(missing_ok=True)
 
 
 def stamp(path: Path, time_ns: int) -> None:

@@ -158,7 +158,7 @@ def choose_roles(
     `holds_images` tells whether a column names images; it is asked if several have such names.
     Raises UsageError if a column is not there, and SourceError if the choice is not clear.
     """
-    _refuse_nonsense(options)
+    refuse_nonsense(options)
     taken = {header.find(wanted, option) for option, wanted in _asked(options)}
     path = _path(header, options, taken, holds_images)
     taken.add(path)
@@ -174,7 +174,8 @@ def choose_roles(
     )
 
 
-def _refuse_nonsense(options: SourceOptions) -> None:
+def refuse_nonsense(options: SourceOptions) -> None:
+    """Raise UsageError if columns are asked for that no record can have, or twice."""
     names = [column.name for column in options.columns]
     if reserved := sorted(_RESERVED.intersection(names)):
         raise UsageError(

@@ -1,0 +1,52 @@
+"""A hash of everything that decides the bytes of the output."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
+
+from imgrec.model import FORMAT, ShardTask
+from imgrec.options import PackOptions
+
+
+def fingerprint(
+    about: bytes, tasks: Iterable[bytes], contents: Iterable[bytes], lengths: Iterable[bytes]
+) -> str:
+    """Return the fingerprint of a plan, from the pieces that the functions below make.
+
+    `contents` and `lengths` are those of all samples in the order of their rank, in pieces of any
+    size: with 100 million samples, they do not fit into memory.
+    """
+    sha256 = hashlib.sha256(about)
+    for pieces in (tasks, contents, lengths):
+        for piece in pieces:
+            sha256.update(piece)
+    return sha256.hexdigest()
+
+
+def facts_about(name: str, classes: Sequence[str], options: PackOptions) -> bytes:
+    """Return what decides about all shards."""
+    asked = [f"--also {also}" for also in options.also]
+    if options.shrink_options:
+        asked += [f"{what} {value}" for what, value in options.shrink_options.deciding().items()]
+    if options.thumbnails is not None:
+        asked.append(f"--thumbnails {options.thumbnails}")
+    facts = (FORMAT, name, options.version, options.check, *classes, *asked)
+    return "".join(f"{fact}\n" for fact in facts).encode()
+
+
+def facts_of(task: ShardTask) -> bytes:
+    """Return what decides about one shard."""
+    columns = (
+        task.filename,
+        "\0".join(task.filenames),
+        *map(repr, (*filter(None, (task.label_sets,)), *task.columns)),
+    )
+    numbers = (struct.pack(f"<{len(column)}q", *column) for column in (task.labels, task.sizes))
+    return b"".join(("\n".join(columns).encode("utf-8", "surrogateescape"), *numbers))
+
+
+def lengths_of(contents: Iterable[bytes]) -> bytes:
+    """Return the length of each content, one byte each."""
+    return bytes(map(len, contents))

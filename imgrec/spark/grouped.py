@@ -1,0 +1,268 @@
+"""Dealing groups out to splits, as `plan.grouped` does, with units in a table instead of a dict.
+
+A unit is what must not be parted: a group with all groups that have one of its images, or copies of
+an image that is in no group. Units come by the order of their turn through one task, which keeps
+nothing of them but how much of each label each split has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from imgrec.errors import PlanError
+from imgrec.model import TRAIN
+from imgrec.options import SplitOptions
+from imgrec.plan.grouped import Dealer, fill_empty, turn_of
+from imgrec.plan.units import find_units
+from imgrec.spark.buckets import samples_of, together
+from imgrec.spark.place import DEALT
+from imgrec.spark.tables import (
+    SETTLED,
+    Columns,
+    Extras,
+    batches_of,
+    by_key,
+    columns_of,
+    ddl,
+    with_extras,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+_MOST_LINKS = 1_000_000
+_FIRST = -(1 << 30)
+"""The turn of a unit that is train in any case."""
+_SMALLEST = 3
+"""How many units of a split there must be to choose from, with three splits at most."""
+_LINKS = {"one": "string", "other": "string"}
+_DEALT = {"unit": "string", DEALT: "string", "total": "bigint", "turn": "bigint", "at": "bigint"}
+
+
+def deal(settled: DataFrame, extras: Extras, options: SplitOptions) -> DataFrame:
+    """Return the rows of `SETTLED` with the column `DEALT`."""
+    from pyspark.sql import functions as f
+
+    links = settled.mapInArrow(find_links, ddl(_LINKS)).distinct().limit(_MOST_LINKS + 1).collect()
+    if len(links) > _MOST_LINKS:
+        raise PlanError(
+            f"more than {_MOST_LINKS} pairs of groups have an image in common",
+            hint="make one group of those that belong together",
+        )
+    naming = Naming(_united([(link["one"], link["other"]) for link in links]), extras)
+    named = settled.mapInArrow(naming, ddl(naming.fields()))
+    units = _units(named)
+    totals, uses = Counter[int](), Counter[int]()
+    for row in units.select(f.explode("counts").alias("c")).select("c.*").groupBy("label").agg(
+        f.sum("images").alias("images"), f.count("*").alias("units")
+    ).collect():  # fmt: skip
+        totals[row["label"]], uses[row["label"]] = row["images"], row["units"]
+    dealing = Dealing(totals, uses, options)
+    turns = units.mapInArrow(dealing.turns, "unit string, turn bigint").alias("t")
+    queue = units.alias("u").join(turns, f.col("u.unit") == f.col("t.unit")).select("u.*", "t.turn")
+    queue = queue.repartition(1).sortWithinPartitions("turn", "first")
+    dealt = queue.mapInArrow(dealing, ddl(_DEALT)).persist()
+    moved = _moved(dealt, dealing.dealer().fractions)
+    home: Column = f.col(DEALT)
+    for unit, split in moved.items():
+        home = f.when(f.col("unit") == unit, split).otherwise(home)
+    homes = dealt.select("unit", home.alias(DEALT))
+    rows = named.join(homes, "unit", "left").drop("unit")
+    buckets = settled.select("bucket").distinct().count()
+    return together(rows, "bucket", buckets, "place")
+
+
+def parted(rows: DataFrame, most: int) -> tuple[list[str], int]:
+    """Return the first of the groups that are in more than one split, and how many there are."""
+    from pyspark.sql import functions as f
+
+    split = f.when(f.col("split") == "", TRAIN).otherwise(f.col("split"))
+    if DEALT in rows.columns:
+        is_dealt = (split == TRAIN) & f.col(DEALT).isNotNull()
+        split = f.when(is_dealt, f.col(DEALT)).otherwise(split)
+    found = (
+        rows.where("grp != ''").groupBy("grp").agg(f.countDistinct(split).alias("splits"))
+    ).where("splits > 1")
+    names = [row["grp"] for row in found.orderBy("grp").limit(most).collect()]
+    return names, found.count() if names else 0
+
+
+def _nodes(rows: Columns) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the group or image that each row of a bucket hangs on, and groups that share some."""
+    units = find_units(samples_of(rows))
+    groups: dict[int, dict[str, None]] = {}
+    for unit, group in zip(units, rows["grp"], strict=True):
+        found = groups.setdefault(unit, {})
+        if group:
+            found[group] = None
+    nodes = [
+        f"g{group or next(iter(groups[unit]))}" if groups[unit] else f"c{content.hex()}"
+        for unit, group, content in zip(units, rows["grp"], rows["content"], strict=True)
+    ]
+    links = []
+    for names in groups.values():
+        one, *others = sorted(names) if len(names) > 1 else ("",)
+        links += [(f"g{one}", f"g{other}") for other in others]
+    return nodes, links
+
+
+def find_links(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield pairs of groups that have an image in common."""
+    for _, rows in by_key(batches, "bucket"):
+        _, links = _nodes(rows)
+        if links:
+            ones, others = zip(*links, strict=True)
+            yield from batches_of({"one": list(ones), "other": list(others)}, _LINKS)
+
+
+def _united(links: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return for each node that is linked the one that stands for all of its unit."""
+    parents: dict[str, str] = {}
+
+    def root(node: str) -> str:
+        while (parent := parents.setdefault(node, node)) != node:
+            parents[node] = parents[parent]
+            node = parent
+        return node
+
+    for one, other in links:
+        low, high = sorted((root(one), root(other)))
+        parents[high] = low
+    return {node: root(node) for node in parents}
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Adds to rows of `SETTLED` the unit that they are of."""
+
+    roots: Mapping[str, str]
+    extras: Extras
+
+    def fields(self) -> dict[str, str]:
+        """Return what the rows have then."""
+        return {**with_extras(SETTLED, self.extras), "unit": "string"}
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Name the units of the rows of some buckets."""
+        for _, rows in by_key(batches, "bucket"):
+            nodes, _ = _nodes(rows)
+            rows["unit"] = [self.roots.get(node, node) for node in nodes]
+            yield from batches_of(rows, self.fields())
+
+
+def _units(named: DataFrame) -> DataFrame:
+    """Return the units that may leave train: `counts` of images by label, and where each is first.
+
+    Labels come in the order in which they are met, since numbers of Python add up to others in
+    another order.
+    """
+    from pyspark.sql import functions as f
+
+    is_train = f.col("split").isin("", TRAIN)
+    where = f.when(is_train, f.struct("bucket", "place"))
+    by_label = named.groupBy("unit", "label").agg(
+        f.min(where).alias("first"),
+        f.sum(is_train.cast("bigint")).alias("images"),
+        f.max(~is_train).alias("is_elsewhere"),
+    )
+    count = f.when(f.col("images") > 0, f.struct("first", "label", "images"))
+    units = by_label.groupBy("unit").agg(
+        f.array_sort(f.collect_list(count)).alias("counts"),
+        f.min("first").alias("first"),
+        f.max("is_elsewhere").alias("is_elsewhere"),
+    )
+    return units.where("not is_elsewhere and first is not null").drop("is_elsewhere")
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """Deals units out, one after the other."""
+
+    totals: Counter[int]
+    uses: Counter[int]
+    options: SplitOptions
+
+    def dealer(self) -> Dealer:
+        """Return a dealer who has dealt nothing yet."""
+        return Dealer(self.totals, self.uses, self.options)
+
+    def turns(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Say when each unit has its turn."""
+        dealer = self.dealer()
+        for batch in batches:
+            units = [_labels(counts) for counts in columns_of(batch)["counts"]]
+            columns: Columns = {
+                "unit": batch.column("unit").to_pylist(),
+                "turn": [_FIRST if dealer.is_alone(unit) else turn_of(unit) for unit in units],
+            }
+            if units:
+                yield from batches_of(columns, {"unit": "string", "turn": "bigint"})
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Deal out units that come in the order of their turn."""
+        dealer, at = self.dealer(), 0
+        for batch in batches:
+            units = [_labels(counts) for counts in columns_of(batch)["counts"]]
+            turns = columns_of(batch)["turn"]
+            columns: Columns = {
+                "unit": batch.column("unit").to_pylist(),
+                DEALT: [_home(dealer, unit, turn) for unit, turn in zip(units, turns, strict=True)],
+                "total": [unit.total() for unit in units],
+                "turn": turns,
+                "at": list(range(at, at + len(units))),
+            }
+            at += len(units)
+            if units:
+                yield from batches_of(columns, _DEALT)
+
+
+def _labels(counts: list[dict[str, int]]) -> Counter[int]:
+    return Counter({count["label"]: count["images"] for count in counts})
+
+
+def _home(dealer: Dealer, unit: Counter[int], turn: int) -> str:
+    if turn != _FIRST:
+        return dealer.place(unit)
+    dealer.seat(unit, TRAIN)
+    return TRAIN
+
+
+def _moved(dealt: DataFrame, fractions: Mapping[str, float]) -> dict[str, str]:
+    """Return the units that go to splits which would have nothing otherwise.
+
+    `fill_empty` chooses among the smallest units of each split; of the others, it is enough to
+    know that there are some.
+    """
+    from pyspark.sql import functions as f
+
+    counts = {row[DEALT]: row["count"] for row in dealt.groupBy(DEALT).count().collect()}
+    if all(counts.get(split) for split in fractions):
+        return {}
+    free = dealt.where(f.col("turn") != _FIRST)
+    small = [
+        row
+        for split in counts
+        for row in free.where(f.col(DEALT) == split)
+        .orderBy("total", "at")
+        .limit(_SMALLEST)
+        .collect()
+    ]
+    small.sort(key=lambda row: row["at"])
+    splits = {at: row[DEALT] for at, row in enumerate(small)}
+    before = dict(splits)
+    others: dict[int, str] = {}
+    for split, count in counts.items():
+        rest = count - sum(home == split for home in splits.values())
+        others |= {-1 - len(others) - at: split for at in range(min(rest, 2))}
+    everything = {**others, **splits}
+    units = {at: Counter({0: row["total"]}) for at, row in enumerate(small)}
+    fill_empty(everything, units, others, fractions)
+    return {
+        small[at]["unit"]: split
+        for at, split in everything.items()
+        if before.get(at, split) != split
+    }

@@ -1,0 +1,118 @@
+"""From a DataFrame to a published dataset, with no list of samples on the driver."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from imgrec import layout
+from imgrec.engine.shipping import ship
+from imgrec.engine.spark import context_of
+from imgrec.errors import DatasetExists, UsageError
+from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
+from imgrec.outcome import Packed
+from imgrec.read.metadata import read_info, read_report
+from imgrec.spark.frame import Request, frame_of
+from imgrec.spark.jobs import Job
+from imgrec.spark.planning import plan_rows
+from imgrec.spark.publishing import publish
+from imgrec.spark.scan import scan
+from imgrec.storage.staging import Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_REFUSED = ("folds", "split_from", "split_file", "thumbnails", "workers")
+_DEFAULTS = PackOptions()
+
+
+def pack_dataframe(
+    df: DataFrame,
+    name: str,
+    *,
+    image: str = "content",
+    label: str = "label",
+    filename: str = "",
+    split: str = "",
+    group: str = "",
+    columns: Sequence[str | ColumnOption] = (),
+    root: str = "",
+    options: PackOptions | None = None,
+) -> Packed:
+    """Pack the rows of a DataFrame, each an image, into a dataset called `name`.
+
+    `image` is a column of bytes, of paths that all executors see, or of Spark's source `image`.
+    `filename` names the column that names images, if it is not the one of paths, or `filename` or
+    `path`; they are told without `root`. `split` and `group` are as `--split-col` and
+    `--group-col`, and `columns` as `--column`. The result equals that of a local pack of the same
+    images with `near_dups="off"`. The dataset must not exist, unless `options.overwrite`.
+
+    Example: `pack_dataframe(spark.read.format("binaryFile").load(...), "flowers", label="dir")`.
+    """
+    asked = options or PackOptions()
+    _refuse_unfit(asked)
+    request = Request(
+        image=image,
+        label=label,
+        filename=filename,
+        split=split,
+        group=group,
+        columns=tuple(_column(column) for column in columns),
+        root=root,
+    )
+    asked = replace(
+        asked,
+        name=layout.checked_name(name),
+        near_dups=NearDups.OFF,
+        source=replace(asked.source, group_col=group, columns=request.columns),
+    )
+    started_ns = time.time_ns()
+    target = _target(asked)
+    if target.exists() and not asked.overwrite:
+        raise DatasetExists(
+            f"{target} exists already",
+            hint="pack under another version or name, or pass overwrite=True in the options",
+            path=str(target),
+        )
+    frame = frame_of(df, request)
+    ship(context_of(df.sparkSession))
+    with Staging(target) as staging, Job(df.sparkSession, staging, asked) as job:
+        seen = scan(frame, request, job)
+        planned = plan_rows(seen, job)
+        publish(planned, seen, job, started_ns)
+    return Packed(
+        info=read_info(target),
+        report=read_report(target),
+        seconds=(time.time_ns() - started_ns) / 1e9,
+        is_new=True,
+    )
+
+
+def _column(column: str | ColumnOption) -> ColumnOption:
+    return ColumnOption(column) if isinstance(column, str) else column
+
+
+def _target(options: PackOptions) -> Path:
+    root = Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
+    return layout.dataset_dir(Path(os.path.abspath(root)), options.name, options.version)
+
+
+def _refuse_unfit(options: PackOptions) -> None:
+    """Raise UsageError if something is asked for that only a list of all samples could give."""
+    given = [name for name in _REFUSED if getattr(options, name) != getattr(_DEFAULTS, name)]
+    if options.near_dups not in (NearDups.AUTO, NearDups.OFF):
+        given.append("near_dups")
+    if given:
+        raise UsageError(
+            f"pack_dataframe takes no {', '.join(given)}",
+            hint="leave that out, or write the images to files and use imgrec.pack",
+        )
+    if options.source != SourceOptions():
+        raise UsageError(
+            "pack_dataframe takes no options that say how a source is read",
+            hint="choose and change rows and columns with Spark, before",
+        )

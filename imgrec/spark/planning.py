@@ -1,0 +1,94 @@
+"""The plan of a DataFrame: splits and shards, computed by executors from hashes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from imgrec.model import UNLABELLED, Planned
+from imgrec.options import OnLeak
+from imgrec.plan.doubts import SHOWN, missing_classes, missing_splits, parted_groups
+from imgrec.plan.groups import refuse_leaks
+from imgrec.plan.labels import label_names, normal_name
+from imgrec.plan.shards import cut_at, options_for
+from imgrec.spark import grouped
+from imgrec.spark.buckets import COUNTS, Settling, bits_for, bucketed, count_units
+from imgrec.spark.jobs import Job
+from imgrec.spark.notes import Ends
+from imgrec.spark.place import Placing, Summary, summarize
+from imgrec.spark.scan import Seen
+from imgrec.spark.shares import Share, shares
+from imgrec.spark.tables import PLACED, SETTLED, with_extras
+from imgrec.spark.write import Shards
+from imgrec.storage.blobs import close_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowPlan:
+    """Where every row goes."""
+
+    rows: DataFrame
+    """As `PLACED` says."""
+    classes: tuple[str, ...]
+    summary: Summary
+    planned: Planned
+    shards: Shards
+    warnings: tuple[str, ...]
+
+
+def plan_rows(seen: Seen, job: Job) -> RowPlan:
+    """Decide label, split, shard and place of every good row."""
+    options = job.options
+    folders = {name: (name,) for name in seen.classes}
+    classes = label_names(folders, options.class_order, options.classes)
+    number = {name: label for label, name in enumerate(classes)}
+    label_of = {name: number[normal_name(name)] for name in seen.classes} | {"": UNLABELLED}
+    settling = Settling(seed=options.seed, label_of=label_of, extras=seen.extras)
+    rows = bucketed(seen.rows, bits_for(seen.good))
+    settled = job.keep(job.mapped(rows, settling, with_extras(SETTLED, seen.extras)))
+    is_divided = bool(options.val_fraction or options.test_fraction)
+    found: dict[int, Share] = {}
+    if is_divided and seen.has_groups:
+        settled = job.keep(grouped.deal(settled, seen.extras, options.split_options))
+    elif is_divided:
+        counts = settled.mapInArrow(count_units, ", ".join(f"{n} {k}" for n, k in COUNTS.items()))
+        ordered = counts.orderBy("label", "bucket").select("label", "bucket", "units")
+        found = shares(map(tuple, ordered.toLocalIterator()), options.split_options)
+    placing = Placing(shares=found, on_leak=options.on_leak, extras=seen.extras, folder=job.folder)
+    placed = job.keep(job.mapped(settled, placing, with_extras(PLACED, seen.extras)))
+    buckets = sorted(row["bucket"] for row in settled.select("bucket").distinct().collect())
+    placed.count()
+    summary = summarize(job.folder, buckets)
+    if options.on_leak is OnLeak.FAIL:
+        refuse_leaks(summary.leaks, len(summary.leaks))
+    parted = grouped.parted(settled, SHOWN) if seen.has_groups else ([], 0)
+    return RowPlan(
+        rows=placed,
+        classes=classes,
+        summary=summary,
+        planned=Planned(
+            count=sum(summary.counts().values()),
+            labels=summary.labels,
+            columns=seen.extras,
+            is_multilabel=False,
+        ),
+        shards=_shards(summary, job),
+        warnings=(
+            *parted_groups(*parted),
+            *missing_splits(summary.counts(), options),
+            *missing_classes(classes, {split: summary.labels[split] for split in summary.counts()}),
+        ),
+    )
+
+
+def _shards(summary: Summary, job: Job) -> Shards:
+    options, counts = job.options, summary.counts()
+    lengths = {
+        split: cut_at(Ends(summary.parts[split]), options_for(split, counts, options.shard_options))
+        for split in counts
+    }
+    close_files()
+    return Shards(lengths, options.name, options.shard_compression)

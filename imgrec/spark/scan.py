@@ -1,0 +1,121 @@
+"""What there is in a DataFrame: rows that were looked at, classes and bad rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from imgrec.errors import SourceError
+from imgrec.model import Skipped
+from imgrec.plan.split import refuse_unfit
+from imgrec.source.split_words import read_splits
+from imgrec.spark.frame import Frame, Request
+from imgrec.spark.jobs import Job
+from imgrec.spark.look import Looking
+from imgrec.spark.tables import SEEN, Extras, with_extras
+from imgrec.text import printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+_SHOWN = 5
+_MOST_WORDS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All rows of a DataFrame after a first look."""
+
+    rows: DataFrame
+    """As `SEEN` says."""
+    good: int
+    bad: tuple[Skipped, ...]
+    classes: tuple[str, ...]
+    """Names as rows have them, of bad ones too."""
+    has_groups: bool
+    extras: Extras
+    layout: str
+    images: DataFrame | None
+    """Columns `filename` and `image`, if the images are in the DataFrame itself."""
+
+
+def scan(frame: Frame, request: Request, job: Job) -> Seen:
+    """Look at all rows; raise SourceError if they cannot be packed."""
+    from pyspark.sql import functions as f
+
+    has_splits = bool(request.split) and _has_splits(frame.rows, request.split)
+    looking = Looking(
+        is_path=frame.is_path,
+        extras=frame.extras,
+        seed=job.options.seed,
+        root=request.root,
+        has_splits=has_splits,
+    )
+    is_bad = f.col("fault").isNotNull()
+    with job.small_batches():
+        rows = job.keep(job.mapped(frame.rows, looking, with_extras(SEEN, frame.extras)))
+        counts = rows.groupBy("class_name", "split", is_bad.alias("is_bad")).count().collect()
+    bad, good = (_total(counts, is_bad=flag) for flag in (True, False))
+    if not counts:
+        raise SourceError("the DataFrame has no rows", hint="give a row for each image")
+    _refuse_bad(rows, good, bad, job.options.max_bad)
+    _refuse_repeated(rows)
+    refuse_unfit({row["split"] for row in counts if not row["is_bad"]}, job.options.split_options)
+    faults = rows.where(is_bad).select("filename", "fault").collect() if bad else []
+    return Seen(
+        rows=rows,
+        good=good,
+        bad=tuple(sorted(Skipped(row["filename"], row["fault"]) for row in faults)),
+        classes=tuple(sorted({row["class_name"] for row in counts} - {""})),
+        has_groups=bool(request.group),
+        extras=frame.extras,
+        layout=frame.layout,
+        images=None if frame.is_path else _images(frame, looking),
+    )
+
+
+def _total(counts: Sequence[Row], *, is_bad: bool) -> int:
+    return sum(row["count"] for row in counts if row["is_bad"] == is_bad)
+
+
+def _has_splits(rows: DataFrame, column: str) -> bool:
+    """Tell whether rows have splits; raise SourceError for words that mean none."""
+    found = rows.select("split").distinct().limit(_MOST_WORDS).collect()
+    words = sorted(row["split"] or "" for row in found)
+    return any(read_splits(words, column, "the DataFrame").splits)
+
+
+def _refuse_bad(rows: DataFrame, good: int, bad: int, max_bad: float) -> None:
+    """Raise SourceError before bad rows are listed of which there are too many."""
+    from pyspark.sql import functions as f
+
+    if not bad or (good and bad <= max_bad * (good + bad)):
+        return
+    faults = rows.where("fault is not null").groupBy("fault")
+    most = faults.agg(f.count("*").alias("rows"), f.min("filename").alias("name"))
+    shown = "; ".join(
+        f"{row['rows']} x {row['fault']} (such as {printable(row['name'])})"
+        for row in most.orderBy(f.desc("rows"), "fault").limit(_SHOWN).collect()
+    )
+    raise SourceError(
+        f"{bad} of {good + bad} images are bad, more than --max-bad {max_bad:g} allows: {shown}",
+        hint="mend the rows or how they are read, or raise --max-bad",
+    )
+
+
+def _refuse_repeated(rows: DataFrame) -> None:
+    repeated = rows.groupBy("filename").count().where("count > 1").limit(_SHOWN).collect()
+    if repeated:
+        shown = ", ".join(sorted(printable(row["filename"]) for row in repeated))
+        raise SourceError(
+            f"several rows of the DataFrame have one name, such as {shown}",
+            hint="let filename= be a column that names each image once, or drop duplicates",
+        )
+
+
+def _images(frame: Frame, looking: Looking) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    name = f.udf(looking.name, "string")(f.col("filename")) if looking.root else f.col("filename")
+    return frame.rows.select(name.alias("filename"), "image")
