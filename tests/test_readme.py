@@ -40,7 +40,7 @@ def comparable(text: str, home: Path) -> str:
 
 
 def test_there_are_commands_and_code_to_run() -> None:
-    assert (len(CONSOLE), len(PYTHON)) == (7, 8)
+    assert (len(CONSOLE), len(PYTHON)) == (8, 8)
     assert {name: len(blocks) for name, blocks in OTHERS.items()} == {"torch": 1, "grain": 1}
 
 
