@@ -95,7 +95,8 @@ def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
         file = pq.ParquetFile(path, read_dictionary=["format"])
         found = [name for name in file.schema_arrow.names if name in columns]
         return read_bounded(file, str(path), found)
-    except (OSError, ValueError, pa.ArrowException) as error:  # names that are not UTF-8, too
+    # Among these are names that are not UTF-8, and a table without a column of formats.
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise wrong_table(folder, "cannot be read") from error
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_TRIES = 100
 
 
 def make_locked(path: Path) -> int:
@@ -16,10 +17,11 @@ def make_locked(path: Path) -> int:
 
     Closing it ends that. Raises BlockingIOError if another holds the lock, and OSError.
     """
-    while True:
+    for _ in range(_TRIES):
         path.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # whoever had it has just removed or published it
             return lock(path)
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
 
 
 def lock(path: Path) -> int:
