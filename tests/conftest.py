@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from browser import browser, watched  # noqa: F401  # fixtures, one browser for all
 from hypothesis import HealthCheck, settings
 
 # Speed is not what tests are about: a busy machine must not fail them.

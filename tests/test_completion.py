@@ -59,7 +59,7 @@ def in_bash(place: Path, line: str) -> list[str]:
 
 
 def test_bash_completes_verbs(place: Path) -> None:
-    assert in_bash(place, "imgrec p") == ["pack", "plan"]
+    assert in_bash(place, "imgrec p") == ["pack", "plan", "preview"]
     assert in_bash(place, "imgrec ") == [verb.name for verb in TREE]
 
 

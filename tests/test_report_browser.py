@@ -1,6 +1,6 @@
 """`report.html` in a real browser: it works offline, by mouse and by keyboard, small and large."""
 
-# ruff: noqa: F811  # fixtures are imported by their names
+# fixtures are imported by their names
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import Watched, browser, watched  # noqa: F401  # fixtures
+from browser import Watched
 from inline import pack
 from pictures import class_tree, jpeg, write_tree
 from test_report import HOSTILE, HOSTILE_FILE, odd_tree

@@ -36,6 +36,9 @@ LINUX = FileSystem(
 )
 
 
+REPORTS = {"report.json", "report.html", "SHA256SUMS"}
+
+
 def files_of(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
@@ -45,7 +48,7 @@ def files_of(root: Path) -> dict[str, bytes]:
 def dataset_files(folder: Path) -> dict[str, bytes]:
     """All files of a dataset that do not name its source."""
     files = files_of(folder)
-    return {name: files[name] for name in sorted(files.keys() - {"report.json", "SHA256SUMS"})}
+    return {name: files[name] for name in sorted(files.keys() - REPORTS)}
 
 
 def again(command: Iterable[str], data_dir: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from browser import Watched, browser, watched  # noqa: F401  # fixtures
+from browser import Watched
 from conftest import ROOT
 from damage import change
 from inline import pack
@@ -46,7 +46,7 @@ def viewer(flowers: Path) -> Iterator[Viewer]:
 
 
 @pytest.fixture
-def page(watched: Watched, viewer: Viewer) -> Iterator[Page]:  # noqa: F811
+def page(watched: Watched, viewer: Viewer) -> Iterator[Page]:
     """The page, which must not complain, nor ask anyone but its own server."""
     watched.page.goto(viewer.url)
     shown(watched.page)
@@ -256,7 +256,7 @@ def test_hostile_names_stay_text(page: Page) -> None:
     assert page.locator("[onerror], [onload]").count() == 0
 
 
-def test_damage_is_shown_where_it_is(watched: Watched, flowers: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_damage_is_shown_where_it_is(watched: Watched, flowers: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data" / "flowers" / "1.0.0"
     shutil.copytree(flowers, folder)
     change(folder / "flowers-train.tfrecord-00000-of-00001", 200)
@@ -272,7 +272,7 @@ def test_damage_is_shown_where_it_is(watched: Watched, flowers: Path, tmp_path: 
     assert watched.errors == []
 
 
-def test_a_server_that_has_ended_is_said_to_have(watched: Watched, flowers: Path) -> None:  # noqa: F811
+def test_a_server_that_has_ended_is_said_to_have(watched: Watched, flowers: Path) -> None:
     with viewing(flowers) as viewer:
         watched.page.goto(viewer.url)
         shown(watched.page)
@@ -283,7 +283,7 @@ def test_a_server_that_has_ended_is_said_to_have(watched: Watched, flowers: Path
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_sticks_out_on_a_phone_or_a_desktop(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     viewer: Viewer,
     width: int,
     scheme: str,

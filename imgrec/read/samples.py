@@ -92,7 +92,8 @@ def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
 
     path = folder / layout.SAMPLES
     try:
-        file = pq.ParquetFile(path, read_dictionary=["format"])
+        repeated = [name for name in ("format",) if name in columns]
+        file = pq.ParquetFile(path, read_dictionary=repeated)
         found = [name for name in file.schema_arrow.names if name in columns]
         return read_bounded(file, str(path), found)
     # Among these are names that are not UTF-8, and a table without a column of formats.

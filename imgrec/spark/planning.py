@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import imgrec.spark.grouped as grouped
 from imgrec.model import UNLABELLED, Planned
 from imgrec.options import OnLeak
 from imgrec.plan.doubts import SHOWN, missing_classes, missing_splits, parted_groups
 from imgrec.plan.groups import refuse_leaks
 from imgrec.plan.labels import label_names, normal_name
 from imgrec.plan.shards import cut_at, options_for
-from imgrec.spark import grouped
 from imgrec.spark.buckets import COUNTS, Settling, bits_for, bucketed, count_units
 from imgrec.spark.jobs import Job
 from imgrec.spark.notes import Ends
