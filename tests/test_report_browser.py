@@ -46,6 +46,7 @@ def test_it_loads_without_errors_or_requests(watched: Watched, many: Path) -> No
     page = opened(watched, many).page
     images = "[...document.images].filter((image) => image.getAttribute('src'))"
     # Waiting in the browser for a condition would need an `eval`, which the page forbids.
+    page.evaluate(f"{images}.forEach((image) => (image.loading = 'eager'))")
     page.evaluate(f"Promise.all({images}.map((image) => image.decode()))")
     assert watched.errors == []
     assert [url for url in watched.requests if not url.startswith("data:")] == [
