@@ -71,6 +71,12 @@ def _bytes_entry_head(key: bytes, length: int) -> bytes:
     return _TAG_1 + varint(len(head) + length) + head
 
 
+@lru_cache(maxsize=1 << 14)
+def _head(length: int) -> bytes:
+    """Return what begins a record of features that take `length` bytes."""
+    return _TAG_1 + varint(length)
+
+
 def encode_around(
     image_length: int, *, filename: bytes, label: int, shape: tuple[int, int, int]
 ) -> tuple[bytes, bytes]:
@@ -84,7 +90,7 @@ def encode_around(
         + _bytes_entry_head(b"image", image_length)
     )
     after = _label_and_shape(label, shape)
-    return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
+    return _head(len(before) + image_length + len(after)) + before, after
 
 
 def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> tuple[bytes, bytes]:
@@ -100,7 +106,7 @@ def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> 
     before = b"".join(_entry(key, entries[key]) for key in ordered if key < _IMAGE)
     before += _bytes_entry_head(_IMAGE, image_length)
     after = b"".join(_entry(key, entries[key]) for key in ordered if key > _IMAGE)
-    return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
+    return _head(len(before) + image_length + len(after)) + before, after
 
 
 def _entry(key: bytes, values: Feature) -> bytes:

@@ -10,6 +10,7 @@ What is larger than `ShrinkOptions` allow is decoded whatever `Check` asks, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.blob import Pixels
@@ -43,6 +44,8 @@ class Packable(NamedTuple):
     """From what size to what size it was shrunk; empty if it was not."""
     grey: NDArray[np.uint8] | None = None
     """What `jpeg.strict_decode` left of it, if that was how it was checked."""
+    orientation: int = 0
+    """As `exif.orientation` tells it, where that is known already; else 0."""
 
 
 class _Wanted(NamedTuple):
@@ -60,6 +63,9 @@ class _Wanted(NamedTuple):
         return smaller_size(shape[0], shape[1], self.shrink_to)
 
 
+_wanted = lru_cache(maxsize=8)(_Wanted)
+
+
 def prepare(
     data: bytes, filename: str, check: Check, shrink_to: ShrinkOptions | None = None
 ) -> Packable:
@@ -71,7 +77,7 @@ def prepare(
     if not image_format:
         raise BadImage(describe(data[:HEAD_BYTES]))
     prepare_format = _PREPARERS.get(image_format, _transcode)
-    return prepare_format(data, image_format, _Wanted(check, shrink_to))
+    return prepare_format(data, image_format, _wanted(check, shrink_to))
 
 
 def shape_of(data: bytes, filename: str) -> Shape:
@@ -94,8 +100,9 @@ def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     pixels.refuse_bomb(*header.shape[:2])
     if not header.is_common:
         return _transcode(data, image_format, wanted, "JPEG of a kind TensorFlow does not read")
-    packable = Packable(data, header.shape, image_format)
-    size = wanted.smaller(header.shape)
+    turn = header.orientation
+    packable = Packable(data, header.shape, image_format, orientation=turn)
+    size = wanted.smaller(header.shape) if wanted.shrink_to else None
     if wanted.check is Check.HEADER and size is None:
         return packable
     if not jpeg.reaches_end(data, header):
@@ -106,7 +113,7 @@ def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
         return packable
     grey, fault = jpeg.strict_decode(data)
     if not fault:
-        return Packable(data, header.shape, image_format, grey=grey)
+        return Packable(data, header.shape, image_format, grey=grey, orientation=turn)
     pixels.decode(data, image_format)
     if not jpeg.is_well_formed(data, header):
         return _transcode(data, image_format, wanted, _damaged_jpeg(fault))

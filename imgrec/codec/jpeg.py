@@ -14,6 +14,7 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from imgrec.codec import exif
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class JpegHeader(NamedTuple):
     """Huffman-coded, 8 bits, 1, 3 or 4 components: the kind that TensorFlow decodes."""
     scan: int
     """Where the first start-of-scan segment is."""
+    orientation: int
+    """As `exif.orientation` tells it."""
 
 
 def read_header(data: bytes) -> JpegHeader:
@@ -92,7 +95,8 @@ def _walk(data: bytes) -> JpegHeader:
     if not height or not width:
         raise BadImage("JPEG of no size")
     is_common = marker in _HUFFMAN_8_BIT and precision == 8 and components in _CHANNELS
-    return JpegHeader((height, width, _CHANNELS.get(components, components)), is_common, position)
+    shape = (height, width, _CHANNELS.get(components, components))
+    return JpegHeader(shape, is_common, position, exif.orientation(data))
 
 
 def reaches_end(data: bytes, header: JpegHeader) -> bool:

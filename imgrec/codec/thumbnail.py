@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from imgrec.blob import Pixels
 
 _QUALITY = 80
+_OWN_BYTES = 1 << 13
+_TELLING = (b"\xff\xe1", b"\xff\xed", b"\xff\xee", b"\xff\xfe")
+"""What begins segments of EXIF, XMP, IPTC and Adobe's data (as CMYK pictures have), or comments."""
 _PAPER = (255, 255, 255)
 """What shows through where a picture is not opaque."""
 
@@ -37,6 +40,21 @@ def thumbnail(data: bytes, filename: str, side: int, blob: Pixels | None = None)
     # Of what is at most twice as large, bicubic ones look no better, and take twice as long.
     picture.thumbnail((side, side), Resampling.BILINEAR)
     return picture
+
+
+def own_thumbnail(data: bytes, side: int) -> tuple[int, int, int] | None:
+    """Return the shape of a small JPEG that may be shown as it is; None of anything else.
+
+    Not of one that is turned, that browsers show in other colours (CMYK), or that may tell more
+    than its pixels do: where and when it was taken is not for whoever a page is sent to.
+    """
+    if len(data) > _OWN_BYTES or not data.startswith(b"\xff\xd8\xff"):
+        return None
+    header = jpeg.read_header(data)
+    head = data[: header.scan]
+    is_bare = not any(marker in head for marker in _TELLING) and header.is_common
+    is_small = max(header.shape[:2]) <= side and jpeg.reaches_end(data, header)
+    return header.shape if is_bare and is_small else None
 
 
 def rough_thumbnail(data: bytes, filename: str, side: int) -> bytes:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TONE_BYTES = 2
-_NOT_SEEN = 255
-_UNKNOWN = bytes((0, _NOT_SEEN))
+NOT_SEEN = 255
+UNKNOWN = bytes((0, NOT_SEEN))
 _BATCH, _BATCH_PIXELS = 128, 1 << 14
 """How many pictures, and pixels, are summed up at once: as many as fit into a CPU's cache."""
 _SIDE = 64
@@ -58,7 +58,7 @@ class Tones:
     def _encode(self) -> None:
         seen = [levels.reshape(-1) for levels in self._waiting if levels is not None]
         tones = iter(_sum_up(seen))
-        self._encoded += [_UNKNOWN if levels is None else next(tones) for levels in self._waiting]
+        self._encoded += [UNKNOWN if levels is None else next(tones) for levels in self._waiting]
         self._waiting.clear()
         self._pixels = 0
 
@@ -74,14 +74,14 @@ def _sum_up(pictures: list[NDArray[np.uint8]]) -> list[bytes]:
     means = np.add.reduceat(levels, starts) / counts
     squares = np.add.reduceat(levels * levels, starts) / counts
     spreads = np.sqrt(np.maximum(squares - means * means, 0))
-    tones = np.stack([np.round(means), np.minimum(np.round(spreads * 2), _NOT_SEEN - 1)], axis=1)
+    tones = np.stack([np.round(means), np.minimum(np.round(spreads * 2), NOT_SEEN - 1)], axis=1)
     return [tone.tobytes() for tone in tones.astype(np.uint8)]
 
 
 def tone_at(tones: bytes, place: int) -> Tone | None:
     """Return the tone of a picture; None if it is not known."""
     found = tones[place * TONE_BYTES : (place + 1) * TONE_BYTES]
-    return Tone(found[0], found[1] / 2) if found and found[1] != _NOT_SEEN else None
+    return Tone(found[0], found[1] / 2) if found and found[1] != NOT_SEEN else None
 
 
 def levels_of(data: bytes, filename: str) -> NDArray[np.uint8] | None:

@@ -1,6 +1,6 @@
 """Running tasks in processes on this machine.
 
-Workers are plain interpreters that speak pickle over pipes. Unlike `multiprocessing`, that needs
+Workers are plain processes that speak pickle over pipes. Unlike `multiprocessing`, that needs
 no `if __name__ == "__main__"` in the caller's script and works in notebooks; a worker's death is
 noticed at once; and a worker whose parent dies, however it dies, ends by itself.
 """
@@ -12,8 +12,6 @@ import os
 import pickle
 import selectors
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
@@ -21,6 +19,7 @@ from types import TracebackType
 from typing import IO, Self, TypeVar
 
 from imgrec.engine import Engine
+from imgrec.engine.process import start
 from imgrec.engine.worker import REPLY_SIZE_BYTES
 from imgrec.errors import ExecutionError, ImgrecError
 
@@ -31,7 +30,6 @@ _PIPE_BYTES = 1 << 20
 """The widest pipe that Linux lets anyone have."""
 _LEAST_PIPE_BYTES = 512
 """What POSIX promises."""
-_START = "from imgrec.engine.worker import main; main()"
 
 
 def usable_cpus() -> int:
@@ -143,20 +141,9 @@ class _Worker:
 
     def __init__(self) -> None:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed by stop()
-        path = os.pathsep.join(filter(None, sys.path))
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            env={**os.environ, "PYTHONPATH": path},
-            process_group=0,  # Ctrl-C is the parent's to handle
-        )
-        assert self._process.stdin and self._process.stdout
+        self._process, self._calls, self.replies = start(self._complaints)
         self.at_hand = 0
         """How many calls it has not answered."""
-        self._calls: IO[bytes] = self._process.stdin
-        self.replies: IO[bytes] = self._process.stdout
         self._pipe_bytes = _widen(self._calls)
 
     def takes(self, call: bytes) -> bool:

@@ -7,7 +7,6 @@ import os
 import pickle
 import select
 import signal
-import sys
 from collections.abc import Callable
 from threading import Thread
 from typing import BinaryIO, TypeVar
@@ -30,7 +29,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints must not mix with the replies
     Thread(target=_end_with_parent, args=(replies.fileno(),), daemon=True).start()
     try:
-        serve(sys.stdin.buffer, replies)
+        serve(os.fdopen(0, "rb"), replies)
     except (EOFError, BrokenPipeError):
         # The parent is done or gone; there is nothing to flush to anybody.
         os._exit(0)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+SUFFIX = ".spool"
+
 
 def append(folder: str, pieces: Sequence[bytes]) -> tuple[str, int]:
     """Append pieces to this process's own file in a folder; return its path and their offset.
 
     Returns ("", 0) if the disk does not take them; they are then in no file.
     """
-    path = os.path.join(folder, f"{os.getpid()}.bin")
+    path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")
     try:
         os.makedirs(folder, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -52,7 +52,7 @@ class RecordFiles:
         if self._twins or len(data) <= _SMALL_BYTES:
             payload = b"".join((before, data, after))
             head, foot = tfrecord.frame(payload)
-            self._write(head, payload, foot)
+            self._write(head + payload + foot)
             for twin in self._twins:
                 twin.write(payload)
         else:

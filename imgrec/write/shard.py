@@ -126,18 +126,17 @@ class _Gathered:
                 self.bad.append(Skipped(filename, str(error)))
             else:
                 self.add(out, image, place, xxh3_128_digest(data))
-                self.tones.add(self._levels(image, blob, data))
+                is_seen = image.grey is not None
+                self.tones.add(image.grey if is_seen else self._levels(image, blob, data))
         close_files()
 
     def _levels(self, image: Packable, blob: Blob, data: bytes) -> NDArray[np.uint8] | None:
-        if image.grey is not None:
-            return image.grey
         if type(blob) is Pixels:
             return tone.levels_of_pixels(data)
         return tone.levels_of(image.data, "") if self.looks_closer else None
 
     def add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
-        data, shape, image_format, transcoded, damaged, resized, grey = image
+        data, shape, image_format, transcoded, damaged, resized, grey, orientation = image
         filename = self.task.filenames[place]
         if self.is_plain:
             before, after = example.encode_around(
@@ -155,8 +154,10 @@ class _Gathered:
         self.images.append((shape, image_format))
         self.ends.append(out.position)
         self.hashes.append(content_hash)
-        self.orientations.append(exif.orientation(data))
-        if self.sketches is not None:
+        self.orientations.append(orientation or exif.orientation(data))
+        if self.sketches is not None and grey is None:
+            self.sketches.append(None)
+        elif self.sketches is not None:
             from imgrec.codec import phash  # it takes a while, and most checks need it not
 
             self.sketches.append(phash.sketch_checked(grey, data, shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
 from typing import TypeAlias
 
 from imgrec.codec.exif import UPRIGHT
@@ -119,10 +120,10 @@ def _turned(turned: Sequence[tuple[str, int]], shot: ToShot) -> Finding:
     )
 
 
-def turned_images(names: Sequence[str], orientations: Iterable[int]) -> list[tuple[str, int]]:
+def turned_images(names: Sequence[str], orientations: bytes) -> list[tuple[str, int]]:
     """Return the images that are to be turned, and how."""
     pairs = zip(names, orientations, strict=False)
-    return [(name, orientation) for name, orientation in pairs if orientation != UPRIGHT]
+    return list(compress(pairs, map(UPRIGHT.__ne__, orientations)))
 
 
 def named_in(report: Report, turned: Iterable[tuple[str, int]]) -> set[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
+from imgrec.codec.tone import NOT_SEEN, TONE_BYTES
 from imgrec.inspection.reporting.facts import (
     Column,
     Entry,
@@ -69,7 +70,7 @@ def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
         measures=measures,
         findings=tuple(shown[: len(findings)]),
         outliers=tuple(shown[len(findings) :]),
-        toned=sum(spread != 255 for spread in table.tones[1::2]),
+        toned=len(table.tones) // TONE_BYTES - table.tones[1::TONE_BYTES].count(NOT_SEEN),
         sheets=tuple(_sheets(table, report, thumbnails - used)),
         snippets=snippets_for(report),
         ignored=tuple(Column(kind.kind, kind.count) for kind in report.ignored),

@@ -35,7 +35,7 @@ def measure(table: ImageTable) -> Measures:
         aspects=_aspects(sizes),
         sizes=_doublings(table.sizes),
         formats=_ranked(Counter(table.formats)),
-        channels=_ranked(Counter(_channels(value) for value in table.shapes[2::3])),
+        channels=_ranked(_named(Counter(table.shapes[2::3]))),
     )
 
 
@@ -43,8 +43,10 @@ def _median(values: Sequence[int]) -> int:
     return sorted(values)[len(values) // 2]
 
 
-def _channels(count: int) -> str:
-    return _CHANNELS.get(count, f"{count} channels")
+def _named(channels: Counter[int]) -> Counter[str]:
+    return Counter(
+        {_CHANNELS.get(count, f"{count} channels"): images for count, images in channels.items()}
+    )
 
 
 def _ranked(counts: Counter[str]) -> tuple[Column, ...]:
@@ -82,7 +84,7 @@ def _aspects(sizes: Counter[tuple[int, int]]) -> tuple[Column, ...]:
 
 def _doublings(values: Iterable[int]) -> tuple[Column, ...]:
     """Count numbers of bytes by their powers of two, with none left out between."""
-    counts = Counter(value.bit_length() for value in values)
+    counts = Counter(map(int.bit_length, values))
     return tuple(
         Column(f"{_bytes(1 << power >> 1)} to {_bytes(1 << power)}", counts[power])
         for power in range(min(counts), max(counts) + 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import compress
 from typing import NamedTuple
 
+from imgrec.codec.tone import NOT_SEEN
 from imgrec.inspection.reporting.facts import Measures
 from imgrec.inspection.reporting.table import ImageTable
 
@@ -16,8 +17,6 @@ _TINY, _HUGE = 4, 4
 _ASPECT = 3.0
 _BLANK, _DARK, _BRIGHT = 3, 16, 243
 """The spread below which a picture is blank, and the levels of dark and bright ones."""
-_NOT_SEEN = 255
-"""As in `codec.tone`."""
 
 
 class Outliers(NamedTuple):
@@ -56,40 +55,49 @@ def _outliers(way: _Way) -> Outliers:
 def _ways_of_shape(table: ImageTable, measures: Measures) -> Iterator[_Way]:
     short_side, long_side = min(measures.median), max(measures.median)
     heights, widths = table.shapes[0::3], table.shapes[1::3]
-    shorter, longer = list(map(min, heights, widths)), list(map(max, heights, widths))
-    ratios = [long / short for short, long in zip(shorter, longer, strict=True)]
+    sizes = {*zip(heights, widths, strict=True)}  # of which there are few
     least_ratio = max(_ASPECT, 1.5 * long_side / short_side)
+
+    def ranked(odd: dict[tuple[int, int], float]) -> list[tuple[float, int]]:
+        if not odd:
+            return []
+        pairs = enumerate(zip(heights, widths, strict=True))
+        return [(odd[size], at) for at, size in pairs if size in odd]
 
     def size(place: int) -> str:
         return f"{widths[place]:,} x {heights[place]:,} pixels"
 
     def ratio(place: int) -> str:
-        return f"{ratios[place]:.1f} times as " + (
-            "wide as high" if widths[place] > heights[place] else "high as wide"
-        )
+        value = _ratio((heights[place], widths[place]))
+        is_wide = widths[place] > heights[place]
+        return f"{value:.1f} times as {'wide as high' if is_wide else 'high as wide'}"
 
     yield _Way(
         "tiny", "Tiny",
         "Their shorter side is less than a quarter of the median: icons, previews, crops. "
         "--min-side leaves them out.",
-        [(side, at) for at, side in enumerate(shorter) if side * _TINY < short_side], size,
+        ranked({size: min(size) for size in sizes if min(size) * _TINY < short_side}), size,
     )  # fmt: skip
     yield _Way(
         "huge", "Huge",
         "Their longer side is more than four times the median, and slows down loading. "
         "--max-side shrinks them.",
-        [(-side, at) for at, side in enumerate(longer) if side > _HUGE * long_side], size,
+        ranked({size: -max(size) for size in sizes if max(size) > _HUGE * long_side}), size,
     )  # fmt: skip
     yield _Way(
         "stretched", "Extreme proportions",
         "Resized to a square, they are squeezed beyond recognition: crop them instead.",
-        [(-value, at) for at, value in enumerate(ratios) if value >= least_ratio], ratio,
+        ranked({size: -_ratio(size) for size in sizes if _ratio(size) >= least_ratio}), ratio,
     )  # fmt: skip
+
+
+def _ratio(size: tuple[int, int]) -> float:
+    return max(size) / min(size)
 
 
 def _ways_of_tone(table: ImageTable) -> Iterator[_Way]:
     levels, spreads = table.tones[0::2], table.tones[1::2]
-    is_plain = [2 * _BLANK <= spread < _NOT_SEEN for spread in spreads]
+    is_plain = [2 * _BLANK <= spread < NOT_SEEN for spread in spreads]
 
     def level(place: int) -> str:
         return f"mean level {levels[place]} of 255"

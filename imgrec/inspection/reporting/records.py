@@ -105,7 +105,7 @@ def _look(batch: Batch) -> _Looks:
         sizes.append(len(record.image))
         orientations.append(exif.orientation(record.image))
         tones.add(tone.levels_of(record.image, record.filename))
-    known = tones.encode() or bytes((0, 255)) * len(names)
+    known = tones.encode() or tone.UNKNOWN * len(names)
     return _Looks(
         batch.start, names, labels, singles, shapes, formats, sizes, bytes(orientations), known
     )

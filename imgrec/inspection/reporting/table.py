@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import NamedTuple
 
-from imgrec.codec.tone import Tone, tone_at
+from imgrec.codec.tone import UNKNOWN, Tone, tone_at
 from imgrec.inspection.where import InSource, Where
 from imgrec.model import Samples, ShardTask
 from imgrec.outcome import ShardResult
@@ -89,7 +89,7 @@ def table_of_results(
     """
     records = [result.records for result in results]
     ends = list(accumulate(len(part.filenames) for part in records))
-    tones = [part.tones or bytes((0, 255)) * len(part.filenames) for part in records]
+    tones = [part.tones or UNKNOWN * len(part.filenames) for part in records]
 
     def where(place: int) -> Where:
         shard = bisect_right(ends, place)

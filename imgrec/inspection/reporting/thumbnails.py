@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from imgrec.codec.thumbnail import encode_thumbnail, thumbnail
+from imgrec.codec.thumbnail import encode_thumbnail, own_thumbnail, thumbnail
 from imgrec.errors import ImgrecError
 from imgrec.inspection.job import Job
 from imgrec.inspection.where import Where, picture_at
@@ -76,6 +76,8 @@ def _make(batch: _Batch) -> tuple[int, list[Thumbnail]]:
 def _thumbnail(where: Where, side: int) -> Thumbnail:
     try:
         data, blob, filename = picture_at(where)
+        if blob is None and (shape := own_thumbnail(data, side)):
+            return Thumbnail(data, shape[1], shape[0])
         picture = thumbnail(data, filename, side, blob)
     except ImgrecError:  # whatever is wrong with it, the page says elsewhere
         return Thumbnail(b"", 0, 0)
