@@ -62,7 +62,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
         resumed = (
             resume(staging, plan, run, job.engine) if options.resume else start_over(staging, run)
         )
-        gathered = _write(plan, job, resumed.kept)
+        gathered = _write(plan, job, resumed.kept, catalog.newest_change_ns)
         _refuse_changed(plan, job)
         if options.near_dups is NearDups.AUTO:
             from imgrec.publish.near import near_duplicates
@@ -143,7 +143,7 @@ def _refuse_changed(plan: Plan, job: Job) -> None:
             )
 
 
-def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Gathered:
+def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult], newest_ns: int) -> Gathered:
     """Write all shards but those kept, the largest first so that the last ones are small."""
     staging, on_progress = job.staging, job.on_progress
     options = job.options
@@ -153,6 +153,7 @@ def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult]) -> Gathered:
         shrink_to=plan.shrink_to,
         record_format=RecordFormat(compression=options.shard_compression, also=options.also),
         signs=options.near_dups is NearDups.AUTO,
+        newest_ns=newest_ns,
     )
     missing = [task for task in plan.tasks if task.filename not in kept]
     tasks = sorted(missing, key=lambda task: -task.expected_bytes)

@@ -43,6 +43,10 @@ def varint(value: int) -> bytes:
     >>> varint(300).hex(), len(varint(-1))
     ('ac02', 10)
     """
+    if 0 <= value < 1 << 14:  # quickly, what most are
+        return bytes((value & 0x7F | 0x80, value >> 7) if value > 0x7F else (value,))
+    if 0 < value < 1 << 21:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 0x7F:

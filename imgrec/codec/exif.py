@@ -23,7 +23,8 @@ _SHORT = 3  # TIFF's number for a 16-bit value, which stands first in the value'
 _JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _APP1, _SCAN, _END = 0xE1, 0xDA, 0xD9
-_EXIF = b"Exif\0\0"
+MARK = b"Exif\0\0"
+"""What begins EXIF data."""
 _UPRIGHT = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -54,8 +55,8 @@ def _tiff_of_jpeg(data: bytes) -> bytes:
     position = 2
     while data[position] == 0xFF and data[position + 1] not in (_SCAN, _END):
         end = position + 2 + (data[position + 2] << 8 | data[position + 3])
-        if data[position + 1] == _APP1 and data.startswith(_EXIF, position + 4):
-            return data[position + 4 + len(_EXIF) : end]
+        if data[position + 1] == _APP1 and data.startswith(MARK, position + 4):
+            return data[position + 4 + len(MARK) : end]
         position = end
     return b""
 
@@ -88,7 +89,7 @@ def orientation_in(block: object) -> int:
     if not isinstance(block, bytes):
         return UPRIGHT
     try:
-        return _in_tiff(block.removeprefix(_EXIF))
+        return _in_tiff(block.removeprefix(MARK))
     except (IndexError, struct.error):
         return UPRIGHT
 

@@ -96,7 +96,8 @@ def _walk(data: bytes) -> JpegHeader:
         raise BadImage("JPEG of no size")
     is_common = marker in _HUFFMAN_8_BIT and precision == 8 and components in _CHANNELS
     shape = (height, width, _CHANNELS.get(components, components))
-    return JpegHeader(shape, is_common, position, exif.orientation(data))
+    tells = data.find(exif.MARK, 0, position) >= 0
+    return JpegHeader(shape, is_common, position, exif.orientation(data) if tells else exif.UPRIGHT)
 
 
 def reaches_end(data: bytes, header: JpegHeader) -> bool:

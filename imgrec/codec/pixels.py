@@ -124,9 +124,19 @@ def bad_images(image_format: str) -> Iterator[None]:
         raise BadImage(f"broken {image_format}: {text}") from error
 
 
+def opened(data: bytes, image_format: str) -> Image:
+    """Open the first picture of a file, with nothing decoded; raise BadImage if it is no picture.
+
+    Decode it within `bad_images`.
+    """
+    with bad_images(image_format):
+        image = _open(data, image_format)
+        refuse_bomb(image.height, image.width)
+    return image
+
+
 def _decode(data: bytes, image_format: str) -> Image:
-    image = _open(data, image_format)
-    refuse_bomb(image.height, image.width)
+    image = opened(data, image_format)
     image.load()
     return image
 

@@ -7,6 +7,7 @@ same beginning. Files that the first look reads whole are kept in a spool, and n
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,6 +104,8 @@ def probe(batch: Batch) -> Probes:
             copies.append(head)
     close_files()
     spool, spool_offset = append(batch.spool, copies) if copies else ("", 0)
+    if copies and not spool:  # so they will be read again, from where they are
+        newest = max(newest, *(_changed_ns(batch.blobs[place]) for place in spooled))
     return Probes(
         start=batch.start,
         sizes=sizes,
@@ -114,6 +117,14 @@ def probe(batch: Batch) -> Probes:
         spooled=tuple(spooled) if spool else (),
         spool_offset=spool_offset,
     )
+
+
+def _changed_ns(blob: Blob) -> int:
+    """Return when a file last changed; 0 if it is gone, or is but a part of another."""
+    try:
+        return os.stat(blob).st_ctime_ns if isinstance(blob, str) else 0
+    except OSError:
+        return 0
 
 
 def content_key(size: int, head: bytes) -> bytes:

@@ -77,14 +77,16 @@ def look_at_file(path: str, head_bytes: int, *, dated: bool) -> Look:
         os.close(descriptor)
 
 
-def read_blob(blob: Blob, size: int) -> bytes:
+def read_blob(blob: Blob, size: int, newest_ns: int = 0) -> bytes:
     """Read a blob that was `size` bytes long when it was catalogued.
 
-    Raises BadImage if it cannot be read or is no longer that long.
+    `newest_ns` is when the newest of all files that were catalogued had changed, by the clock of
+    the file system they are on; 0 where that is not known. Raises BadImage if it cannot be read,
+    is no longer that long, or is a file that changed later.
     """
     try:
         if isinstance(blob, str):
-            data = _read_file(blob, size)
+            data = _read_file(blob, size, newest_ns)
         elif isinstance(blob, ZipMember):
             data = _read_member(blob, size)
         else:
@@ -96,17 +98,18 @@ def read_blob(blob: Blob, size: int) -> bytes:
     return data
 
 
-def _read_file(path: str, size: int) -> bytes:
+def _read_file(path: str, size: int, newest_ns: int) -> bytes:
     """Read `size` bytes and one more if there is one, in a single call for most files."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        before = os.fstat(descriptor).st_mtime_ns
+        newest_ns = newest_ns or os.fstat(descriptor).st_ctime_ns
         data = os.read(descriptor, min(size + 1, _READ_BYTES))
         pieces, missing = [data], size + 1 - len(data) if len(data) < size else 0
         while missing > 0 and (piece := os.read(descriptor, min(missing, _READ_BYTES))):
             pieces.append(piece)
             missing -= len(piece)
-        if os.fstat(descriptor).st_mtime_ns != before:  # half of it may be old, and half new
+        # It may be another file than was catalogued, or half of it old and half new.
+        if os.fstat(descriptor).st_ctime_ns > newest_ns:
             raise BadImage("changed while it was being packed")
         return b"".join(pieces) if len(pieces) > 1 else data
     finally:

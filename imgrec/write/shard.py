@@ -51,6 +51,8 @@ class ShardWriter:
     record_format: RecordFormat = PLAIN
     signs: bool = False
     """Whether to tell what images look like, as far as their check has decoded them."""
+    newest_ns: int = 0
+    """As `read_blob` has it."""
 
     def __call__(self, task: ShardTask) -> ShardResult:
         """Write the shard of a task, and beside it `<shard>.idx` if it is not compressed.
@@ -58,7 +60,7 @@ class ShardWriter:
         A sample that cannot be packed is in the result's `bad`, with the reason, instead.
         """
         path = os.path.join(self.folder, task.filename)
-        gathered = _Gathered(task, signs=self.signs)
+        gathered = _Gathered(task, signs=self.signs, newest_ns=self.newest_ns)
         # How much is left of images that are shrunk is not known, as with compression.
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
         with create_records(path, self.record_format, expected_bytes=expected_bytes) as (out, file):
@@ -91,8 +93,11 @@ class ShardExaminer:
 class _Gathered:
     """What is known of the records of a shard while it grows."""
 
-    def __init__(self, task: ShardTask, *, signs: bool, looks_closer: bool = False) -> None:
+    def __init__(
+        self, task: ShardTask, *, signs: bool, looks_closer: bool = False, newest_ns: int = 0
+    ) -> None:
         self.task = task
+        self.newest_ns = newest_ns
         self.looks_closer = looks_closer
         """Whether to decode images once more, for their tones, if their check has left nothing."""
         self.sketches: list[Sketch | None] | None = [] if signs else None
@@ -112,11 +117,11 @@ class _Gathered:
 
     def take_all(self, out: RecordFiles, check: Check, shrink_to: ShrinkOptions | None) -> None:
         """Read, check and add all samples of the task; note those that cannot be packed."""
-        task = self.task
+        task, newest_ns = self.task, self.newest_ns
         samples = zip(task.blobs, task.filenames, task.sizes, strict=True)
         for place, (blob, filename, size) in enumerate(samples):
             try:
-                data = read_blob(blob, size)
+                data = read_blob(blob, size, newest_ns)
                 image = (
                     pack_pixels(data, blob, shrink_to)
                     if type(blob) is Pixels

@@ -12,7 +12,7 @@ from imgrec.inspection.job import Job
 from imgrec.inspection.where import Where, picture_at
 from imgrec.storage.blobs import close_files
 
-_DEFAULT, _MOST_BY_DEFAULT = 160, 1250
+_DEFAULT, _MOST_BY_DEFAULT = 96, 1250
 """How many there are where nothing is asked: so many, or one a class and a quarter more."""
 MOST_BYTES = 6_400_000
 """Of all of them together; as text they take a third more, and a page less than 10 MB."""
