@@ -18,6 +18,7 @@ from imgrec.options import SplitOptions
 from imgrec.plan.grouped import Dealer, fill_empty, turn_of
 from imgrec.plan.units import find_units
 from imgrec.spark.buckets import samples_of, together
+from imgrec.spark.jobs import Job
 from imgrec.spark.place import DEALT
 from imgrec.spark.tables import (
     SETTLED,
@@ -26,7 +27,6 @@ from imgrec.spark.tables import (
     batches_of,
     by_key,
     columns_of,
-    ddl,
     with_extras,
 )
 
@@ -40,32 +40,33 @@ _FIRST = -(1 << 30)
 _SMALLEST = 3
 """How many units of a split there must be to choose from, with three splits at most."""
 _LINKS = {"one": "string", "other": "string"}
+_TURNS = {"unit": "string", "turn": "bigint"}
 _DEALT = {"unit": "string", DEALT: "string", "total": "bigint", "turn": "bigint", "at": "bigint"}
 
 
-def deal(settled: DataFrame, extras: Extras, options: SplitOptions) -> DataFrame:
+def deal(settled: DataFrame, extras: Extras, job: Job) -> DataFrame:
     """Return the rows of `SETTLED` with the column `DEALT`."""
     from pyspark.sql import functions as f
 
-    links = settled.mapInArrow(find_links, ddl(_LINKS)).distinct().limit(_MOST_LINKS + 1).collect()
+    links = job.mapped(settled, find_links, _LINKS).distinct().limit(_MOST_LINKS + 1).collect()
     if len(links) > _MOST_LINKS:
         raise PlanError(
             f"more than {_MOST_LINKS} pairs of groups have an image in common",
             hint="make one group of those that belong together",
         )
     naming = Naming(_united([(link["one"], link["other"]) for link in links]), extras)
-    named = settled.mapInArrow(naming, ddl(naming.fields()))
+    named = job.mapped(settled, naming, naming.fields())
     units = _units(named)
     totals, uses = Counter[int](), Counter[int]()
     for row in units.select(f.explode("counts").alias("c")).select("c.*").groupBy("label").agg(
         f.sum("images").alias("images"), f.count("*").alias("units")
     ).collect():  # fmt: skip
         totals[row["label"]], uses[row["label"]] = row["images"], row["units"]
-    dealing = Dealing(totals, uses, options)
-    turns = units.mapInArrow(dealing.turns, "unit string, turn bigint").alias("t")
+    dealing = Dealing(totals, uses, job.options.split_options)
+    turns = job.mapped(units, dealing.turns, _TURNS).alias("t")
     queue = units.alias("u").join(turns, f.col("u.unit") == f.col("t.unit")).select("u.*", "t.turn")
     queue = queue.repartition(1).sortWithinPartitions("turn", "first")
-    dealt = queue.mapInArrow(dealing, ddl(_DEALT)).persist()
+    dealt = job.keep(job.mapped(queue, dealing, _DEALT))
     moved = _moved(dealt, dealing.dealer().fractions)
     home: Column = f.col(DEALT)
     for unit, split in moved.items():
@@ -200,7 +201,7 @@ class Dealing:
                 "turn": [_FIRST if dealer.is_alone(unit) else turn_of(unit) for unit in units],
             }
             if units:
-                yield from batches_of(columns, {"unit": "string", "turn": "bigint"})
+                yield from batches_of(columns, _TURNS)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Deal out units that come in the order of their turn."""

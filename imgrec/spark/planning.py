@@ -52,9 +52,9 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
     is_divided = bool(options.val_fraction or options.test_fraction)
     found: dict[int, Share] = {}
     if is_divided and seen.has_groups:
-        settled = job.keep(grouped.deal(settled, seen.extras, options.split_options))
+        settled = job.keep(grouped.deal(settled, seen.extras, job))
     elif is_divided:
-        counts = settled.mapInArrow(count_units, ", ".join(f"{n} {k}" for n, k in COUNTS.items()))
+        counts = job.mapped(settled, count_units, COUNTS)
         ordered = counts.orderBy("label", "bucket").select("label", "bucket", "units")
         found = shares(map(tuple, ordered.toLocalIterator()), options.split_options)
     placing = Placing(shares=found, on_leak=options.on_leak, extras=seen.extras, folder=job.folder)
