@@ -33,14 +33,19 @@ def make_report(plan: Plan, planned: Planned, tally: Tally) -> Report:
         source_bytes=tally.source_bytes,
         skipped=tuple(sorted([*plan.bad, *tally.bad, *plan.unplaced, *plan.left_out])),
         ignored=plan.ignored,
-        transcoded=tuple(sorted(tally.transcoded)),
-        damaged=tuple(sorted(tally.damaged)),
+        transcoded=tally.transcoded.listed(),
+        damaged=tally.damaged.listed(),
         resized=tally.resized if plan.shrink_to else None,
         duplicates=plan.duplicates,
         leaks=plan.leaks,
         conflicts=plan.conflicts,
         near_duplicates=plan.near_duplicates,
-        warnings=(*plan.warnings, *_emptied_classes(plan.classes, planned, tally)),
+        warnings=(
+            *plan.warnings,
+            *_emptied_classes(plan.classes, planned, tally),
+            *tally.transcoded.unlisted("transcoded files"),
+            *tally.damaged.unlisted("damaged files"),
+        ),
     )
 
 

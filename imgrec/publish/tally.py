@@ -13,6 +13,7 @@ from itertools import chain
 from imgrec.layout import twin_filename
 from imgrec.model import Resized, Skipped, split_order
 from imgrec.outcome import RecordTable, ShardResult, SplitInfo
+from imgrec.publish.first import First
 from imgrec.storage.files import Seal
 
 _SHOWN = 5
@@ -37,8 +38,8 @@ class Tally:
     source_bytes: int = 0
     plain_bytes: int = 0
     bad: list[Skipped] = field(default_factory=list)
-    transcoded: list[Skipped] = field(default_factory=list)
-    damaged: list[Skipped] = field(default_factory=list)
+    transcoded: First[Skipped] = field(default_factory=First)
+    damaged: First[Skipped] = field(default_factory=First)
     resized: Resized = field(default_factory=lambda: Resized(0, ()))
     sides: tuple[set[int], set[int], set[int]] = field(
         default_factory=lambda: (set(), set(), set())
@@ -61,8 +62,8 @@ class Tally:
         self.source_bytes += result.source_bytes
         self.plain_bytes += result.plain_size
         self.bad += result.bad
-        self.transcoded += result.transcoded
-        self.damaged += result.damaged
+        self.transcoded.add(result.transcoded)
+        self.damaged.add(result.damaged)
         examples = sorted([*self.resized.examples, *result.resized.examples])
         total = self.resized.total + result.resized.total
         self.resized = Resized(total, tuple(examples[:_SHOWN]))

@@ -14,6 +14,7 @@ from imgrec.options import OnLeak
 from imgrec.plan.fingerprint import lengths_of
 from imgrec.plan.groups import Findings, find_groups, judge, leaked_copies
 from imgrec.plan.shards import record_bytes
+from imgrec.publish.first import First
 from imgrec.spark.buckets import homes_of, samples_of
 from imgrec.spark.notes import Part, read_note, write_ends, write_note
 from imgrec.spark.shares import Share
@@ -22,6 +23,8 @@ from imgrec.spark.tables import PLACED, Columns, Extras, batches_of, by_key, pic
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MOST = 10_000
+"""How many images of a kind a report names, so that the driver's memory does not grow with them."""
 DEALT = "dealt"
 """The column with the split that a row's group is dealt out to, if there are groups."""
 
@@ -141,15 +144,21 @@ class Summary:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     """How many records of a split there are before those of a bucket."""
     labels: dict[str, set[int]] = field(default_factory=dict)
-    left_out: list[Skipped] = field(default_factory=list)
-    duplicates: list[SameImage] = field(default_factory=list)
-    leaks: list[SameImage] = field(default_factory=list)
-    conflicts: list[SameImage] = field(default_factory=list)
+    left_out: First[Skipped] = field(default_factory=lambda: First(MOST))
+    duplicates: First[SameImage] = field(default_factory=lambda: First(MOST))
+    leaks: First[SameImage] = field(default_factory=lambda: First(MOST))
+    conflicts: First[SameImage] = field(default_factory=lambda: First(MOST))
 
     def counts(self) -> dict[str, int]:
         """Return the number of records of each split, in the order of splits."""
         splits = sorted(self.parts, key=split_order)
         return {split: sum(part.records for part in self.parts[split]) for split in splits}
+
+    def unlisted(self) -> Iterator[str]:
+        """Say how much of what there is to be named is not."""
+        yield from self.left_out.unlisted("left out copies")
+        for name in Findings._fields:
+            yield from getattr(self, name).unlisted(name)
 
 
 def summarize(folder: str, buckets: Iterable[int]) -> Summary:
@@ -165,10 +174,7 @@ def summarize(folder: str, buckets: Iterable[int]) -> Summary:
             summary.offsets.setdefault(split, {})[bucket] = sizes[split]
             sizes[split] += count
             summary.labels.setdefault(split, set()).update(value["labels"][split])
-        summary.left_out += [Skipped(*file) for file in value["left_out"]]
+        summary.left_out.add(Skipped(*file) for file in value["left_out"])
         for name in Findings._fields:
-            getattr(summary, name).extend(SameImage(tuple(same)) for same in value[name])
-    summary.left_out.sort()
-    for name in Findings._fields:
-        getattr(summary, name).sort()
+            getattr(summary, name).add(SameImage(tuple(same)) for same in value[name])
     return summary

@@ -63,7 +63,7 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
     placed.count()
     summary = summarize(job.folder, buckets)
     if options.on_leak is OnLeak.FAIL:
-        refuse_leaks(summary.leaks, len(summary.leaks))
+        refuse_leaks(summary.leaks.listed(), summary.leaks.total)
     parted = grouped.parted(settled, SHOWN) if seen.has_groups else ([], 0)
     return RowPlan(
         rows=placed,
@@ -80,6 +80,7 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
             *parted_groups(*parted),
             *missing_splits(summary.counts(), options),
             *missing_classes(classes, {split: summary.labels[split] for split in summary.counts()}),
+            *summary.unlisted(),
         ),
     )
 

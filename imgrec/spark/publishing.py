@@ -9,13 +9,14 @@ from imgrec import layout
 from imgrec.model import Plan
 from imgrec.outcome import ShardResult
 from imgrec.plan.fingerprint import facts_about, fingerprint
+from imgrec.publish.first import First
 from imgrec.publish.publish import Written, complete
 from imgrec.publish.samples import SamplesTable, Sink
 from imgrec.publish.tally import Tally
 from imgrec.spark.buckets import together
 from imgrec.spark.jobs import Job
 from imgrec.spark.notes import note_pieces
-from imgrec.spark.place import contents_name, lengths_name
+from imgrec.spark.place import MOST, contents_name, lengths_name
 from imgrec.spark.planning import RowPlan
 from imgrec.spark.scan import Seen
 from imgrec.spark.tables import SHARDED, with_extras
@@ -30,7 +31,7 @@ def publish(planned: RowPlan, seen: Seen, job: Job, started_ns: int) -> None:
     """Write all shards, complete the dataset and make it visible."""
     staging, options = job.staging, job.options
     _write(planned, seen, job)
-    tally = Tally(also=options.also)
+    tally = Tally(also=options.also, transcoded=First(MOST), damaged=First(MOST))
     with create(str(staging.path / layout.SAMPLES)) as file:
         table = SamplesTable(Sink(file), is_multilabel=False)
         for result in _results(planned, job):
@@ -85,11 +86,11 @@ def _plan(planned: RowPlan, seen: Seen, job: Job) -> Plan:
         fingerprint=fingerprint_of(planned, job),
         bad=seen.bad,
         unplaced=(),
-        left_out=tuple(summary.left_out),
+        left_out=summary.left_out.listed(),
         ignored=(),
-        duplicates=tuple(summary.duplicates),
-        leaks=tuple(summary.leaks),
-        conflicts=tuple(summary.conflicts),
+        duplicates=summary.duplicates.listed(),
+        leaks=summary.leaks.listed(),
+        conflicts=summary.conflicts.listed(),
         near_duplicates=None,
         warnings=planned.warnings,
         options=options.deciding(),
