@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
-from catalogs import catalog, sample
+from catalogs import catalog, sample, sample_lists
+from hypothesis import given
+from hypothesis import strategies as st
 
 from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.layout import legal_name, shard_filename
-from imgrec.model import SameImage, Skipped
-from imgrec.options import ClassOrder, OnLeak, PackOptions, ShardOptions
+from imgrec.model import SameImage, Sample, Skipped
+from imgrec.options import ClassOrder, OnLeak, PackOptions, ShardOptions, SourceOptions
 from imgrec.plan.build import make_plan
 from imgrec.plan.labels import label_names, parse_classes
 from imgrec.plan.shards import cut
@@ -243,3 +249,45 @@ def test_records_are_class_mixed() -> None:
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         PackOptions(**options)  # type: ignore[arg-type]
+
+
+def equal_neighbours(labels: Sequence[int]) -> float:
+    """Return the part of the records that follow one of their own class."""
+    return sum(one == other for one, other in pairwise(labels)) / (len(labels) - 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"val_fraction": 0.1},
+        {"val_fraction": 0.1, "test_fraction": 0.2},
+        {"folds": 5},
+        {"val_fraction": 0.1, "source": SourceOptions(group_by=r"(\d+)\d\.jpg")},
+        {"source": SourceOptions(limit_per_class=1900)},
+    ],
+    ids=["none", "val", "val and test", "folds", "groups", "limit"],
+)
+def test_records_are_class_mixed_from_the_first_to_the_last_however_they_are_split(
+    options: dict[str, object],
+) -> None:
+    samples = [sample(f"{n:05d}", f"{n % 10}", n) for n in range(20_000)]
+    samples += [sample(f"{n:05d}", "10", n) for n in range(20_000, 20_400)]
+    plan = make_plan(catalog(samples), PackOptions(shards=1, **options))  # type: ignore[arg-type]
+    for task in plan.tasks:
+        chance = sum((count / len(task.labels)) ** 2 for count in Counter(task.labels).values())
+        for labels in (task.labels[:200], task.labels[-200:]):
+            assert set(labels) >= set(range(10)), task.split
+            assert abs(equal_neighbours(labels) - chance) < 0.06, task.split
+            assert labels.count(10) < 15, task.split
+
+
+@given(sample_lists(distinct=True), st.integers(0, 3))
+def test_a_split_does_not_change_the_order_of_what_it_leaves(
+    samples: list[Sample], seed: int
+) -> None:
+    whole = make_plan(catalog(samples), PackOptions(seed=seed))
+    parted = make_plan(catalog(samples), PackOptions(seed=seed, val_fraction=0.3))
+    order = [name for task in whole.tasks for name in task.filenames]
+    for task in parted.tasks:
+        assert [name for name in order if name in task.filenames] == list(task.filenames)

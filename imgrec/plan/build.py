@@ -24,10 +24,10 @@ from imgrec.plan.doubts import doubtful_pins, missing_classes, missing_splits, p
 from imgrec.plan.fingerprint import facts_about, facts_of, fingerprint, lengths_of
 from imgrec.plan.groups import find_groups, judge, leaked_copies, refuse_leaks
 from imgrec.plan.labels import label_names, normal_name, rarest
+from imgrec.plan.order import draw_order, write_order
 from imgrec.plan.select import choose, limit, straddling
 from imgrec.plan.shards import cut, options_for, record_bytes
-from imgrec.plan.split import Ranked, assign_splits, rank
-from imgrec.plan.units import find_units
+from imgrec.plan.split import assign_splits
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
@@ -38,8 +38,8 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     name = dataset_name(catalog.name, options.name)
     catalog = choose(catalog, options.source)
     if options.source.limit_per_class is not None:
-        order = rank(catalog.samples, options.seed)
-        catalog = limit(catalog, order, options.source.limit_per_class)
+        drawn = draw_order(catalog.samples, options.seed)
+        catalog = limit(catalog, drawn, options.source.limit_per_class)
     classes = label_names(
         catalog.class_folders, options.class_order, options.classes or catalog.class_order
     )
@@ -54,12 +54,11 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         if label_sets
         else [label_of[class_name] for class_name in samples.class_names]
     )
-    order = rank(samples, options.seed)
-    ranked = Ranked(samples, labels, find_units(samples), order)
-    splits = assign_splits(ranked, options.split_options)
+    splits = assign_splits(samples, labels, options.split_options)
     groups = find_groups(samples)
     findings = judge(samples, groups, label_sets or labels, splits)
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
+    order = write_order(samples, options.seed)
     kept = [place for place in order if place not in left_out]
     placed = _Placed(samples, labels, label_sets, splits, kept)
     tasks = tuple(_tasks(name, placed, options))

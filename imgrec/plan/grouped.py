@@ -27,8 +27,9 @@ def deal(
 ) -> dict[int, str]:
     """Return the split of each unit, given how many images of which label it has.
 
-    `units` come in the order of their rank, which decides between units of about one size. One
-    with all that there is of its classes is train: to validate them, they must be learned first.
+    `units` come in the order in which they are drawn, which decides between units of about one
+    size. One with all that there is of its classes is train: to validate them, they must be
+    learned first.
     """
     totals: Counter[int] = Counter()
     uses: Counter[int] = Counter()

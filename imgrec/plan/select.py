@@ -70,7 +70,7 @@ def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
 
 
 def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
-    """Keep the first `most` images, by rank, of each class in each split of the source.
+    """Keep the `most` images that are drawn first of each class in each split of the source.
 
     An image of several classes is kept if it is among the first of one of them.
     """

@@ -1,53 +1,28 @@
 """Which split each sample goes to: stratified, exact, without leaks, and steady as a set grows.
 
-What must not be parted (`plan.units`) is ranked by a hash of its content, class by class. The
-first `round(n * val_fraction)` units of a class are val, the last `round(n * test_fraction)` are
-test, the rest train. One image more moves at most one other across each boundary, and a renamed
-image moves nowhere. Groups of images are dealt out by `plan.grouped` instead.
+What must not be parted (`plan.units`) is drawn in an order of its content's hash (`plan.order`),
+class by class. The first `round(n * val_fraction)` units of a class are val, the last
+`round(n * test_fraction)` are test, the rest train. One image more moves at most one other across
+each boundary, and a renamed image moves nowhere. Groups of images are dealt out by `plan.grouped`
+instead.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Samples, split_order
 from imgrec.options import SplitOptions
 from imgrec.plan.grouped import deal
-
-_KEY_BYTES = 8
-
-
-def rank(samples: Samples, seed: int) -> list[int]:
-    """Return the places of all samples in an order that is random by their content and the seed.
-
-    Copies of one image stand together, in order of their names.
-    """
-    ranks = ranks_of(samples.contents, seed)
-    if len(set(ranks)) == len(ranks):
-        return sorted(range(len(ranks)), key=ranks.__getitem__)
-    full = list(zip(ranks, samples.contents, samples.filenames, strict=True))
-    return sorted(range(len(full)), key=full.__getitem__)
+from imgrec.plan.order import draw_order
+from imgrec.plan.units import find_units
 
 
-def ranks_of(contents: Sequence[bytes], seed: int) -> list[int]:
-    """Return a number below 2 ** 64 for each content, by which they rank."""
-    # A content is a hash already; multiplying it by a random odd number shuffles what it orders.
-    # Only the part of a content that never changes ranks: see `source.probe.contents`.
-    noise = blake2b(f"imgrec {seed}".encode(), digest_size=16).digest()
-    factor = int.from_bytes(noise[:8], "big") | 1
-    mask = int.from_bytes(noise[8:], "big")
-    heads = b"".join([content[:_KEY_BYTES] for content in contents])
-    keys = struct.unpack(f"<{len(contents)}Q", heads)
-    return [(key ^ mask) * factor & 0xFFFFFFFFFFFFFFFF for key in keys]
-
-
-class Ranked(NamedTuple):
-    """Samples in the order of their rank, with what is known of each."""
+class Drawn(NamedTuple):
+    """Samples in the order in which they are drawn, with what is known of each."""
 
     samples: Samples
     labels: Sequence[int]
@@ -55,27 +30,27 @@ class Ranked(NamedTuple):
     order: Sequence[int]
 
 
-def assign_splits(ranked: Ranked, options: SplitOptions) -> list[str]:
+def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions) -> list[str]:
     """Return the split of each sample.
 
     A sample keeps the split that the source gives it or that it is pinned to, except that val and
     test, or folds, where the source has none, are taken out of its train. Raises PlanError if it
     has them already.
     """
-    samples = ranked.samples
     refuse_unfit(set(samples.splits), options)
     splits = [split or TRAIN for split in samples.splits]
     is_divided = options.val_fraction or options.test_fraction or options.folds
     if not splits or not (is_divided or samples.pinned):
         return splits
     _refuse_other_pins(samples, splits, options)
-    homes = find_homes(ranked, splits, folds=bool(options.folds))
+    units = find_units(samples)
+    drawn = Drawn(samples, labels, units, draw_order(samples, options.seed))
+    homes = find_homes(drawn, splits, folds=bool(options.folds))
     places = (
         deal(homes.sizes, homes.pins, options)
         if samples.groups
         else _held_out(homes.labels, homes.pins, options)
     )
-    units = ranked.units
     for place, split in enumerate(splits):
         if split == TRAIN and units[place] in places:
             splits[place] = places[units[place]]
@@ -121,7 +96,7 @@ def _refuse_second_split(given: Iterable[str], split: str, wanted: float, option
 
 
 class Homes(NamedTuple):
-    """The units that may leave train, in the order of their rank."""
+    """The units that may leave train, in the order in which they are drawn."""
 
     labels: dict[int, int]
     """Of each unit: one of several labels is the smallest."""
@@ -131,10 +106,9 @@ class Homes(NamedTuple):
     """The split that a unit must be in, because one of its images must."""
 
 
-def find_homes(ranked: Ranked, splits: Sequence[str], *, folds: bool) -> Homes:
+def find_homes(drawn: Drawn, splits: Sequence[str], *, folds: bool) -> Homes:
     """Return the units of which some may leave train, given the split that each sample is in."""
-    samples, labels, units = ranked.samples, ranked.labels, ranked.units
-    order = ranked.order
+    samples, labels, units, order = drawn
     if elsewhere := {units[place] for place, split in enumerate(splits) if split != TRAIN}:
         # What the source also has in val or test stays in train: in another val it would leak
         # anew. But there is no train beside folds.
@@ -163,7 +137,7 @@ def _held_out(
 ) -> dict[int, str]:
     """Return the split of each unit, exact by class; those not named stay in train."""
     by_class: dict[int, list[int]] = defaultdict(list)
-    for unit, label in labels.items():  # in the order of their ranks
+    for unit, label in labels.items():  # as they are drawn
         by_class[label].append(unit)
     splits = dict(pins)
     for label, units in by_class.items():

@@ -7,13 +7,14 @@ size. Copies of one image have one rank, and so are in one bucket.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.sniff import HEAD_BYTES
 from imgrec.model import TRAIN, UNLABELLED, Samples
-from imgrec.plan.split import Homes, Ranked, find_homes, rank
+from imgrec.plan.order import draws_of, write_order
+from imgrec.plan.split import Drawn, find_homes
 from imgrec.plan.units import find_units
 from imgrec.source.probe import contents
 from imgrec.spark.tables import (
@@ -69,8 +70,9 @@ class Settling:
         for _, rows in by_key(batches, "bucket"):
             rows["content"] = _contents(rows)
             rows["label"] = [self.label_of.get(name, UNLABELLED) for name in rows["class_name"]]
-            rows = picked(rows, rank(samples_of(rows), self.seed))
+            rows = picked(rows, write_order(samples_of(rows), self.seed))
             rows["place"] = list(range(len(rows["bucket"])))
+            rows["draw"] = [draw - (1 << 63) for draw in draws_of(rows["content"], self.seed)]
             yield from batches_of(rows, with_extras(SETTLED, self.extras))
 
 
@@ -99,25 +101,34 @@ def samples_of(rows: Columns) -> Samples:
     )
 
 
-def homes_of(samples: Samples, labels: list[int]) -> tuple[Homes, Ranked, list[str]]:
-    """Return the units of a bucket that may leave train, in the order of their rank."""
-    ranked = Ranked(samples, labels, find_units(samples), range(len(samples)))
+class Train(NamedTuple):
+    """The units of a bucket that may leave train."""
+
+    labels: Mapping[int, int]
+    """The label of each, by the place of its first row."""
+    units: Sequence[int]
+    """The unit of each row."""
+    splits: Sequence[str]
+    """The split that each row is in."""
+
+
+def train_of(samples: Samples, labels: list[int]) -> Train:
+    """Return the units of a bucket that may leave train; their order says nothing."""
+    drawn = Drawn(samples, labels, find_units(samples), range(len(samples)))
     splits = [split or TRAIN for split in samples.splits]
-    return find_homes(ranked, splits, folds=False), ranked, splits
+    return Train(find_homes(drawn, splits, folds=False).labels, drawn.units, splits)
 
 
-def count_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Count, by bucket and label, the units that may leave train."""
-    for bucket, rows in by_key(batches, "bucket"):
-        homes, _, _ = homes_of(samples_of(rows), rows["label"])
-        counts = Counter(homes.labels.values())
-        if counts:
-            columns: Columns = {
-                "bucket": [bucket] * len(counts),
-                "label": list(counts),
-                "units": list(counts.values()),
-            }
-            yield from batches_of(columns, COUNTS)
+def list_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the units that may leave train, of rows of `SETTLED`, as rows of `UNITS`."""
+    for _, rows in by_key(batches, "bucket"):
+        labels = train_of(samples_of(rows), rows["label"]).labels
+        columns: Columns = {
+            "label": list(labels.values()),
+            "draw": [rows["draw"][unit] for unit in labels],
+            "content": [rows["content"][unit] for unit in labels],
+        }
+        yield from batches_of(columns, UNITS)
 
 
-COUNTS = {"bucket": "int", "label": "int", "units": "bigint"}
+UNITS = {"label": "int", "draw": "bigint", "content": "binary"}

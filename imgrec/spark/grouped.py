@@ -156,7 +156,7 @@ class Naming:
 
 
 def _units(named: DataFrame) -> DataFrame:
-    """Return the units that may leave train: `counts` of images by label, and where each is first.
+    """Return the units that may leave train: `counts` of images by label, and when each is drawn.
 
     Labels come in the order in which they are met, since numbers of Python add up to others in
     another order.
@@ -164,7 +164,8 @@ def _units(named: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     is_train = f.col("split").isin("", TRAIN)
-    where = f.when(is_train, f.struct("bucket", "place"))
+    # Rows of one draw are in one bucket, in the order of their contents and names.
+    where = f.when(is_train, f.struct("draw", "place"))
     by_label = named.groupBy("unit", "label").agg(
         f.min(where).alias("first"),
         f.sum(is_train.cast("bigint")).alias("images"),

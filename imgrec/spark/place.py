@@ -15,7 +15,7 @@ from imgrec.plan.fingerprint import lengths_of
 from imgrec.plan.groups import Findings, find_groups, judge, leaked_copies
 from imgrec.plan.shards import record_bytes
 from imgrec.publish.first import First
-from imgrec.spark.buckets import homes_of, samples_of
+from imgrec.spark.buckets import samples_of, train_of
 from imgrec.spark.notes import Part, read_note, write_ends, write_note
 from imgrec.spark.shares import Share
 from imgrec.spark.tables import PLACED, Columns, Extras, batches_of, by_key, picked, with_extras
@@ -44,7 +44,7 @@ class Placing:
         fields = with_extras(PLACED, self.extras)
         for bucket, rows in by_key(batches, "bucket"):
             samples = samples_of(rows)
-            splits = self._splits(bucket, rows, samples)
+            splits = self._splits(rows, samples)
             groups = find_groups(samples)
             findings = judge(samples, groups, rows["label"], splits)
             is_dropped = self.on_leak is OnLeak.DROP
@@ -57,22 +57,20 @@ class Placing:
             if kept:
                 yield from batches_of(rows, fields)
 
-    def _splits(self, bucket: int, rows: Columns, samples: Samples) -> list[str]:
-        homes, ranked, splits = homes_of(samples, rows["label"])
+    def _splits(self, rows: Columns, samples: Samples) -> list[str]:
+        labels, units, splits = train_of(samples, rows["label"])
         if DEALT in rows:
             dealt = zip(splits, rows[DEALT], strict=True)
             return [home if home and split == TRAIN else split for split, home in dealt]
         if not self.shares:
-            return splits
-        seen: Counter[int] = Counter()
-        places = {}
-        for unit, label in homes.labels.items():
-            places[unit] = self.shares[label].split_of((bucket, seen[label]))
-            seen[label] += 1
-        units = ranked.units
+            return list(splits)
+        homes = {
+            unit: self.shares[label].split_of((rows["draw"][unit], rows["content"][unit]))
+            for unit, label in labels.items()
+        }
         return [
-            places.get(units[place], split) if split == TRAIN else split
-            for place, split in enumerate(splits)
+            homes.get(unit, split) if split == TRAIN else split
+            for unit, split in zip(units, splits, strict=True)
         ]
 
     def _note(

@@ -12,7 +12,7 @@ from imgrec.plan.doubts import SHOWN, missing_classes, missing_splits, parted_gr
 from imgrec.plan.groups import refuse_leaks
 from imgrec.plan.labels import label_names, normal_name
 from imgrec.plan.shards import cut_at, options_for
-from imgrec.spark.buckets import COUNTS, Settling, bits_for, bucketed, count_units
+from imgrec.spark.buckets import UNITS, Settling, bits_for, bucketed, list_units
 from imgrec.spark.jobs import Job
 from imgrec.spark.notes import Ends
 from imgrec.spark.place import Placing, Summary, summarize
@@ -47,16 +47,16 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
     number = {name: label for label, name in enumerate(classes)}
     label_of = {name: number[normal_name(name)] for name in seen.classes} | {"": UNLABELLED}
     settling = Settling(seed=options.seed, label_of=label_of, extras=seen.extras)
-    rows = bucketed(seen.rows, bits_for(seen.good))
+    bits = bits_for(seen.good)
+    rows = bucketed(seen.rows, bits)
     settled = job.keep(job.mapped(rows, settling, with_extras(SETTLED, seen.extras)))
     is_divided = bool(options.val_fraction or options.test_fraction)
     found: dict[int, Share] = {}
     if is_divided and seen.has_groups:
         settled = job.keep(grouped.deal(settled, seen.extras, job))
     elif is_divided:
-        counts = job.mapped(settled, count_units, COUNTS)
-        ordered = counts.orderBy("label", "bucket").select("label", "bucket", "units")
-        found = shares(map(tuple, ordered.toLocalIterator()), options.split_options)
+        units = job.keep(job.mapped(settled, list_units, UNITS))
+        found = shares(units, bits, options.split_options)
     placing = Placing(shares=found, on_leak=options.on_leak, extras=seen.extras, folder=job.folder)
     placed = job.keep(job.mapped(settled, placing, with_extras(PLACED, seen.extras)))
     buckets = sorted(row["bucket"] for row in settled.select("bucket").distinct().collect())

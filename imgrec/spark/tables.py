@@ -28,9 +28,12 @@ SEEN: Fields = {
 """What a first look at each row shows; `rank` is unsigned, in the bits of a signed integer."""
 SETTLED: Fields = {
     "bucket": "int", "place": "int", "filename": "string", "label": "int", "split": "string",
-    "grp": "string", "size": "bigint", "content": "binary", "blob": "string",
+    "grp": "string", "size": "bigint", "content": "binary", "draw": "bigint", "blob": "string",
 }  # fmt: skip
-"""Good rows in the order of their rank: by bucket, and by place in there."""
+"""Good rows in the order of their rank: by bucket, and by place in there.
+
+`draw` is less by 2 ** 63 than the number by which a row is drawn for a split.
+"""
 PLACED: Fields = {
     "bucket": "int", "split": "string", "place": "bigint", "filename": "string", "label": "int",
     "size": "bigint", "blob": "string",
