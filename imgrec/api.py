@@ -6,7 +6,6 @@ import os
 import time
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -57,7 +56,8 @@ def pack(
     target = _target(found, options)
     _refuse_output_inside(found, options)
     is_free = options.overwrite or not target.exists()
-    import_module("imgrec.write.shard")  # so that workers that are copies of this process have it
+    import imgrec.write.shard  # noqa: F401  # so that workers that are copies of us have it
+
     with _running(engine, options) as running, ExitStack() as stack:
         staging = Staging(target)
         beside = None if running.is_local else target.parent

@@ -45,6 +45,8 @@ class ShardResult:
     filename: str
     size: int
     sha256: str
+    xxh3: str
+    """Another hash of the file, which takes no time to check if the run is cut off."""
     plain_size: int
     """Bytes of its records before compression."""
     beside: tuple[tuple[str, int, str], ...]

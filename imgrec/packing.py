@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +14,14 @@ from imgrec.background import Background
 from imgrec.engine import Engine
 from imgrec.errors import DatasetExists, ExecutionError
 from imgrec.inspection.job import Job as Inspection
-from imgrec.model import Catalog, Plan
+from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.options import NearDups, PackOptions
 from imgrec.outcome import Packed, Report, ShardResult
 from imgrec.plan.build import make_plan
 from imgrec.publish.gathering import Gathered, Gathering
 from imgrec.publish.publish import complete, summed_up
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
-from imgrec.resume import Run, note_result, resume, start_over
+from imgrec.resume import Claim, Finisher, Run, Verdict, claim_of, note_result, resume, start_over
 from imgrec.storage.files import changed_since
 from imgrec.storage.staging import Staging, find_leftovers, stamp
 from imgrec.write.records import RecordFormat
@@ -59,10 +59,9 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
             started_ns=job.started_ns,
             newest_change_ns=catalog.newest_change_ns,
         )
-        resumed = (
-            resume(staging, plan, run, job.engine) if options.resume else start_over(staging, run)
-        )
-        gathered = _write(plan, job, resumed.kept, catalog.newest_change_ns)
+        resumed = resume(staging, plan, run) if options.resume else start_over(staging, run)
+        writing = _Writing(plan, job, resumed.claimed, catalog.newest_change_ns)
+        gathered = writing.finish()
         _refuse_changed(plan, job)
         if options.near_dups is NearDups.AUTO:
             from imgrec.publish.near import near_duplicates
@@ -75,7 +74,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
     packed = _packed(job, is_new=is_new)
     return replace(
         packed,
-        kept_shards=len(resumed.kept),
+        kept_shards=writing.kept_shards,
         restarted=resumed.restarted,
         unfinished=_unfinished(target.parent),
     )
@@ -143,34 +142,64 @@ def _refuse_changed(plan: Plan, job: Job) -> None:
             )
 
 
-def _write(plan: Plan, job: Job, kept: Mapping[str, ShardResult], newest_ns: int) -> Gathered:
-    """Write all shards but those kept, the largest first so that the last ones are small."""
-    staging, on_progress = job.staging, job.on_progress
-    options = job.options
-    writer = ShardWriter(
-        folder=str(staging.path),
-        check=plan.check,
-        shrink_to=plan.shrink_to,
-        record_format=RecordFormat(compression=options.shard_compression, also=options.also),
-        signs=options.near_dups is NearDups.AUTO,
-        newest_ns=newest_ns,
-    )
-    missing = [task for task in plan.tasks if task.filename not in kept]
-    tasks = sorted(missing, key=lambda task: -task.expected_bytes)
-    parquet = Background("pyarrow.parquet")
-    parquet.start()  # while the workers work
-    gathering = Gathering(plan.tasks, kept)
-    for result in kept.values():
-        _tell(on_progress, result, plan)
-    with closing(job.engine.run(writer, tasks)) as running:
-        for result in running:
-            staging.settle(result.filename, *(filename for filename, *_ in result.beside))
-            note_result(staging, result)
-            _tell(on_progress, result, plan)
-            parquet.wait()
-            gathering.add(result)
-    parquet.wait()
-    return gathering.finish()
+class _Writing:
+    """Writes all shards but those that are there, the largest first so that the last are small."""
+
+    def __init__(
+        self, plan: Plan, job: Job, claimed: Mapping[str, ShardResult], newest_ns: int
+    ) -> None:
+        options = job.options
+        self._plan, self._job, self._claimed = plan, job, claimed
+        writer = ShardWriter(
+            folder=str(job.staging.path),
+            check=plan.check,
+            shrink_to=plan.shrink_to,
+            record_format=RecordFormat(compression=options.shard_compression, also=options.also),
+            signs=options.near_dups is NearDups.AUTO,
+            newest_ns=newest_ns,
+        )
+        self._finisher = Finisher(writer=writer)
+        self._parquet = Background("pyarrow.parquet")
+        self._gathering = Gathering(plan.tasks)
+        self.kept_shards = 0
+
+    def finish(self) -> Gathered:
+        self._parquet.start()  # while the workers work
+        for result in self._claimed.values():
+            _tell(self._job.on_progress, result, self._plan)
+        missing = [task for task in self._plan.tasks if task.filename not in self._claimed]
+        missing.sort(key=lambda task: -task.expected_bytes)
+        lost = self._run([*missing, *map(claim_of, self._claimed.values())])
+        self._run([task for task in self._plan.tasks if task.filename in lost])
+        self._parquet.wait()
+        return self._gathering.finish()
+
+    def _run(self, tasks: Sequence[ShardTask | Claim]) -> set[str]:
+        """Write shards and judge claims; return the names of shards that are not as claimed."""
+        lost = set()
+        with closing(self._job.engine.run(self._finisher, tasks)) as running:
+            for result in running:
+                if not isinstance(result, Verdict):
+                    self._take(result)
+                elif result.is_true:
+                    self._add(self._claimed[result.filename])
+                    self.kept_shards += 1
+                else:
+                    lost.add(result.filename)
+        return lost
+
+    def _take(self, result: ShardResult) -> None:
+        """Take a shard that was just written."""
+        staging = self._job.staging
+        staging.settle(result.filename, *(filename for filename, *_ in result.beside))
+        note_result(staging, result)
+        if result.filename not in self._claimed:
+            _tell(self._job.on_progress, result, self._plan)
+        self._add(result)
+
+    def _add(self, result: ShardResult) -> None:
+        self._parquet.wait()
+        self._gathering.add(result)
 
 
 def _page_of(

@@ -7,19 +7,20 @@ run of the same plan keeps the shards that are still, to the byte, what their re
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 from imgrec import __version__
 from imgrec.codec import result as result_codec
-from imgrec.engine import Engine
 from imgrec.errors import DatasetError
-from imgrec.model import Plan
+from imgrec.model import Plan, ShardTask
 from imgrec.outcome import ShardResult
-from imgrec.storage.files import Seal, is_intact
+from imgrec.storage.files import Seal, has_xxh3, is_intact
 from imgrec.storage.staging import Staging
+from imgrec.write.shard import ShardWriter
 
 _RUN = "run"
 
@@ -30,8 +31,8 @@ class Resumed:
 
     started_ns: int
     """When the first of the runs began that this one continues."""
-    kept: Mapping[str, ShardResult]
-    """The shards that need not be written again, by name."""
+    claimed: Mapping[str, ShardResult]
+    """The shards that need not be written again if they are what their results say, by name."""
     restarted: str = ""
     """Why what there was could not be kept."""
 
@@ -51,24 +52,24 @@ class Run:
         return json.dumps(value).encode() + b"\n"
 
 
-def resume(staging: Staging, plan: Plan, run: Run, engine: Engine) -> Resumed:
+def resume(staging: Staging, plan: Plan, run: Run) -> Resumed:
     """Keep what can be kept of a run before, remove the rest, and note that this one has begun."""
     notes = staging.notes()
     before = _decode(notes.pop(_RUN, b""))
     why = _difference(before, run) if notes else ""
-    kept = {} if why else _kept(staging, plan, notes, engine)
-    seals = [seal for result in kept.values() for seal in _seals(result)]
-    staging.keep({seal.filename for seal in seals}, kept)
-    started_ns = _started_ns(before) if kept else run.started_ns
+    claimed = {} if why else _claimed(plan, notes)
+    beside = (name for result in claimed.values() for name, *_ in result.beside)
+    staging.keep({*claimed, *beside}, claimed)
+    started_ns = _started_ns(before) if claimed else run.started_ns
     staging.note(_RUN, run.encode(started_ns))
-    return Resumed(started_ns=started_ns, kept=kept, restarted=why)
+    return Resumed(started_ns=started_ns, claimed=claimed, restarted=why)
 
 
 def start_over(staging: Staging, run: Run) -> Resumed:
     """Remove all that a run before left, and note that this one has begun."""
     staging.keep((), ())
     staging.note(_RUN, run.encode(run.started_ns))
-    return Resumed(started_ns=run.started_ns, kept={})
+    return Resumed(started_ns=run.started_ns, claimed={})
 
 
 def note_result(staging: Staging, result: ShardResult) -> None:
@@ -88,31 +89,55 @@ def _difference(before: Mapping[str, object], run: Run) -> str:
     return ""
 
 
-def _kept(
-    staging: Staging, plan: Plan, notes: Mapping[str, bytes], engine: Engine
-) -> dict[str, ShardResult]:
+def _claimed(plan: Plan, notes: Mapping[str, bytes]) -> dict[str, ShardResult]:
     found = {}
     for task in plan.tasks:
         if task.filename in notes:
-            try:
+            with suppress(DatasetError):  # or it is as if it had not been finished
                 found[task.filename] = result_codec.decode(notes[task.filename], task)
-            except DatasetError:
-                continue  # as if it had not been finished
-    checks = [(filename, seal) for filename, result in found.items() for seal in _seals(result)]
-    check = partial(_is_intact, str(staging.path))
-    with closing(engine.run(check, checks)) as verdicts:
-        broken = {filename for filename, is_whole in verdicts if not is_whole}
-    return {filename: result for filename, result in found.items() if filename not in broken}
+    return found
 
 
-def _is_intact(folder: str, check: tuple[str, Seal]) -> tuple[str, bool]:
-    filename, seal = check
-    return filename, is_intact(folder, seal)
+class Claim(NamedTuple):
+    """A shard that a run before has finished, as it says."""
+
+    filename: str
+    size: int
+    xxh3: str
+    beside: tuple[Seal, ...]
 
 
-def _seals(result: ShardResult) -> list[Seal]:
-    own = Seal(result.filename, result.size, result.sha256)
-    return [own, *(Seal(*beside) for beside in result.beside)]
+class Verdict(NamedTuple):
+    """Whether a claim holds."""
+
+    filename: str
+    is_true: bool
+
+
+def claim_of(result: ShardResult) -> Claim:
+    """Return what the result of a shard says of its files."""
+    beside = tuple(Seal(*file) for file in result.beside)
+    return Claim(result.filename, result.size, result.xxh3, beside)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finisher:
+    """A picklable function that writes shards, and looks into those that are claimed to be there.
+
+    Both at once: reading what is there leaves the CPUs time to check and write what is not.
+    """
+
+    writer: ShardWriter
+
+    def __call__(self, task: ShardTask | Claim) -> ShardResult | Verdict:
+        """Write a shard, or judge a claim."""
+        return self._judge(task) if isinstance(task, Claim) else self.writer(task)
+
+    def _judge(self, claim: Claim) -> Verdict:
+        folder = self.writer.folder
+        is_whole = has_xxh3(os.path.join(folder, claim.filename), claim.size, claim.xxh3)
+        is_true = is_whole and all(is_intact(folder, seal) for seal in claim.beside)
+        return Verdict(claim.filename, is_true)
 
 
 def _decode(data: bytes) -> dict[str, object]:

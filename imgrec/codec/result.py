@@ -25,6 +25,7 @@ def encode(result: ShardResult) -> bytes:
         "filename": result.filename,
         "size": result.size,
         "sha256": result.sha256,
+        "xxh3": result.xxh3,
         "plain_size": result.plain_size,
         "beside": result.beside,
         "source_bytes": result.source_bytes,
@@ -68,6 +69,7 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
         filename=task.filename,
         size=int(value["size"]),
         sha256=str(value["sha256"]),
+        xxh3=str(value["xxh3"]),
         plain_size=int(value["plain_size"]),
         beside=tuple((str(name), int(size), str(sha)) for name, size, sha in value["beside"]),
         records=RecordTable(

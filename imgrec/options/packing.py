@@ -136,7 +136,7 @@ class PackOptions:
     on_leak: OnLeak = OnLeak.REPORT
     near_dups: NearDups = NearDups.AUTO
     thumbnails: int | None = None
-    """How many pictures report.html shows; when None, 160, or more for more classes."""
+    """How many pictures report.html shows; when None, 96, or more for more classes."""
     workers: int | None = None
     """Processes that work; as many as there are CPUs for this process when None."""
     overwrite: bool = False

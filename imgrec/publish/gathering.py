@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from imgrec.model import ShardTask
@@ -23,9 +23,9 @@ class Gathered(NamedTuple):
 class Gathering:
     """Takes results as they come; the table of samples is made on the way."""
 
-    def __init__(self, tasks: Sequence[ShardTask], kept: Mapping[str, ShardResult]) -> None:
+    def __init__(self, tasks: Sequence[ShardTask]) -> None:
         self._names = [task.filename for task in tasks]
-        self._found = dict(kept)
+        self._found: dict[str, ShardResult] = {}
         self._out = io.BytesIO()
         is_multilabel = any(task.label_sets for task in tasks)
         self._table = SamplesTable(self._out, is_multilabel=is_multilabel)

@@ -16,6 +16,8 @@ import os
 from queue import SimpleQueue
 from threading import Thread
 
+from xxhash import xxh3_128
+
 NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _BLOCK_BYTES = 4096
 _BUFFER_BYTES = 4 << 20
@@ -41,6 +43,7 @@ class DirectFile:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._sha256 = hashlib.sha256()
+        self._xxh3 = xxh3_128()
         self._buffers = [_spare.pop() if _spare else _new_buffer() for _ in range(_BUFFERS)]
         self._free: SimpleQueue[memoryview] = SimpleQueue()
         self._full: SimpleQueue[memoryview | None] = SimpleQueue()
@@ -67,7 +70,9 @@ class DirectFile:
             self._hash()
 
     def _hash(self) -> None:
-        self._sha256.update(self._buffer[self._hashed : self._filled])
+        part = self._buffer[self._hashed : self._filled]
+        self._sha256.update(part)
+        self._xxh3.update(part)
         self._hashed = self._filled
 
     def _write_over(self, part: bytes) -> None:
@@ -110,6 +115,10 @@ class DirectFile:
     def sha256(self) -> str:
         """Return the hash of everything flushed so far."""
         return self._sha256.hexdigest()
+
+    def xxh3(self) -> str:
+        """Return another hash of the same, which is checked ten times as fast."""
+        return self._xxh3.hexdigest()
 
     def _work(self) -> None:
         while (filled := self._full.get()) is not None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, TypeAlias
 
+from xxhash import xxh3_128
+
 from imgrec.errors import ExecutionError, UsageError
 from imgrec.storage.direct import NEW, DirectFile, open_direct
 
@@ -52,6 +54,7 @@ class HashingFile:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._filled = 0
         self._sha256 = hashlib.sha256()
+        self._xxh3 = xxh3_128()
         self.position = 0
 
     def write(self, *parts: bytes) -> None:
@@ -81,9 +84,14 @@ class HashingFile:
         """Return the hash of everything flushed so far."""
         return self._sha256.hexdigest()
 
+    def xxh3(self) -> str:
+        """Return another hash of the same, which is checked ten times as fast."""
+        return self._xxh3.hexdigest()
+
     def _write_out(self, pieces: Sequence[bytes | memoryview]) -> None:
         for piece in pieces:
             self._sha256.update(piece)
+            self._xxh3.update(piece)
         written = os.writev(self._descriptor, pieces)
         for piece in pieces:  # what a single call did not take: hardly ever anything
             rest, written = memoryview(piece)[written:], max(written - len(piece), 0)
@@ -157,6 +165,19 @@ def is_intact(folder: str, seal: Seal) -> bool:
     try:
         return os.path.getsize(path) == seal.size and seal_of(path) == seal
     except (OSError, ExecutionError):
+        return False
+
+
+def has_xxh3(path: str, size: int, wanted: str) -> bool:
+    """Tell whether a file is still what it was when that was its size, and `xxh3` its hash."""
+    found = xxh3_128()
+    buffer = memoryview(bytearray(_BUFFER_BYTES))
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                found.update(buffer[:count])
+            return file.tell() == size and found.hexdigest() == wanted
+    except OSError:
         return False
 
 

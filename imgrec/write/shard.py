@@ -66,7 +66,8 @@ class ShardWriter:
         with create_records(path, self.record_format, expected_bytes=expected_bytes) as (out, file):
             gathered.take_all(out, self.check, self.shrink_to)
         beside = tuple(self._beside(path, gathered))
-        return gathered.result(Seal(task.filename, file.position, file.sha256()), beside)
+        seal = Seal(task.filename, file.position, file.sha256())
+        return gathered.result(seal, file.xxh3(), beside)
 
     def _beside(self, path: str, gathered: _Gathered) -> Iterator[Seal]:
         """Write what goes with a shard, and yield its seals."""
@@ -87,7 +88,7 @@ class ShardExaminer:
         gathered = _Gathered(task, signs=self.signs, looks_closer=True)
         out = RecordFiles(lambda *_parts: None, ())
         gathered.take_all(out, self.check, None)
-        return gathered.result(Seal(task.filename, out.position, ""), ())
+        return gathered.result(Seal(task.filename, out.position, ""), "", ())
 
 
 class _Gathered:
@@ -181,7 +182,7 @@ class _Gathered:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
         return "".join([f"{offset} {length}\n" for offset, length in self._spans()]).encode()
 
-    def result(self, seal: Seal, beside: tuple[Seal, ...]) -> ShardResult:
+    def result(self, seal: Seal, xxh3: str, beside: tuple[Seal, ...]) -> ShardResult:
         task = self.task
         return ShardResult(
             split=task.split,
@@ -189,6 +190,7 @@ class _Gathered:
             filename=seal.filename,
             size=seal.size,
             sha256=seal.sha256,
+            xxh3=xxh3,
             plain_size=self.ends[-1] if self.ends else 0,
             beside=beside,
             records=RecordTable(
