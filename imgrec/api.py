@@ -204,8 +204,7 @@ def unpack(
 def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tuple[Leftover, ...]:
     """Remove the hidden folders of packs that were cut off; return which, and how large.
 
-    What is in use is left alone, and a dataset that was put aside but not replaced comes back.
-    With `dry_run`, nothing is changed.
+    A dataset that was put aside but not replaced comes back. With `dry_run`, nothing is changed.
     """
     from imgrec.outcome import Leftover
     from imgrec.storage.staging import find_leftovers, remove_leftover, restorable, size_of
