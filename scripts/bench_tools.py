@@ -80,4 +80,7 @@ def setting(packages: Iterable[str]) -> dict[str, str]:
 def checkout_environment() -> dict[str, str]:
     """Return the environment of a process that runs the imgrec of this checkout."""
     path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path}
+    # Where that is set, every process would compile imgrec anew, which pip did for its peers.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment

@@ -24,5 +24,7 @@ setup() {
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
         --editable "$here[$1]" >&2
+    # As pip does for what is not editable: else the first run of each process compiles it.
+    "$venv/bin/python" -m compileall -q "$here/imgrec"
     cp "$here/pyproject.toml" "$stamp"
 }
