@@ -139,16 +139,17 @@ def _candidates(asking: _Rows, asked: _Rows, band: int) -> Iterator[Numbers]:
 
     keys = Table.band(asked.hashes[asked.rows], band)
     order = asked.rows[np.argsort(keys, kind="stable")]
-    starts = np.zeros((1 << BAND_BITS) + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=1 << BAND_BITS), out=starts[1:])
+    sizes = np.bincount(keys, minlength=1 << BAND_BITS)
+    ends = np.cumsum(sizes)
+    is_there = sizes > 0  # which has room in a CPU's cache, and for most keys is all that counts
     own = Table.band(asking.hashes[asking.rows], band)
     by_key = np.argsort(own, kind="stable")  # so that neighbours are looked up together
     rows, own = asking.rows[by_key], own[by_key]
     for flipped in (0, *(1 << bit for bit in range(BAND_BITS))):
         key = own ^ flipped
-        begins, counts = starts[key], starts[key + 1] - starts[key]
-        there = np.flatnonzero(counts)
-        for first, places in _spread(rows[there], begins[there], counts[there]):
+        there = np.flatnonzero(is_there[key])
+        counts = sizes[key[there]]
+        for first, places in _spread(rows[there], ends[key[there]] - counts, counts):
             pairs = np.stack([first, order[places]])
             if asking.table is asked.table:  # the other way round, each comes again
                 pairs = pairs[:, pairs[0] < pairs[1]]
