@@ -17,7 +17,8 @@ from imgrec.errors import MissingExtra, SourceError, UsageError
 from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.detect import Source, detect, scan
-from imgrec.storage.staging import Staging
+from imgrec.storage.paths import to_path
+from imgrec.storage.stages import is_taken, open_staging
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine
@@ -55,11 +56,11 @@ def pack(
     found = detect(source, options.source)
     target = _target(found, options)
     _refuse_output_inside(found, options)
-    is_free = options.overwrite or not target.exists()
+    is_free = options.overwrite or not is_taken(target)
     import imgrec.write.shard  # noqa: F401  # so that workers that are copies of us have it
 
     with _running(engine, options) as running, ExitStack() as stack:
-        staging = Staging(target)
+        staging = open_staging(target)
         beside = None if running.is_local else target.parent
         spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack, beside)
         rest = Background("imgrec.packing")
@@ -283,7 +284,7 @@ def _temporary(stack: ExitStack, parent: Path | None = None) -> str:
 
 
 def _data_dir(options: PackOptions) -> Path:
-    return Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
+    return to_path(options.data_dir or os.fspath(layout.default_data_dir()))
 
 
 def _target(source: Source, options: PackOptions) -> Path:
@@ -293,7 +294,7 @@ def _target(source: Source, options: PackOptions) -> Path:
 
 def _refuse_output_inside(source: Source, options: PackOptions) -> None:
     for folder in filter(None, (source.path, options.source.images)):
-        if _data_dir(options).resolve().is_relative_to(Path(folder).resolve()):
+        if _data_dir(options).resolve().is_relative_to(to_path(folder).resolve()):
             raise UsageError(
                 f"--data-dir {_data_dir(options)} is inside the source {folder}",
                 hint="choose a folder outside, or the next run would find the output of this one",

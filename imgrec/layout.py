@@ -111,7 +111,10 @@ def default_data_dir() -> Path:
     """Return the directory where TFDS itself keeps datasets."""
     from pathlib import Path  # a worker needs only names, and this import is slow
 
-    return Path(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+    found = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    if "://" in found:
+        raise UsageError("TFDS_DATA_DIR is a URL", hint="give that as --data-dir, or unset it")
+    return Path(found).expanduser()
 
 
 def dataset_dir(data_dir: Path, name: str, version: str) -> Path:
@@ -124,6 +127,8 @@ def load_line(data_dir: Path, name: str, version: str, split: str, compression: 
 
     Compressed shards, which TFDS cannot read, are loaded by imgrec.
     """
+    if "://" in str(data_dir):  # TensorFlow itself reads few stores, and imgrec all
+        return f'imgrec.load({str(dataset_dir(data_dir, name, version))!r}, split="{split}")'
     if not compression:
         target, where = _in_tfds(data_dir, name, version)
         return f'tfds.load("{target}", split="{split}", as_supervised=True{where})'

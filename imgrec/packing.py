@@ -21,9 +21,11 @@ from imgrec.plan.build import make_plan
 from imgrec.publish.gathering import Gathered, Gathering
 from imgrec.publish.publish import complete, summed_up
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
-from imgrec.resume import Claim, Finisher, Run, Verdict, claim_of, note_result, resume, start_over
+from imgrec.resume import Claim, Finisher, Run, Verdict, claim_of, noted, resume, start_over
 from imgrec.storage.files import changed_since
-from imgrec.storage.staging import Staging, find_leftovers, stamp
+from imgrec.storage.paths import is_remote
+from imgrec.storage.stages import Stage, begun_ns, is_taken
+from imgrec.storage.staging import find_leftovers, stamp
 from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardWriter, warm_up
 
@@ -39,7 +41,7 @@ class Job:
     engine: Engine
     on_progress: OnProgress | None
     started_ns: int
-    staging: Staging
+    staging: Stage
     is_free: bool
     """Whether nothing stands in the way of the target; then the staging is open already."""
 
@@ -81,6 +83,8 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
 
 
 def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
+    if is_remote(dataset_folder):
+        return ()
     try:
         return tuple(map(str, find_leftovers(dataset_folder)))
     except ExecutionError:
@@ -99,19 +103,16 @@ def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:
         )
     # Names, sizes and beginnings are the same. The rest is too if nothing was touched since;
     # otherwise packing again tells, byte by byte.
-    return newest_change_ns < (target / layout.METADATA).stat().st_mtime_ns
+    return newest_change_ns < begun_ns(target)
 
 
-def _publish(staging: Staging, options: PackOptions) -> bool:
+def _publish(staging: Stage, options: PackOptions) -> bool:
     """Make the dataset visible, unless the very same one is."""
-    if staging.target.exists() and not options.overwrite:
+    if not options.overwrite and is_taken(staging.target):
         old, new = (folder / layout.CHECKSUMS for folder in (staging.target, staging.path))
         if not old.exists() or old.read_bytes() != new.read_bytes():
             raise _in_the_way(staging.target)
-        stamp(
-            staging.target / layout.METADATA,
-            (staging.path / layout.METADATA).stat().st_mtime_ns,
-        )
+        staging.renew()
         return False
     staging.publish()
     return True
@@ -169,7 +170,11 @@ class _Writing:
             _tell(self._job.on_progress, result, self._plan)
         missing = [task for task in self._plan.tasks if task.filename not in self._claimed]
         missing.sort(key=lambda task: -task.expected_bytes)
-        lost = self._run([*missing, *map(claim_of, self._claimed.values())])
+        is_sure = self._job.staging.is_sure
+        for result in self._claimed.values() if is_sure else ():
+            self._keep(result)
+        claims = () if is_sure else map(claim_of, self._claimed.values())
+        lost = self._run([*missing, *claims])
         self._run([task for task in self._plan.tasks if task.filename in lost])
         self._parquet.wait()
         return self._gathering.finish()
@@ -182,20 +187,23 @@ class _Writing:
                 if not isinstance(result, Verdict):
                     self._take(result)
                 elif result.is_true:
-                    self._add(self._claimed[result.filename])
-                    self.kept_shards += 1
+                    self._keep(self._claimed[result.filename])
                 else:
                     lost.add(result.filename)
         return lost
 
     def _take(self, result: ShardResult) -> None:
         """Take a shard that was just written."""
-        staging = self._job.staging
-        staging.settle(result.filename, *(filename for filename, *_ in result.beside))
-        note_result(staging, result)
+        names = (result.filename, *(filename for filename, *_ in result.beside))
+        self._job.staging.finish(names, *noted(result))
         if result.filename not in self._claimed:
             _tell(self._job.on_progress, result, self._plan)
         self._add(result)
+
+    def _keep(self, result: ShardResult) -> None:
+        """Take a shard that a run before has written."""
+        self._add(result)
+        self.kept_shards += 1
 
     def _add(self, result: ShardResult) -> None:
         self._parquet.wait()

@@ -19,7 +19,7 @@ from imgrec.errors import DatasetError
 from imgrec.model import Plan, ShardTask
 from imgrec.outcome import ShardResult
 from imgrec.storage.files import Seal, has_xxh3, is_intact
-from imgrec.storage.staging import Staging
+from imgrec.storage.stages import Stage
 from imgrec.write.shard import ShardWriter
 
 _RUN = "run"
@@ -52,12 +52,12 @@ class Run:
         return json.dumps(value).encode() + b"\n"
 
 
-def resume(staging: Staging, plan: Plan, run: Run) -> Resumed:
+def resume(staging: Stage, plan: Plan, run: Run) -> Resumed:
     """Keep what can be kept of a run before, remove the rest, and note that this one has begun."""
     notes = staging.notes()
     before = _decode(notes.pop(_RUN, b""))
     why = _difference(before, run) if notes else ""
-    claimed = {} if why else _claimed(plan, notes)
+    claimed = {} if why else _claimed(staging, plan, notes)
     beside = (name for result in claimed.values() for name, *_ in result.beside)
     staging.keep({*claimed, *beside}, claimed)
     started_ns = _started_ns(before) if claimed else run.started_ns
@@ -65,16 +65,16 @@ def resume(staging: Staging, plan: Plan, run: Run) -> Resumed:
     return Resumed(started_ns=started_ns, claimed=claimed, restarted=why)
 
 
-def start_over(staging: Staging, run: Run) -> Resumed:
+def start_over(staging: Stage, run: Run) -> Resumed:
     """Remove all that a run before left, and note that this one has begun."""
     staging.keep((), ())
     staging.note(_RUN, run.encode(run.started_ns))
     return Resumed(started_ns=run.started_ns, claimed={})
 
 
-def note_result(staging: Staging, result: ShardResult) -> None:
-    """Note that a shard is finished."""
-    staging.note(result.filename, result_codec.encode(result))
+def noted(result: ShardResult) -> tuple[str, bytes]:
+    """Return the note that a shard is finished, and its name."""
+    return result.filename, result_codec.encode(result)
 
 
 def _difference(before: Mapping[str, object], run: Run) -> str:
@@ -89,13 +89,23 @@ def _difference(before: Mapping[str, object], run: Run) -> str:
     return ""
 
 
-def _claimed(plan: Plan, notes: Mapping[str, bytes]) -> dict[str, ShardResult]:
+def _claimed(staging: Stage, plan: Plan, notes: Mapping[str, bytes]) -> dict[str, ShardResult]:
     found = {}
     for task in plan.tasks:
         if task.filename in notes:
             with suppress(DatasetError):  # or it is as if it had not been finished
                 found[task.filename] = result_codec.decode(notes[task.filename], task)
-    return found
+    intact = staging.intact(seal for result in found.values() for seal in _seals(result))
+    return {
+        filename: result
+        for filename, result in found.items()
+        if all(seal.filename in intact for seal in _seals(result))
+    }
+
+
+def _seals(result: ShardResult) -> list[Seal]:
+    own = Seal(result.filename, result.size, result.sha256)
+    return [own, *(Seal(*beside) for beside in result.beside)]
 
 
 class Claim(NamedTuple):

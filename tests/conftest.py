@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from browser import browser, watched  # noqa: F401  # fixtures, one browser for all
 from hypothesis import HealthCheck, settings
+from stores import s3_port, store  # noqa: F401  # fixtures: an S3 server on loopback
 
 # Speed is not what tests are about: a busy machine must not fail them.
 settings.register_profile(

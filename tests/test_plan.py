@@ -243,7 +243,6 @@ def test_records_are_class_mixed() -> None:
         {"val_fraction": "0.1"},
         {"shards": 2.5},
         {"seed": "a"},
-        {"data_dir": "gs://bucket"},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:

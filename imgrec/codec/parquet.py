@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,7 @@ _FREE_BYTES = 100 << 20
 _BATCH_ROWS = 4096
 
 
-def read_bounded(file: pq.ParquetFile, path: str, columns: Sequence[str]) -> pa.Table:
+def read_bounded(file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[str]) -> pa.Table:
     """Read columns of a table; raise ValueError once they unpack to more than they can be worth.
 
     A few bytes can stand for a value a billion times, and neither the number of rows nor any size
@@ -24,7 +24,8 @@ def read_bounded(file: pq.ParquetFile, path: str, columns: Sequence[str]) -> pa.
     """
     import pyarrow as pa
 
-    most = max(_FREE_BYTES, _RATIO * os.path.getsize(path))
+    size = os.path.getsize(path) if isinstance(path, str) else path.seek(0, os.SEEK_END)
+    most = max(_FREE_BYTES, _RATIO * size)
     batches, total = [], 0
     for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
         total += batch.num_rows + sum(_spelt_out(column).nbytes for column in batch.columns)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from typing import Self
+from typing import BinaryIO, Self
+
+from imgrec.storage.urls import is_url
 
 _PIECE_BYTES = 1 << 20
 
@@ -17,6 +19,12 @@ class RegularFile:
     """
 
     def __init__(self, path: str) -> None:
+        self._file: BinaryIO
+        if is_url(path):
+            from imgrec.storage.remote.reading import open_stream
+
+            self._file, self.size = open_stream(path)
+            return
         # O_NONBLOCK: a pipe must not hold us up.
         flags = os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
         descriptor = os.open(path, flags)

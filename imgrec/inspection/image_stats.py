@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from imgrec import layout
 from imgrec.outcome import DatasetInfo
 from imgrec.read.samples import read_table, wrong_table
+from imgrec.storage.paths import to_path
 
 
 class Spread(NamedTuple):
@@ -43,7 +43,7 @@ def read_image_stats(info: DatasetInfo) -> ImageStats | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    folder = Path(info.path)
+    folder = to_path(info.path)
     if not (folder / layout.SAMPLES).exists():
         return None
     table = read_table(folder, info, ("format", "height", "width", "channels", "length"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.blob import Blob, Pixels
 from imgrec.storage.blobs import read_blob
+from imgrec.storage.paths import to_path
 
 if TYPE_CHECKING:
     from imgrec.read.dataset import Dataset
@@ -34,11 +35,9 @@ Where: TypeAlias = InSource | InDataset
 @lru_cache(maxsize=4)
 def opened(folder: str) -> Dataset:
     """Return the dataset that a worker reads from, which is the same for many batches."""
-    from pathlib import Path
-
     from imgrec.read.dataset import Dataset  # who looks at a source needs none of it
 
-    return Dataset(Path(folder))
+    return Dataset(to_path(folder))
 
 
 def picture_at(where: Where) -> tuple[bytes, Pixels | None, str]:

@@ -165,11 +165,6 @@ class PackOptions:
             },
         )
         _ = self.split_options, self.shard_options, self.shrink_options
-        if "://" in self.data_dir:
-            raise UsageError(
-                f"--data-dir {self.data_dir} is not a folder on this machine",
-                hint="give the path of a folder",
-            )
         if not re.fullmatch(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", self.version):
             raise UsageError(
                 f"--version {self.version!r} is not a version that TFDS reads",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, compress
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from imgrec import layout
 from imgrec.codec import example
@@ -21,7 +21,11 @@ from imgrec.read.shards import Shards, joined
 from imgrec.read.spec import ALL, record_ranges
 from imgrec.read.stream import CompressedShards
 from imgrec.read.unknown import among
+from imgrec.storage.paths import is_remote, to_path
 from imgrec.text import printable
+
+if TYPE_CHECKING:
+    from imgrec.read.store_shards import StoreShards
 
 
 class Dataset(Mapping[str, "Split"]):
@@ -34,7 +38,7 @@ class Dataset(Mapping[str, "Split"]):
     def __init__(self, folder: Path) -> None:
         self.info: DatasetInfo = read_info(folder)
         refuse_other_files(folder)
-        self._shards = CompressedShards(self.info) if self.info.compression else Shards(self.info)
+        self._shards = _open_shards(self.info)
         self._columns: SampleColumns | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -101,7 +105,7 @@ class Dataset(Mapping[str, "Split"]):
     def columns(self) -> SampleColumns:
         """What is known of all records; where no table tells, all of them are read once."""
         if self._columns is None:
-            folder = Path(self.info.path)
+            folder = to_path(self.info.path)
             if (folder / layout.SAMPLES).exists():
                 self._columns = read_columns(folder, self.info)
             else:
@@ -274,6 +278,16 @@ class Split(Sequence[Record]):
 
         title = f"{self.name}: {len(self):,} images"
         return show_split(title, self.dataset.info, self.class_counts(), self)
+
+
+def _open_shards(info: DatasetInfo) -> Shards | StoreShards | CompressedShards:
+    if info.compression:
+        return CompressedShards(info)
+    if is_remote(info.path):
+        from imgrec.read.store_shards import StoreShards
+
+        return StoreShards(info)
+    return Shards(info)
 
 
 def _no_place(place: object) -> UsageError:

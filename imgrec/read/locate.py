@@ -9,6 +9,7 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.errors import DatasetNotFound
 from imgrec.read.unknown import among
+from imgrec.storage.paths import is_remote, to_path
 
 _TFRECORDS = (".tfrecord", ".tfrec")
 """What names of TFRecord files hold, whoever wrote them."""
@@ -21,22 +22,28 @@ def find_dataset(dataset: str, data_dir: str = "") -> Path:
     (its highest version is taken) or of a data directory with one dataset in it.
     Raises DatasetNotFound, which says what there is.
     """
-    root = _expanded(data_dir) if data_dir else layout.default_data_dir()
+    root = to_path(data_dir) if data_dir else layout.default_data_dir()
     if not dataset:
         raise _not_found(dataset, root)
-    name, _, version = dataset.partition(":")
-    for path in (_expanded(dataset), root / name / version):
+    for path in places(dataset, root):
         if _is_version_folder(path):
             return path
         if versions := _versions(path):
             return versions[-1]
-    if inside := _datasets(_expanded(dataset)):
+    if inside := _datasets(to_path(dataset)):
         return _only(dataset, inside)
     raise _not_found(dataset, root)
 
 
-def _expanded(path: str) -> Path:
-    return Path(os.path.expanduser(path))  # pathlib's own raises for users that there are not
+def places(dataset: str, root: Path) -> list[Path]:
+    """Return where a dataset may be: at that path, or under that name."""
+    name, _, version = _named(dataset)
+    return [to_path(dataset), *([root / name / version] if name else [])]
+
+
+def _named(dataset: str) -> tuple[str, str, str]:
+    """Take "flowers:1.0.0" apart; a URL names nothing."""
+    return dataset.partition(":") if not is_remote(dataset) else ("", "", "")
 
 
 def _only(dataset: str, inside: list[Path]) -> Path:
@@ -51,13 +58,13 @@ def _only(dataset: str, inside: list[Path]) -> Path:
 
 
 def _not_found(dataset: str, root: Path) -> DatasetNotFound:
-    name, _, version = dataset.partition(":")
+    name, _, version = _named(dataset)
     if version and (versions := _versions(root / name)):
         there = ", ".join(path.name for path in versions)
         return DatasetNotFound(
             f"no version {version} of {name} in {root}", hint=f"there is {there}", path=dataset
         )
-    for path in (_expanded(dataset), root / name / version):
+    for path in places(dataset, root):
         if dataset and (fault := _fault(path)):
             what, hint = fault
             return DatasetNotFound(what, hint=hint, path=str(path))
@@ -71,7 +78,7 @@ def _not_found(dataset: str, root: Path) -> DatasetNotFound:
 
 def _fault(path: Path) -> tuple[str, str] | None:
     """Return why a path that is there is no dataset, and what to do about it."""
-    if os.path.isfile(path):
+    if _is_file(path):
         return f"{path} is a file", f"give the folder of the dataset, such as {path.parent}"
     for folder in (path, *sorted(_folders(path))):
         names = _listed(folder)
@@ -88,8 +95,12 @@ def _fault(path: Path) -> tuple[str, str] | None:
 
 
 def _is_version_folder(path: Path) -> bool:
+    return all(_is_file(path / name) for name in (layout.DATASET_INFO, layout.FEATURES))
+
+
+def _is_file(path: Path) -> bool:
     # Unlike pathlib's, this is False for whatever cannot be looked at.
-    return all(os.path.isfile(path / name) for name in (layout.DATASET_INFO, layout.FEATURES))
+    return path.is_file() if is_remote(path) else os.path.isfile(path)
 
 
 def _versions(path: Path) -> list[Path]:
@@ -108,10 +119,15 @@ def _datasets(data_dir: Path) -> list[Path]:
 
 
 def _folders(path: Path) -> Iterator[Path]:
-    return (path / name for name in _listed(path) if os.path.isdir(path / name))
+    names = _listed(path)
+    if is_remote(path):  # where looking takes a request each, and no folder is called a.b
+        return (path / name for name in names if "." not in name or layout.parse_version(name))
+    return (path / name for name in names if os.path.isdir(path / name))
 
 
 def _listed(path: Path) -> list[str]:
+    if is_remote(path):
+        return [child.name for child in path.iterdir()]
     try:
         return os.listdir(path)
     except (OSError, ValueError):

@@ -13,6 +13,7 @@ from imgrec.errors import DatasetError
 from imgrec.model import UNLABELLED, split_order
 from imgrec.outcome import DatasetInfo
 from imgrec.read.record import Record
+from imgrec.storage.paths import seekable
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
     path = folder / layout.SAMPLES
     try:
         repeated = [name for name in ("format",) if name in columns]
-        file = pq.ParquetFile(path, read_dictionary=repeated)
+        opened = seekable(path)
+        file = pq.ParquetFile(opened, read_dictionary=repeated)
         found = [name for name in file.schema_arrow.names if name in columns]
-        return read_bounded(file, str(path), found)
+        return read_bounded(file, opened, found)
     # Among these are names that are not UTF-8, and a table without a column of formats.
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise wrong_table(folder, "cannot be read") from error

@@ -96,7 +96,7 @@ class Shards:
             framed = os.pread(handle.fd, ends[place] - offset, offset)
             start, end = tfrecord.payload_span(framed, path=self._paths[shard], offset=offset)
         except OSError as error:
-            raise _unreadable(self.path(shard), error) from error
+            raise unreadable(self.path(shard), error) from error
         return framed, start, end
 
     def _open(self, shard: int, size: int) -> _Handle:
@@ -105,9 +105,9 @@ class Shards:
             handle = self._handle(path)
             status = os.fstat(handle.fd)
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(path, OSError(errno.EINVAL, "not a file"))
+            raise unreadable(path, OSError(errno.EINVAL, "not a file"))
         found = status.st_size
         if found != size:
             refuse_compressed(path)
@@ -153,11 +153,18 @@ def read_index(shard_path: str, count: int) -> array[int]:
     try:
         with open(path, "rb", opener=_open_at_once) as file:
             text = file.read(min(most_bytes, os.fstat(file.fileno()).st_size) + 1)
-        numbers = list(map(int, text.split()))
     except FileNotFoundError:
         return _walked(shard_path, count)
     except OSError as error:
         raise _wrong_index(path, f"cannot be read: {error.strerror}") from error
+    return parse_index(path, text, count)
+
+
+def parse_index(path: str, text: bytes, count: int) -> array[int]:
+    """Return where each of `count` records ends, by the text of an index; raise DatasetError."""
+    most_bytes = count * _MOST_LINE_BYTES
+    try:
+        numbers = list(map(int, text.split()))
     except ValueError as error:
         raise _wrong_index(path, "does not consist of numbers") from error
     offsets, lengths = numbers[0::2], numbers[1::2]
@@ -177,10 +184,15 @@ def _walked(shard_path: str, count: int) -> array[int]:
         with open(shard_path, "rb", opener=_open_at_once) as file:
             ends = array("Q", tfrecord.record_ends(file, path=shard_path))
     except OSError as error:
-        raise _unreadable(shard_path, error) from error
+        raise unreadable(shard_path, error) from error
     except CorruptRecord:
         refuse_compressed(shard_path)
         raise
+    return counted(ends, shard_path, count)
+
+
+def counted(ends: array[int], shard_path: str, count: int) -> array[int]:
+    """Return the ends of a shard's records; raise CorruptRecord if they are not `count`."""
     if len(ends) != count:
         raise CorruptRecord(
             f"{shard_path} has {len(ends)} records, and {layout.DATASET_INFO} tells of {count}",
@@ -195,7 +207,8 @@ def _wrong_index(path: str, what: str) -> DatasetError:
     )
 
 
-def _unreadable(path: str, error: OSError) -> DatasetError:
+def unreadable(path: str, error: OSError) -> DatasetError:
+    """Return the error for a shard that cannot be opened or read."""
     if isinstance(error, FileNotFoundError):
         refuse_compressed(path + ".gz")
     return DatasetError(

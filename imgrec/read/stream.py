@@ -7,13 +7,14 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate, groupby, pairwise
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from imgrec import layout
 from imgrec.codec import tfrecord
 from imgrec.codec.compression import GZIP, ZLIB, Decompressed, beginning
 from imgrec.errors import CorruptRecord, DatasetError
 from imgrec.outcome import DatasetInfo
+from imgrec.storage.urls import is_url
 
 _HEAD_BYTES = 1 << 12
 _HINT = "go through a whole split, `for record in split`, or pack without --compression"
@@ -27,9 +28,9 @@ def read_shard(path: str, compression: str) -> Generator[tuple[int, bytes], None
     and DatasetError if there is nothing to read.
     """
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if compression:
-                read = Decompressed(file, compression, path=path).read
+        with open_shard(path) as file:
+            if compression or is_url(path):
+                read = Decompressed(file, compression, path=path).read if compression else file.read
                 yield from tfrecord.stream_records(read, path=path)
             else:
                 yield from tfrecord.read_records(file, path=path)
@@ -39,6 +40,15 @@ def read_shard(path: str, compression: str) -> Generator[tuple[int, bytes], None
             hint="restore that shard of the dataset, or pack it again",
             path=path,
         ) from error
+
+
+def open_shard(path: str) -> BinaryIO:
+    """Open a shard, on a disk or on a store, to be read from front to back."""
+    if is_url(path):
+        from imgrec.storage.remote.reading import open_stream
+
+        return open_stream(path)[0]
+    return open(path, "rb", opener=_open_at_once)
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -218,7 +218,7 @@ def write_new(path: str, data: bytes) -> None:
 def remove(*paths: str) -> None:
     """Delete files that are not to be part of the dataset."""
     for path in paths:
-        with telling(path):
+        with telling(path), suppress(FileNotFoundError):
             os.unlink(path)
 
 

@@ -7,82 +7,16 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from types import TracebackType
 
 from imgrec.errors import ExecutionError, ImgrecError
-from imgrec.storage.files import PART, telling, write_error
+from imgrec.storage.files import PART, Seal, telling, write_error
 from imgrec.storage.lock import holds, lock, make_locked
+from imgrec.storage.syncing import Syncer, sync
 
 INCOMPLETE, REPLACED = ".incomplete", ".replaced"
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or folder is on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return -1  # syncing it will say why
-
-
-class _Syncer:
-    """Brings files to disk, one after the other, in a thread of its own.
-
-    Not a `ThreadPoolExecutor`: importing that takes longer than syncing a small dataset, and an
-    interruption in the middle of an import can leave Python's import lock locked.
-    """
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[Path | None] = SimpleQueue()
-        self._thread: Thread | None = None
-        self._faults: dict[Path, OSError] = {}
-        self._begun: dict[Path, int] = {}
-        """The inodes of files: another attempt may put another file in the place of one."""
-        self._is_stopped = False
-
-    def sync(self, path: Path) -> None:
-        """Begin to bring a file to disk."""
-        self._begun[path] = _inode(path)
-        self._queue.put(path)
-        if self._thread is None:
-            self._thread = Thread(target=self._work, daemon=True)
-            self._thread.start()
-
-    def _work(self) -> None:
-        while (path := self._queue.get()) and not self._is_stopped:
-            try:
-                _sync(path)
-            except OSError as error:
-                self._faults[path] = error
-
-    def finish(self, paths: Iterable[Path]) -> None:
-        """Wait until all of `paths` are on disk; raise OSError if one cannot be."""
-        wanted = list(paths)
-        for path in wanted:
-            if self._begun.get(path) != _inode(path):
-                self.sync(path)
-        self._queue.put(None)
-        if self._thread:
-            self._thread.join()
-        for path in wanted:
-            if path in self._faults:
-                raise self._faults[path]
-
-    def stop(self) -> None:
-        """End as soon as the file at hand is on disk."""
-        self._is_stopped = True
-        self._queue.put(None)
-        if self._thread:
-            self._thread.join()
+_DATED = "metadata.json"
+"""The file whose date says when the run began that made a dataset."""
 
 
 class Staging:
@@ -92,8 +26,11 @@ class Staging:
     if the run is, and goes if the run ends otherwise.
     """
 
+    is_sure = False
+    """Whether files that are said to be intact need no other look."""
+
     def __init__(self, target: Path) -> None:
-        self._syncer = _Syncer()
+        self._syncer = Syncer()
         self.target = target
         self.path = target.with_name(f".{target.name}{INCOMPLETE}")
         self.spool = self.path / ".spool"
@@ -178,6 +115,19 @@ class Staging:
         for filename in filenames:
             self._syncer.sync(self.path / filename)
 
+    def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
+        """Settle files that are finished, and note so."""
+        self.settle(*filenames)
+        self.note(name, note)
+
+    def intact(self, seals: Iterable[Seal]) -> frozenset[str]:
+        """Name the files that may still be what their seals say: those that are to be read."""
+        return frozenset(seal.filename for seal in seals)
+
+    def renew(self) -> None:
+        """Note that the dataset which is there is also what the source holds now."""
+        stamp(self.target / _DATED, (self.path / _DATED).stat().st_mtime_ns)
+
     def publish(self) -> None:
         """Give the folder its final name, at once, replacing what stood there."""
         with telling(self.target):
@@ -185,7 +135,7 @@ class Staging:
             _remove_parts(self.path)
             self._syncer.finish(path for path in self.path.iterdir() if path != self._notes)
             _remove_folder(self._notes)  # as late as can be: without them nothing is resumed
-            _sync(self.path)
+            sync(self.path)
             try:
                 if self.target.exists():
                     self.target.rename(self._replaced)
@@ -200,11 +150,11 @@ class Staging:
     def _sync_above(self) -> None:
         """Bring the names of the dataset, and of each folder made for it, to disk."""
         dataset_folder = self.target.parent
-        _sync(dataset_folder)
+        sync(dataset_folder)
         # The run that made the folders above may have been cut off before it came to this.
         for folder in {dataset_folder.parent: None} | {made.parent: None for made in self._made}:
             with suppress(PermissionError):  # not ours to read, and then not ours to sync
-                _sync(folder)
+                sync(folder)
 
 
 def _remove_parts(folder: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from imgrec import layout
 from imgrec.errors import DatasetNotFound
-from imgrec.read.locate import find_dataset
+from imgrec.read.locate import find_dataset, places
+from imgrec.storage.paths import is_remote, to_path
 
 _SHARD = re.compile(r"(?P<name>.+)-(?P<split>[\w-]+)\.(?P<format>[\w.]+)-\d{5,}-of-\d{5,}")
 _FILES = frozenset(
@@ -24,9 +25,8 @@ def find_folder(dataset: str, data_dir: str) -> Path:
     try:
         return find_dataset(dataset, data_dir)
     except DatasetNotFound:
-        root = Path(data_dir).expanduser() if data_dir else layout.default_data_dir()
-        name, _, version = dataset.partition(":")
-        for path in (Path(dataset).expanduser(), root / name / version):
+        root = to_path(data_dir) if data_dir else layout.default_data_dir()
+        for path in places(dataset, root):
             if _has_remains(path):
                 return path
             if below := [child for child in _versions(path) if _has_remains(child)]:
@@ -49,6 +49,8 @@ def _versions(path: Path) -> list[Path]:
 
 def present_files(folder: Path) -> frozenset[str]:
     """Return the names of all that is in a folder."""
+    if is_remote(folder):
+        return frozenset(child.name for child in folder.iterdir())
     try:
         return frozenset(os.listdir(folder))
     except OSError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,7 @@ from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.inquiry import Inquiry
 from imgrec.inspection.verification.shard import ShardClaim, ShardSeen
+from imgrec.storage.paths import seekable, to_path
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _read(folder: str, records: int, faults: Faults) -> pa.Table | None:
     import pyarrow.parquet as pq
 
     try:
-        path = os.path.join(folder, layout.SAMPLES)
+        path = seekable(to_path(folder) / layout.SAMPLES)
         file = pq.ParquetFile(path)
         groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
         size = sum(group.total_byte_size for group in groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -99,6 +98,6 @@ def _look(desk: Desk, claims: Claims, shards: Sequence[ShardClaim], job: Job) ->
 
 def _size(path: Path) -> int:
     try:
-        return os.stat(path).st_size
+        return path.stat().st_size
     except OSError:
         return 0

@@ -1,0 +1,29 @@
+"""Paths of datasets, on a disk or on an object store."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from imgrec.storage.urls import is_url
+
+
+def to_path(text: str) -> Path:
+    """Return what is read through pathlib's methods, wherever it is; `~` is a home."""
+    if is_url(text):
+        from imgrec.storage.remote.path import StorePath
+
+        return StorePath(text)
+    return Path(os.path.expanduser(text))  # pathlib's own raises for users that there are not
+
+
+def is_remote(path: Path | str) -> bool:
+    """Tell whether a path is on an object store."""
+    return is_url(os.fspath(path))
+
+
+def seekable(path: Path) -> str | BinaryIO:
+    """Return what a library can read that knows files only: the path, or all that is there."""
+    return io.BytesIO(path.read_bytes()) if is_remote(path) else str(path)

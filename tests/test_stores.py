@@ -1,0 +1,195 @@
+"""Datasets on an object store: a real S3 server on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Cli
+from stores import Store
+
+import imgrec
+
+pytestmark = pytest.mark.stores
+FLOWERS = ROOT / "sample_data" / "flowers"
+OPTIONS = {"val_fraction": 0.1, "shards": 4}
+
+
+def packed_here(data_dir: Path, **options: object) -> dict[str, bytes]:
+    """Pack the flowers on the disk, and return all files by name."""
+    given = imgrec.PackOptions(data_dir=str(data_dir), **{"val_fraction": 0.1, **options})  # type: ignore[arg-type]
+    folder = Path(imgrec.pack(FLOWERS, given).info.path)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def pack_there(store: Store, **options: object) -> imgrec.Packed:
+    given = imgrec.PackOptions(data_dir=store / "data", **{"val_fraction": 0.1, **options})  # type: ignore[arg-type]
+    return imgrec.pack(FLOWERS, given)
+
+
+def there(store: Store) -> dict[str, bytes]:
+    prefix = "data/flowers/1.0.0/"
+    return {key.removeprefix(prefix): data for key, data in store.keys(prefix).items()}
+
+
+def test_a_pack_on_a_store_has_the_bytes_of_one_on_a_disk(store: Store, data_dir: Path) -> None:
+    packed = pack_there(store)
+    assert packed.is_new
+    assert packed.info.path == store / "data/flowers/1.0.0"
+    assert there(store) == packed_here(data_dir)
+    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.date"]
+
+
+def test_what_makes_a_dataset_visible_is_written_last(store: Store) -> None:
+    pack_there(store)
+    writes = [path for method, path in store.proxy.seen if method in ("PUT", "POST")]
+    written = [path.partition("?")[0].rpartition("/")[2] for path in writes if "1.0.0/" in path]
+    assert written[-1] == "dataset_info.json"
+    assert written.count("dataset_info.json") == 1
+
+
+def test_large_files_go_in_parts(store: Store, tmp_path: Path) -> None:
+    from imgrec.storage.remote.uploading import Uploader
+
+    path = tmp_path / "shard"
+    path.write_bytes(bytes(range(256)) * (160 << 10))
+    uploader = Uploader()
+    found = uploader.upload(str(path), store / "shard")
+    uploader.close()
+    assert store.get("shard") == path.read_bytes()
+    assert found.size == 40 << 20
+    assert len(store.proxy.methods("partNumber=")) == 3
+
+
+def test_all_verbs_that_read_work_on_it(store: Store, cli: Cli, tmp_path: Path) -> None:
+    pack_there(store)
+    url = store / "data/flowers"
+    for arguments in (
+        ["info", url], ["verify", url], ["verify", url, "--decode"], ["head", url, "-n", "2"],
+        ["show", url, "3"], ["info", store / "data"], ["unpack", url, str(tmp_path / "out")],
+        ["info", "flowers:1.0.0", "--data-dir", store / "data"],
+        ["verify", "flowers", "--data-dir", store / "data"],
+    ):  # fmt: skip
+        done = cli(*arguments)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+    assert (tmp_path / "out" / "rose").is_dir()
+
+
+def test_records_are_read_by_ranges(store: Store, data_dir: Path) -> None:
+    pack_there(store)
+    packed_here(data_dir)
+    far = imgrec.open_dataset(store / "data/flowers")
+    near = imgrec.open_dataset("flowers", data_dir=data_dir)
+    assert list(far["train"]) == list(near["train"])
+    assert far["train"][5] == near["train"][5]
+    assert list(far["all"][[7, 3, 100, 4]]) == list(near["all"][[7, 3, 100, 4]])
+    assert far["train"].of_class("rose")[0] == near["train"].of_class("rose")[0]
+    store.proxy.seen.clear()
+    again = pickle.loads(pickle.dumps(far))["train"]
+    assert again[9] == near["train"][9]
+    assert again[10] == near["train"][10]
+    assert store.proxy.methods() == ["GET"] * 2  # a request for each; the index is known
+
+
+def test_packing_the_same_again_does_nothing(store: Store) -> None:
+    pack_there(store)
+    store.proxy.seen.clear()
+    assert not pack_there(store).is_new
+    assert {method for method, path in store.proxy.seen} <= {"GET", "HEAD"}
+
+
+def test_another_dataset_is_in_the_way_unless_it_is_to_be_replaced(store: Store) -> None:
+    pack_there(store)
+    before = store.keys()
+    with pytest.raises(imgrec.DatasetExists):
+        pack_there(store, val_fraction=0.3)
+    assert store.keys() == before
+    assert pack_there(store, val_fraction=0.3, overwrite=True).is_new
+    assert not imgrec.verify(store / "data/flowers").faults
+    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.date"]
+
+
+def test_a_dataset_that_is_replaced_is_whole_until_the_new_one_is(
+    store: Store, data_dir: Path
+) -> None:
+    pack_there(store)
+    before = there(store)
+    store.proxy.fault = lambda method, path: "403" if method == "DELETE" else ""
+    with pytest.raises(imgrec.ExecutionError):
+        pack_there(store, val_fraction=0.3, overwrite=True)
+    assert there(store) == before
+    store.proxy.fault = lambda method, path: ""
+    again = pack_there(store, val_fraction=0.3, overwrite=True)
+    assert again.kept_shards == 2
+    assert there(store) == packed_here(data_dir, val_fraction=0.3)
+
+
+def test_files_of_others_are_never_removed(store: Store) -> None:
+    store.put("data/flowers/1.0.0/notes.txt", b"mine")
+    with pytest.raises(imgrec.DatasetExists):
+        pack_there(store)
+    assert store.keys() == {"data/flowers/1.0.0/notes.txt": b"mine"}
+
+
+def test_a_pack_that_was_cut_off_goes_on(store: Store, data_dir: Path) -> None:
+    def fails(method: str, path: str) -> str:
+        return "403" if "samples.parquet" in path and method == "PUT" else ""
+
+    store.proxy.fault = fails
+    with pytest.raises(imgrec.ExecutionError):
+        pack_there(store, **OPTIONS)
+    assert "dataset_info.json" not in there(store)
+    with pytest.raises(imgrec.DatasetNotFound):
+        imgrec.info(store / "data/flowers")
+    store.proxy.fault = lambda method, path: ""
+    shard = next(name for name in there(store) if name.endswith("00000-of-00004"))
+    store.put(f"data/flowers/1.0.0/{shard}", b"damaged")
+    packed = pack_there(store, **OPTIONS)
+    assert packed.kept_shards == 4
+    assert there(store) == packed_here(data_dir, **OPTIONS)
+
+
+def test_a_run_that_another_one_overtook_publishes_nothing(store: Store) -> None:
+    def overtaken(method: str, path: str) -> str:
+        if method == "PUT" and path.partition("?")[0].endswith("SHA256SUMS"):
+            store.put("data/flowers/.1.0.0.incomplete/owner", b"someone else")
+        return ""
+
+    store.proxy.fault = overtaken
+    with pytest.raises(imgrec.ExecutionError, match="another run has begun"):
+        pack_there(store)
+    assert "dataset_info.json" not in there(store)
+
+
+def test_an_upload_that_was_changed_on_its_way_is_noticed(store: Store) -> None:
+    def garbled(method: str, path: str) -> str:
+        if method == "HEAD" and path.endswith("00000-of-00001"):
+            store.put(path.partition("/")[2].partition("/")[2], b"something else")
+        return ""
+
+    store.proxy.fault = garbled
+    with pytest.raises(imgrec.ExecutionError, match="does not hold what was sent"):
+        pack_there(store)
+    assert "dataset_info.json" not in there(store)
+
+
+def test_verify_finds_a_flipped_bit(store: Store) -> None:
+    pack_there(store)
+    (shard,) = (name for name in there(store) if name.endswith("train.tfrecord-00000-of-00001"))
+    data = bytearray(there(store)[shard])
+    data[5000] ^= 1
+    store.put(f"data/flowers/1.0.0/{shard}", bytes(data))
+    faults = imgrec.verify(store / "data/flowers").faults
+    assert {fault.path for fault in faults} == {shard}
+
+
+def test_the_checksums_are_those_of_the_objects(store: Store) -> None:
+    pack_there(store)
+    files = there(store)
+    for line in files["SHA256SUMS"].decode().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256(files[name]).hexdigest() == digest
+    assert json.loads(files["dataset_info.json"])["name"] == "flowers"
