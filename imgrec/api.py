@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from imgrec import layout
 from imgrec.background import Background
 from imgrec.engine.local import running
-from imgrec.errors import MissingExtra, SourceError, UsageError
+from imgrec.errors import MissingExtra, SourceError
 from imgrec.options import NearDups, PackOptions, SourceOptions
+from imgrec.placing import place, refuse_far
+from imgrec.source.brought import Brought, brought
 from imgrec.source.context import Context
-from imgrec.source.detect import Source, detect, scan
-from imgrec.storage.paths import to_path
+from imgrec.source.detect import detect, scan
 from imgrec.storage.stages import is_taken, open_staging
 
 if TYPE_CHECKING:
@@ -49,13 +50,25 @@ def pack(
     started_ns = time.time_ns()
     _require_writers(options)
     source = os.fspath(source)
+    refuse_far(engine, source, options)
     if engine is not None and not engine.is_local:
         from imgrec.engine.places import anywhere
 
         source, options = anywhere(source, options)
-    found = detect(source, options.source)
-    target = _target(found, options)
-    _refuse_output_inside(found, options)
+    with brought(source, options.source) as here:
+        return _pack(here, options, engine, on_progress, started_ns)
+
+
+def _pack(
+    here: Brought,
+    options: PackOptions,
+    engine: Engine | None,
+    on_progress: OnProgress | None,
+    started_ns: int,
+) -> Packed:
+    options = replace(options, source=here.options)
+    found = detect(here.path, here.options)
+    target = place(found, options)
     is_free = options.overwrite or not is_taken(target)
     import imgrec.write.shard  # noqa: F401  # so that workers that are copies of us have it
 
@@ -89,6 +102,7 @@ def pack(
             started_ns=started_ns,
             staging=staging,
             is_free=is_free,
+            copies=here.copies,
         )
         return pack_catalog(catalog, job)
 
@@ -102,15 +116,16 @@ def dry_run(
 ) -> Plan:
     """Decide all that `pack` would, and write nothing."""
     options = options or PackOptions()
-    found = detect(os.fspath(source), options.source)
     with _running(engine, options) as running, ExitStack() as stack:
+        here = stack.enter_context(brought(os.fspath(source), options.source))
+        found = detect(here.path, here.options)
 
         def seen(files: int) -> None:
             if on_progress:
                 on_progress("scan", files, None)
 
         context = Context(
-            options=options.source, run=running.run, on_progress=seen, spool=_temporary(stack)
+            options=here.options, run=running.run, on_progress=seen, spool=_temporary(stack)
         )
         catalog = _refined(scan(found, context), options, running, on_progress)
     from imgrec.plan.build import make_plan
@@ -281,21 +296,3 @@ def _refined(
 
 def _temporary(stack: ExitStack, parent: Path | None = None) -> str:
     return stack.enter_context(TemporaryDirectory(prefix=".imgrec-", dir=parent))
-
-
-def _data_dir(options: PackOptions) -> Path:
-    return to_path(options.data_dir or os.fspath(layout.default_data_dir()))
-
-
-def _target(source: Source, options: PackOptions) -> Path:
-    name = layout.dataset_name(source.name, options.name)
-    return layout.dataset_dir(_data_dir(options), name, options.version)
-
-
-def _refuse_output_inside(source: Source, options: PackOptions) -> None:
-    for folder in filter(None, (source.path, options.source.images)):
-        if _data_dir(options).resolve().is_relative_to(to_path(folder).resolve()):
-            raise UsageError(
-                f"--data-dir {_data_dir(options)} is inside the source {folder}",
-                hint="choose a folder outside, or the next run would find the output of this one",
-            )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from imgrec.extras import needed
 from imgrec.options.loading import Crop, LoadOptions
 from imgrec.read.locate import find_dataset
+from imgrec.storage.paths import is_remote
 
 if TYPE_CHECKING:
     from imgrec.read.dataset import Dataset
@@ -40,11 +41,13 @@ def load(
     shard: Sequence[int] | None = None,
     as_dict: bool = False,
     data_dir: str | os.PathLike[str] = "",
+    cache_dir: str | os.PathLike[str] = "",
 ) -> TfDataset:
     """Open a split as a tf.data.Dataset of `(images, labels)`, ready for `model.fit`.
 
     Images are uint8, of `image_size` (height, width) if that is given, and come in the order of
     the records unless they are shuffled. What each argument does is said in `LoadOptions`.
+    A dataset on an object store is copied to `cache_dir` once, and checked; or else streamed.
 
     Example: `imgrec.load("flowers", image_size=224, batch_size=32, shuffle=True)`.
     """
@@ -68,7 +71,12 @@ def load(
         shard=cast("tuple[int, int]", shard),
         as_dict=as_dict,
     )
-    return load_folder(find_dataset(os.fspath(dataset), os.fspath(data_dir)), split, options)
+    folder = find_dataset(os.fspath(dataset), os.fspath(data_dir))
+    if cache_dir and is_remote(folder):
+        from imgrec.storage.remote.caching import cached
+
+        folder = cached(folder, os.fspath(cache_dir))
+    return load_folder(folder, split, options)
 
 
 def class_weights(

@@ -44,6 +44,8 @@ class Job:
     staging: Stage
     is_free: bool
     """Whether nothing stands in the way of the target; then the staging is open already."""
+    copies: str = ""
+    """Where files are that were copied here from an object store, if any were."""
 
 
 def pack_catalog(catalog: Catalog, job: Job) -> Packed:
@@ -133,8 +135,10 @@ def _refuse_changed(plan: Plan, job: Job) -> None:
     right when it was scanned may mean anything in another that has taken its place.
     """
     paths = {blob[0] for task in plan.tasks for blob in task.blobs if not isinstance(blob, str)}
+    ours = [str(job.staging.path), *filter(None, [job.copies])]
     for path in sorted(paths):
-        if not Path(path).is_relative_to(job.staging.path) and changed_since(path, job.started_ns):
+        is_ours = any(map(Path(path).is_relative_to, ours))
+        if not is_ours and changed_since(path, job.started_ns):
             job.staging.keep((), ())
             raise ExecutionError(
                 f"{path} changed while it was being packed",

@@ -18,7 +18,7 @@ RANKS = {
     "layout": 4, "storage": 4, "codec": 4,
     "source": 5, "plan": 5, "write": 5, "read": 5,
     "engine": 6, "publish": 6, "inspection": 6,
-    "resume": 7, "refining": 7,
+    "resume": 7, "refining": 7, "placing": 7,
     "packing": 8, "examining": 8,
     "api": 9, "loaders": 9, "showing": 9,
     "cli": 10, "builder": 10, "spark": 10,

@@ -193,3 +193,96 @@ def test_the_checksums_are_those_of_the_objects(store: Store) -> None:
         digest, name = line.split("  ")
         assert hashlib.sha256(files[name]).hexdigest() == digest
     assert json.loads(files["dataset_info.json"])["name"] == "flowers"
+
+
+@pytest.fixture
+def pictures(store: Store) -> Store:
+    """Put the sample data on the store."""
+    store.put_tree(FLOWERS, "sample_data/flowers")
+    return store
+
+
+def test_class_folders_on_a_store_give_the_bytes_of_those_on_a_disk(
+    pictures: Store, data_dir: Path, tmp_path: Path
+) -> None:
+    options = imgrec.PackOptions(data_dir=str(tmp_path / "far"), val_fraction=0.1)
+    packed = imgrec.pack(pictures / "sample_data/flowers", options)
+    far = {path.name: path.read_bytes() for path in Path(packed.info.path).iterdir()}
+    assert far == packed_here(data_dir)
+
+
+def test_from_a_store_to_a_store(pictures: Store, data_dir: Path) -> None:
+    options = imgrec.PackOptions(data_dir=pictures / "data", val_fraction=0.1)
+    assert imgrec.pack(pictures / "sample_data/flowers", options).is_new
+    assert there(pictures) == packed_here(data_dir)
+    assert not imgrec.verify(
+        pictures / "data/flowers", source=pictures / "sample_data/flowers"
+    ).faults
+
+
+def test_images_are_asked_for_many_at_once_and_by_ranges(pictures: Store, data_dir: Path) -> None:
+    pictures.proxy.seen.clear()
+    imgrec.pack(
+        pictures / "sample_data/flowers", imgrec.PackOptions(data_dir=str(data_dir), thumbnails=0)
+    )
+    reads = pictures.proxy.methods("sample_data/flowers/rose/rose_01.jpg")
+    assert set(pictures.proxy.methods("sample_data/flowers/")) == {"GET"}
+    assert len(reads) <= 3  # a first look, and the image; once more to compare it with a copy
+
+
+@pytest.mark.parametrize("name", ["flowers.zip", "digits", "flowers.csv"])
+def test_archives_arrays_and_tables_on_a_store_are_packed_as_on_a_disk(
+    pictures: Store, data_dir: Path, tmp_path: Path, name: str
+) -> None:
+    source = ROOT / "sample_data" / name
+    if source.is_dir():
+        pictures.put_tree(source, f"sample_data/{name}")
+    else:
+        pictures.put(f"sample_data/{name}", source.read_bytes())
+    images = {"flowers.csv": "flowers"}.get(name, "")
+    results = []
+    for place, root in (("near", str(source.parent)), ("far", pictures / "sample_data")):
+        where = imgrec.SourceOptions(images=images and f"{root}/{images}")
+        options = imgrec.PackOptions(data_dir=str(tmp_path / place), name="same", source=where)
+        packed = imgrec.pack(f"{root}/{name}", options)
+        results.append({path.name: path.read_bytes() for path in Path(packed.info.path).iterdir()})
+    near, far = results
+    assert far == near
+
+
+def test_a_source_that_is_not_there_is_said_to_be_missing(store: Store, cli: Cli) -> None:
+    done = cli("pack", store / "nothing")
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"imgrec: there is nothing at {store / 'nothing'}\n")
+
+
+def batches(data: object) -> list[tuple[bytes, bytes]]:
+    return [(images.numpy().tobytes(), labels.numpy().tobytes()) for images, labels in data]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_load_streams_from_a_store_or_copies_it_once(
+    store: Store, data_dir: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+    pack_there(store, **OPTIONS)
+    packed_here(data_dir, **OPTIONS)
+    options = {"image_size": 32, "batch_size": 16}
+    near = batches(imgrec.load("flowers", data_dir=data_dir, **options))
+    url, cache = store / "data/flowers", tmp_path / "cache"
+    assert batches(imgrec.load(url, **options)) == near
+    assert batches(imgrec.load(url, "train[3:20]", image_size=32)) == batches(
+        imgrec.load("flowers", "train[3:20]", image_size=32, data_dir=data_dir)
+    )
+    assert batches(imgrec.load(url, cache_dir=cache, **options)) == near
+    store.proxy.seen.clear()
+    assert batches(imgrec.load(url, cache_dir=cache, **options)) == near
+    assert store.proxy.methods("tfrecord") == []
+
+
+def test_a_copy_that_is_not_what_was_packed_is_refused(store: Store, tmp_path: Path) -> None:
+    pack_there(store)
+    store.put("data/flowers/1.0.0/report.json", b"{}")
+    with pytest.raises(imgrec.DatasetError, match=r"report.json is not what SHA256SUMS says"):
+        imgrec.load(store / "data/flowers", cache_dir=tmp_path / "cache")
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []

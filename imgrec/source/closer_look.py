@@ -13,7 +13,7 @@ from imgrec.codec.image import shape_of
 from imgrec.errors import BadImage
 from imgrec.model import Catalog, Samples
 from imgrec.source.probe import Run
-from imgrec.storage.blobs import read_blob
+from imgrec.storage.ahead import reader
 
 V = TypeVar("V")
 
@@ -66,9 +66,10 @@ def batches(samples: Samples) -> Iterator[ImageBatch]:
 def _hashes(images: ImageBatch) -> tuple[int, list[bytes]]:
     """Return the hash of each image, as `samples.parquet` has it; b"" for an unreadable one."""
     values = []
+    read = reader(images.blobs, images.sizes)
     for blob, size in zip(images.blobs, images.sizes, strict=True):
         try:
-            values.append(xxh3_128_digest(read_blob(blob, size)))
+            values.append(xxh3_128_digest(read(blob, size)))
         except BadImage:  # the writer will say why
             values.append(b"")
     return images.start, values
@@ -77,12 +78,13 @@ def _hashes(images: ImageBatch) -> tuple[int, list[bytes]]:
 def _short_sides(images: ImageBatch) -> tuple[int, list[int | None]]:
     """Return the shorter side of each image; None for one that cannot be read."""
     values: list[int | None] = []
+    read = reader(images.blobs, images.sizes)
     for blob, size, filename in zip(images.blobs, images.sizes, images.filenames, strict=True):
         if isinstance(blob, Pixels):
             values.append(min(blob.height, blob.width))
             continue
         try:
-            values.append(min(shape_of(read_blob(blob, size), filename)[:2]))
+            values.append(min(shape_of(read(blob, size), filename)[:2]))
         except BadImage:  # the writer will say why
             values.append(None)
     return images.start, values

@@ -18,6 +18,7 @@ from imgrec.source.fitness import refuse_label_names, refuse_unfit
 from imgrec.source.folder import catalog_of
 from imgrec.source.listing import open_tree
 from imgrec.source.tree import Lister, refuse_closed
+from imgrec.storage.urls import is_url
 
 _ARRAY_NAME = re.compile(r"ubyte|^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
 _KNOWN = "a folder of class folders, a zip or tar of them, a table of images, CIFAR or IDX files"
@@ -38,6 +39,9 @@ def detect(path: str, options: SourceOptions) -> Source:
 
     Raises SourceError if it is not there or not known, and UsageError if options do not fit it.
     """
+    if is_url(path):  # what is no folder there has been copied here
+        refuse_unfit(SourceKind.FOLDER, path, options)
+        return Source(path, SourceKind.FOLDER, path.rstrip("/").rpartition("/")[2])
     _refuse_missing(path)
     kind = _kind_of(path) if options.kind is SourceKind.AUTO else options.kind
     refuse_unfit(kind, path, options)
@@ -124,7 +128,8 @@ def _scan_tree(source: str, context: Context) -> Catalog:
     lister = open_tree(source, context)
     kind = context.options.kind
     is_open = kind is SourceKind.AUTO and not context.options.label_regex
-    if is_open and (not os.path.isdir(source) or _may_hold_arrays(source)):
+    is_folder = is_url(source) or os.path.isdir(source)
+    if is_open and (not is_folder or _may_hold_arrays(source)):
         from imgrec.source.archives.nested import kept
 
         lister = kept(lister)
@@ -139,11 +144,7 @@ def _scan_tree(source: str, context: Context) -> Catalog:
             one = f"one of {', '.join(tables)}" if len(tables) > 1 else tables[0]
             error.hint += f"; if {one} says which class each image has, pack that"
         raise
-    return (
-        catalog
-        if os.path.isdir(source)
-        else replace(catalog, layout=f"archive of {catalog.layout}")
-    )
+    return catalog if is_folder else replace(catalog, layout=f"archive of {catalog.layout}")
 
 
 def _may_hold_arrays(folder: str) -> bool:

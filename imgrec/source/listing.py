@@ -9,6 +9,7 @@ from imgrec.source.archives.names import has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
+from imgrec.storage.urls import is_url
 
 
 def open_tree(path: str, context: Context) -> Lister:
@@ -16,6 +17,10 @@ def open_tree(path: str, context: Context) -> Lister:
 
     Raises SourceError if it is neither.
     """
+    if is_url(path):
+        from imgrec.source.store_walk import open_store
+
+        return open_store(path, context)
     if os.path.isdir(path):
         walk = Walk(path, context.options.follow_links)
         if not _holds_archives(path):

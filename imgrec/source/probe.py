@@ -18,7 +18,13 @@ from xxhash import xxh3_128_digest
 from imgrec.blob import Blob
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, describe, extension, format_of
 from imgrec.errors import BadImage
-from imgrec.storage.blobs import close_files, fault_of, look, look_at_file, read_blob
+from imgrec.storage.ahead import heads_of_objects, reader
+from imgrec.storage.blobs import (
+    close_files,
+    fault_of,
+    look,
+    look_at_file,
+)
 from imgrec.storage.spool import append
 
 T = TypeVar("T")
@@ -78,9 +84,12 @@ def probe(batch: Batch) -> Probes:
     copies: list[bytes] = []
     newest = 0
     keeps = bool(batch.spool)
+    far = heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
     for place, blob in enumerate(batch.blobs):
         try:
-            if isinstance(blob, str):
+            if place in far:
+                size, changed_ns, head = batch.sizes[place], 0, _had(far[place])
+            elif isinstance(blob, str):
                 size, changed_ns, head = look_at_file(blob, HEAD_BYTES, dated=not keeps)
             else:
                 size, changed_ns, head = look(blob, batch.sizes[place], HEAD_BYTES, dated=False)
@@ -127,6 +136,12 @@ def _changed_ns(blob: Blob) -> int:
         return 0
 
 
+def _had(head: bytes | OSError) -> bytes:
+    if isinstance(head, OSError):
+        raise head
+    return head
+
+
 def content_key(size: int, head: bytes) -> bytes:
     """Return a key that files of different size or beginning do not share."""
     return xxh3_128_digest(head, size & 0xFFFFFFFFFFFFFFFF)
@@ -143,9 +158,10 @@ def digest(suspects: _Suspects) -> tuple[int, bytes]:
     import hashlib
 
     keys = bytearray()
+    read = reader(suspects.blobs, suspects.sizes)
     for blob, size in zip(suspects.blobs, suspects.sizes, strict=True):
         try:
-            content = read_blob(blob, size)
+            content = read(blob, size)
         except BadImage:
             content = repr(blob).encode("utf-8", "surrogateescape")  # the writer will say why
         keys += hashlib.sha256(content).digest()[:KEY_BYTES]

@@ -21,6 +21,7 @@ from imgrec.spark.jobs import Job
 from imgrec.spark.planning import plan_rows
 from imgrec.spark.publishing import publish
 from imgrec.spark.scan import scan
+from imgrec.storage.paths import is_remote
 from imgrec.storage.staging import Staging
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ def _column(column: str | ColumnOption) -> ColumnOption:
 
 
 def _target(options: PackOptions) -> Path:
+    if is_remote(options.data_dir):
+        raise UsageError(
+            f"--data-dir {options.data_dir} is on an object store, which Spark does not pack to",
+            hint="give a folder that all executors see",
+        )
     root = Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
     return layout.dataset_dir(Path(os.path.abspath(root)), options.name, options.version)
 

@@ -86,7 +86,7 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0) -> bytes:
     """
     try:
         if isinstance(blob, str):
-            data = _read_file(blob, size, newest_ns)
+            data = _read_object(blob, size) if "://" in blob else _read_file(blob, size, newest_ns)
         elif isinstance(blob, ZipMember):
             data = _read_member(blob, size)
         else:
@@ -96,6 +96,12 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0) -> bytes:
     if len(data) != size:
         raise BadImage("changed while it was being packed")
     return data
+
+
+def _read_object(url: str, size: int) -> bytes:
+    from imgrec.storage.remote.reading import Span, read_span
+
+    return read_span(Span(url, 0, size + 1 if size else 0))
 
 
 def _read_file(path: str, size: int, newest_ns: int) -> bytes:

@@ -19,7 +19,8 @@ from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import Resized, ShardTask, Skipped, picked
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
-from imgrec.storage.blobs import close_files, read_blob
+from imgrec.storage.ahead import reader
+from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, seal_of, write_file
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
 
@@ -120,9 +121,10 @@ class _Gathered:
         """Read, check and add all samples of the task; note those that cannot be packed."""
         task, newest_ns = self.task, self.newest_ns
         samples = zip(task.blobs, task.filenames, task.sizes, strict=True)
+        read = reader(task.blobs, task.sizes)
         for place, (blob, filename, size) in enumerate(samples):
             try:
-                data = read_blob(blob, size, newest_ns)
+                data = read(blob, size, newest_ns)
                 image = (
                     pack_pixels(data, blob, shrink_to)
                     if type(blob) is Pixels

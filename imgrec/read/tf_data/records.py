@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -14,6 +14,8 @@ from imgrec.errors import DatasetError
 from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
 from imgrec.read.pieces import Piece, cut
+from imgrec.read.stream import read_shard
+from imgrec.storage.paths import is_remote
 
 Data: TypeAlias = Any  # TensorFlow has no types
 
@@ -63,7 +65,10 @@ def read(tf: Any, part: Part, options: LoadOptions, times: Sequence[int] = ()) -
 
     def open_piece(path: Data, skip: Data, take: Data, start: Data) -> Data:
         kind = part.info.compression.upper()
-        data = tf.data.TFRecordDataset(path, compression_type=kind, buffer_size=_READ_BYTES)
+        if is_remote(part.info.path):
+            data = _streamed(tf, path, part.info.compression)
+        else:
+            data = tf.data.TFRecordDataset(path, compression_type=kind, buffer_size=_READ_BYTES)
         if not is_whole:
             data = data.skip(skip).take(take)
         if times:
@@ -93,6 +98,16 @@ def read(tf: Any, part: Part, options: LoadOptions, times: Sequence[int] = ()) -
     else:
         data = files.flat_map(open_piece)
     return data.apply(tf.data.experimental.assert_cardinality(sum(times) or part.count))
+
+
+def _streamed(tf: Any, path: Data, compression: str) -> Data:
+    """Return the records of a shard on an object store, which TensorFlow itself need not know."""
+
+    def records(url: bytes) -> Iterator[bytes]:
+        return (payload for _, payload in read_shard(url.decode(), compression))
+
+    spec = tf.TensorSpec((), tf.string)
+    return tf.data.Dataset.from_generator(records, args=(path,), output_signature=spec)
 
 
 def shuffled(data: Data, part: Part, options: LoadOptions) -> Data:
@@ -135,7 +150,11 @@ def _paths(info: DatasetInfo) -> list[str]:
 
 
 def _refuse_missing(path: str) -> None:
-    if not os.path.isfile(path):
+    if is_remote(path):
+        from imgrec.read.store_shards import refuse_missing
+
+        refuse_missing(path)
+    elif not os.path.isfile(path):
         raise DatasetError(
             f"the shard {path} is missing",
             hint="restore it, or pack the dataset again",

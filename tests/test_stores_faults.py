@@ -1,0 +1,158 @@
+"""Stores that are busy, cut connections or say no; and what is never said of credentials."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Cli
+from stores import KEY_ID, SECRET, TOKEN, Store
+from test_stores import FLOWERS, pack_there, packed_here, there
+
+import imgrec
+
+pytestmark = pytest.mark.stores
+
+
+def every(turns: int, *faults: str) -> object:
+    """Return what spoils one in so many requests, each time in another way."""
+    count, kinds = itertools.count(1), itertools.cycle(faults)
+    return lambda method, path: next(kinds) if next(count) % turns == 0 else ""
+
+
+def test_a_pack_survives_throttling_and_connections_that_are_cut(
+    store: Store, data_dir: Path
+) -> None:
+    store.put_tree(FLOWERS, "in/flowers")
+    store.proxy.fault = every(4, "503", "cut", "503", "cut after")  # type: ignore[assignment]
+    options = imgrec.PackOptions(data_dir=store / "data", val_fraction=0.1)
+    imgrec.pack(store / "in/flowers", options)
+    faults = imgrec.verify(store / "data/flowers").faults
+    records = list(imgrec.open_dataset(store / "data/flowers")["all"])
+    store.proxy.fault = lambda method, path: ""
+    assert faults == ()
+    assert len(records) == 104
+    assert there(store) == packed_here(data_dir)
+
+
+def test_a_store_that_stays_busy_is_given_up_on_and_what_is_finished_is_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import retries
+
+    monkeypatch.setattr(retries, "_LONGEST_WAIT_S", 0.01)
+    store.proxy.fault = lambda method, path: "503" if "samples.parquet" in path else ""
+    with pytest.raises(imgrec.ExecutionError, match="too busy: 8 requests failed"):
+        pack_there(store)
+    tries = [path for method, path in store.proxy.seen if method == "PUT" and "samples" in path]
+    assert len(tries) == 8
+    store.proxy.fault = lambda method, path: ""
+    assert pack_there(store).kept_shards == 2
+
+
+@pytest.mark.parametrize("verb", ["info", "verify", "head"])
+def test_what_is_denied_is_said_in_one_sentence_and_not_tried_again(
+    store: Store, cli: Cli, verb: str
+) -> None:
+    store.proxy.fault = lambda method, path: "403"
+    done = cli(verb, store / "data/flowers")
+    assert done.returncode == 6
+    message, hint = done.stderr.splitlines()
+    assert message.endswith(": access denied")
+    assert hint.startswith("  hint: check AWS_PROFILE or AWS_ACCESS_KEY_ID")
+    assert len(store.proxy.seen) == 1
+
+
+def test_a_bucket_that_is_not_there_is_named(store: Store, cli: Cli) -> None:
+    done = cli("pack", FLOWERS, "--data-dir", "s3://no-such-bucket-anywhere/data")
+    assert done.returncode == 6
+    assert "there is no such bucket" in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_no_credential_is_ever_shown_or_written(store: Store, cli: Cli, tmp_path: Path) -> None:
+    url, said = store / "data/flowers", []
+    done = cli("pack", FLOWERS, "--data-dir", store / "data", "--json")
+    assert done.returncode == 0
+    said.append(done.stdout + done.stderr)
+    for fault in ("403", "503 on GET"):
+        store.proxy.fault = lambda method, path, fault=fault: fault  # type: ignore[misc]
+        done = cli("verify", url, "--json")
+        said.append(done.stdout + done.stderr)
+    store.proxy.fault = lambda method, path: ""
+    said += [data.decode("latin-1") for data in store.keys().values()]
+    for secret in (SECRET, TOKEN, KEY_ID):
+        assert not any(secret in text for text in said)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://me:hunter22@bucket/data",
+        "s3://bucket/data?X-Amz-Signature=hunter22",
+        "https://user:hunter22@host/flowers",
+    ],
+)
+def test_credentials_in_a_url_are_refused_without_repeating_them(cli: Cli, url: str) -> None:
+    for arguments in (["info", url], ["pack", url], ["pack", FLOWERS, "--data-dir", url]):
+        done = cli(*arguments)
+        assert done.returncode == 2
+        assert "a URL with credentials in it" in done.stderr
+        assert "hunter22" not in done.stdout + done.stderr
+
+
+def test_errors_of_libraries_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from imgrec.storage.remote.retries import explained
+
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    error = RuntimeError(f"GET https://h/k?X-Amz-Signature=abc&x=1 {SECRET} {KEY_ID} failed")
+    shown = str(explained(error, "s3://bucket/key"))
+    assert not re.search(f"abc|{re.escape(SECRET)}|{KEY_ID}", shown)
+    assert "failed" in shown
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import sys
+
+    from imgrec.storage.remote import systems
+
+    systems._open.cache_clear()
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(imgrec.MissingExtra) as caught:
+        imgrec.info("gs://bucket/flowers")
+    assert caught.value.hint == "pip install 'imgrec[gs]'"
+
+
+def test_a_scheme_that_nobody_knows_is_a_usage_error(cli: Cli) -> None:
+    done = cli("info", "nonsense://bucket/flowers")
+    assert done.returncode == 2
+    assert "nonsense:// is no store that fsspec knows" in done.stderr
+
+
+def test_a_pack_on_the_disk_imports_nothing_of_stores(cli: Cli, data_dir: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, imgrec; imgrec.pack(sys.argv[1], imgrec.PackOptions(data_dir=sys.argv[2]));"
+        "print([name for name in sys.modules if name.startswith(('fsspec', 'imgrec.storage.remote'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(FLOWERS), str(data_dir)],
+        cwd=ROOT, text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "[]\n"
+
+
+def test_other_stores_are_written_by_their_libraries(tmp_path: Path, data_dir: Path) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    url = f"local://{tmp_path}/store"
+    options = imgrec.PackOptions(data_dir=url, val_fraction=0.1)
+    packed = imgrec.pack(FLOWERS, options)
+    assert not imgrec.verify(packed.info.path).faults
+    folder = tmp_path / "store" / "flowers" / "1.0.0"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == packed_here(data_dir)
