@@ -56,10 +56,10 @@ def brought(source: str, options: SourceOptions) -> Iterator[Brought]:
 def _bring(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOptions]:
     from imgrec.storage.remote.copying import copy_objects
     from imgrec.storage.remote.listing import objects
-    from imgrec.storage.remote.path import StorePath
+    from imgrec.storage.remote.path import store_path
 
     above, _, name = url.rpartition("/")
-    if StorePath(url).is_file():
+    if store_path(url).is_file():
         # Under the name of its folder, which a table is called by.
         path = copy_objects({f"{above.rpartition('/')[2]}/{name}": url}, folder)
         if _TABLE_NAME.search(name) and not options.images:
@@ -92,10 +92,10 @@ def _must_be_copied(paths: list[str]) -> bool:
 def _bring_images(url: str, folder: str) -> str:
     """Return where the images of a table are: where they were, or a copy of their archive."""
     from imgrec.storage.remote.copying import copy_objects
-    from imgrec.storage.remote.path import StorePath
+    from imgrec.storage.remote.path import store_path
 
     url = url.rstrip("/")
-    if not StorePath(url).is_file():
+    if not store_path(url).is_file():
         return url
     return copy_objects({url.rpartition("/")[2]: url}, folder).popitem()[1]
 

@@ -13,9 +13,9 @@ from imgrec.storage.urls import is_url
 def to_path(text: str) -> Path:
     """Return what is read through pathlib's methods, wherever it is; `~` is a home."""
     if is_url(text):
-        from imgrec.storage.remote.path import StorePath
+        from imgrec.storage.remote.path import store_path
 
-        return StorePath(text)
+        return store_path(text)
     return Path(os.path.expanduser(text))  # pathlib's own raises for users that there are not
 
 

@@ -15,6 +15,10 @@ from imgrec.storage.remote.retries import denied
 T = TypeVar("T")
 
 
+_NO_HOST = "~"
+"""What stands for the host of a URL without one, such as hdfs:///data, as pathlib drops it."""
+
+
 class StorePath(PosixPath):
     """A path such as `s3://bucket/datasets/flowers`, which is read through pathlib's methods.
 
@@ -25,7 +29,8 @@ class StorePath(PosixPath):
     def __str__(self) -> str:
         # pathlib takes // for one /.
         scheme, _, rest = super().__str__().partition(":/")
-        return f"{scheme}://{rest.lstrip('/')}"
+        host, slash, below = rest.partition("/")
+        return f"{scheme}://{'' if host == _NO_HOST else host}{slash}{below}"
 
     def __fspath__(self) -> str:
         return str(self)
@@ -76,6 +81,11 @@ class StorePath(PosixPath):
     def iterdir(self) -> Generator[Self, None, None]:
         """Yield what is right below."""
         yield from (self / name for name in children(str(self)))
+
+
+def store_path(url: str) -> StorePath:
+    """Return the path of a URL."""
+    return StorePath(url.replace(":///", f"://{_NO_HOST}/", 1))
 
 
 def _allowed(path: StorePath, ask: Callable[[str], T]) -> T:
