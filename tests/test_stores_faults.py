@@ -139,7 +139,8 @@ def test_a_pack_on_the_disk_imports_nothing_of_stores(cli: Cli, data_dir: Path) 
 
     code = (
         "import sys, imgrec; imgrec.pack(sys.argv[1], imgrec.PackOptions(data_dir=sys.argv[2]));"
-        "print([name for name in sys.modules if name.startswith(('fsspec', 'imgrec.storage.remote'))])"
+        "stores = ('fsspec', 'imgrec.storage.remote');"
+        "print([name for name in sys.modules if name.startswith(stores)])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(FLOWERS), str(data_dir)],
