@@ -19,6 +19,7 @@ from imgrec.placing import place, refuse_far
 from imgrec.source.brought import Brought, brought
 from imgrec.source.context import Context
 from imgrec.source.detect import detect, scan
+from imgrec.storage.paths import refuse_remote
 from imgrec.storage.stages import is_taken, open_staging
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tu
     from imgrec.outcome import Leftover
     from imgrec.storage.staging import find_leftovers, remove_leftover, restorable, size_of
 
+    refuse_remote(os.fspath(data_dir), "imgrec clean")
     root = Path(data_dir).expanduser() if data_dir else layout.default_data_dir()
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     left = []

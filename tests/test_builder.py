@@ -337,7 +337,10 @@ def test_a_manifest_is_the_source_and_the_source_its_images(read_request: Any) -
         ({"config": "big"}, "imgrec has no config 'big'"),
         ({"file_format": "riegeli"}, "a pack has no files of the format riegeli"),
         ({"version": "1.*.*"}, "--version '1.*.*' is not a version that TFDS reads"),
-        ({"data_dir": "gs://bucket"}, "--data-dir gs://bucket is not a folder on this machine"),
+        (
+            {"data_dir": "gs://bucket"},
+            "imgrec.builder does not work on an object store: gs://bucket",
+        ),
     ],
 )
 def test_what_cannot_be_is_a_usage_error(

@@ -286,3 +286,25 @@ def test_a_copy_that_is_not_what_was_packed_is_refused(store: Store, tmp_path: P
     with pytest.raises(imgrec.DatasetError, match=r"report.json is not what SHA256SUMS says"):
         imgrec.load(store / "data/flowers", cache_dir=tmp_path / "cache")
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("verb", ["view", "doctor", "clean"])
+def test_a_verb_that_does_not_work_on_a_store_says_so(store: Store, cli: Cli, verb: str) -> None:
+    url = store / "data"
+    done = cli(verb, *(["--data-dir", url] if verb == "clean" else [url]))
+    assert done.returncode == 2
+    assert f"imgrec {verb} does not work on an object store: {url}" in done.stderr
+
+
+def test_pictures_of_a_dataset_on_a_store_can_be_looked_at(
+    store: Store, cli: Cli, tmp_path: Path
+) -> None:
+    pack_there(store)
+    url = store / "data/flowers"
+    for arguments in (
+        ["report", url, "-o", tmp_path / "page.html"], ["preview", url, "-o", tmp_path / "a.png"],
+        ["leaks", url],
+    ):  # fmt: skip
+        done = cli(*arguments)
+        assert done.returncode in (0, 1), done.stderr
+        assert "Traceback" not in done.stderr

@@ -19,6 +19,7 @@ from imgrec.builder.subject import already_packed, to_be_packed
 from imgrec.builder.telling import LOG, Bars, log_what_was_left_out
 from imgrec.errors import DatasetError, DatasetNotFound, UsageError
 from imgrec.options import PackOptions
+from imgrec.storage.paths import refuse_remote
 
 _NAME = "imgrec"
 _FORMATS = frozenset({None, "tfrecord", "array_record"})
@@ -73,6 +74,8 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
         _refuse_format(file_format)
         where = fspath(data_dir) if data_dir else self.OPTIONS.data_dir
         called = as_text("dataset", dataset)
+        for place in (where, called, as_text("source", source or self.SOURCE)):
+            refuse_remote(place, "imgrec.builder")
         if called and not (source or options.get("manifest")):
             asked = f"{called}:{version}" if version else called
             self._subject = already_packed(asked, where, options)

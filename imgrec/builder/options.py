@@ -156,18 +156,8 @@ def _column(text: str) -> ColumnOption:
     return ColumnOption(name, ColumnKind(kind)) if known else ColumnOption(text)
 
 
-def _folder(name: str, value: object) -> str:
-    text = as_text(name, value)
-    if "://" in text:
-        raise UsageError(
-            f"--data-dir {text} is not a folder on this machine", hint="give the path of a folder"
-        )
-    return text
-
-
 _READERS: Mapping[str, Callable[[str, object], object]] = {
     "classes": _lines,
-    "data_dir": _folder,
     "label_names": _lines,
     "include": _texts,
     "exclude": _texts,

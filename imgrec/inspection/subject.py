@@ -12,6 +12,7 @@ from imgrec.options import SourceOptions
 from imgrec.read.locate import find_dataset
 from imgrec.source.context import Context
 from imgrec.source.detect import Source, detect, scan
+from imgrec.storage.urls import is_url
 
 
 def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Source:
@@ -21,6 +22,9 @@ def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Sou
         if options == SourceOptions():
             return find_dataset(what, data_dir)
     except DatasetNotFound as error:
+        if is_url(what):
+            hint = "give a dataset; a source on a store is looked at with imgrec plan, or packed"
+            raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
         if not os.path.exists(what):
             hint = f"{error.hint}; or give the path of a source"
             raise DatasetNotFound(error.message, hint=hint, path=error.path) from error

@@ -20,6 +20,7 @@ from imgrec.read.record import Record, Value, parse
 from imgrec.read.stream import read_shard
 from imgrec.read.unknown import among
 from imgrec.spark.sessions import session_or_active
+from imgrec.storage.paths import refuse_remote
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def read(
 
     Example: `imgrec.spark.read("flowers").groupBy("split", "class_name").count()`.
     """
+    for place in (dataset, data_dir):
+        refuse_remote(os.fspath(place), "imgrec.spark.read")
     session = session_or_active(session, "imgrec.spark.read")
     folder = find_dataset(os.fspath(dataset), os.fspath(data_dir)).absolute()
     refuse_other_files(folder)

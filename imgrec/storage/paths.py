@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from imgrec.errors import UsageError
 from imgrec.storage.urls import is_url
 
 
@@ -22,6 +23,16 @@ def to_path(text: str) -> Path:
 def is_remote(path: Path | str) -> bool:
     """Tell whether a path is on an object store."""
     return is_url(os.fspath(path))
+
+
+def refuse_remote(text: str, what: str) -> None:
+    """Raise UsageError if something is on an object store, where `what` does not work."""
+    if is_url(text):
+        raise UsageError(
+            f"{what} does not work on an object store: {text}",
+            hint="give a folder on this machine; imgrec pack, info, verify, unpack, head and show "
+            "take URLs",
+        )
 
 
 def seekable(path: Path) -> str | BinaryIO:

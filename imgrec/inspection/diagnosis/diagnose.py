@@ -22,6 +22,7 @@ from imgrec.inspection.diagnosis.facts import (
 )
 from imgrec.inspection.diagnosis.search import find_folders, listed
 from imgrec.inspection.diagnosis.site import look_at_site
+from imgrec.storage.paths import refuse_remote
 from imgrec.storage.staging import INCOMPLETE, find_leftovers
 
 _MOST_SITES = 200
@@ -63,6 +64,8 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
 
     If nothing is asked for, look at all datasets of the data directory, and less closely.
     """
+    for place in (asked, data_dir):
+        refuse_remote(place, "imgrec doctor")
     root = os.path.expanduser(data_dir) if data_dir else environment.default_data_dir
     path = os.path.expanduser(asked)
     if asked and os.path.isfile(path):

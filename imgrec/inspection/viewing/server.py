@@ -13,6 +13,7 @@ from imgrec.errors import ExecutionError, UsageError
 from imgrec.extras import needed
 from imgrec.outcome import DatasetInfo
 from imgrec.read.locate import find_dataset
+from imgrec.storage.paths import refuse_remote
 
 ADDRESS = "127.0.0.1"
 _TOKEN_BYTES = 16
@@ -42,6 +43,8 @@ def view(
     from imgrec.inspection.viewing.telling import TellingServer
     from imgrec.inspection.viewing.thumbnails import Thumbnails
 
+    for place in (dataset, data_dir):
+        refuse_remote(place, "imgrec view")
     with ExitStack() as stack:
         listener = stack.enter_context(_listening(port))
         opened = stack.enter_context(closing(Opened(find_dataset(dataset, data_dir))))
