@@ -15,5 +15,6 @@ it was told to sync:
   disk: nobody waits for that, but hashes tell. Anything else of it is removed by the next run.
 
 A tree of files (`unpack`) appears at once, too; there the whole system is synced before and after.
-Locks are the kernel's, and die with the process that holds them.
+Locks are the kernel's, and die with the process that holds them. What an object store can promise
+instead is said in `remote.staging`.
 """
