@@ -182,7 +182,7 @@ def test_structure_does_not_find_a_flipped_bit_in_coded_data() -> None:
 def test_a_jpeg_of_which_coded_data_is_missing_is_packed_as_damaged() -> None:
     data = jpeg()[:-12] + jpeg()[-2:]
     fault = "Corrupt JPEG data: premature end of data segment"
-    packable = Packable(data, (16, 24, 3), "JPEG", damaged=fault)
+    packable = Packable(data, (16, 24, 3), "JPEG", damaged=fault, orientation=1)
     assert prepare(data, "a.jpg", Check.DECODE) == packable
 
 
