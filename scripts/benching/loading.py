@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_pack import ImageSet, make_images
+from bench_pack import PEERS, ImageSet, make_images, read_all
 
 from benching.environments import Environment
-from benching.packing import PEERS, Race, last_line, read_all
+from benching.packing import Race, last_line
 from benching.runs import FailedError, Server, interleaved
 
 CPUS = {0, 1}

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_pack import ImageSet, make_images
+from bench_pack import PEERS, ImageSet, make_images, read_all
 from bench_tools import checkout_environment
 
 from benching.environments import Environment
 from benching.runs import FailedError, Run, bytes_of, cleared, drop_caches, interleaved, timed
 
-PEERS = Path(__file__).resolve().parent.parent / "bench_peers"
 WORKERS = 2
 START = ImageSet("photos", 10)
 """So few images that packing them is all start-up."""
@@ -249,11 +248,6 @@ class Race:
             timed(PACKERS[name].command(self.pythons[name].python, source, part))
             part.rename(folder)
         return folder
-
-
-def read_all(source: Path) -> int:
-    """Read every file, so that the first contender does not pay for a cold cache."""
-    return sum(len(path.read_bytes()) for path in source.glob("*/*.jpg"))
 
 
 def last_line(text: str) -> str:

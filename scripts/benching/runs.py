@@ -61,11 +61,13 @@ class Watch:
         self._thread.join()
 
     def _look(self) -> None:
-        while not self._over.wait(_LOOKS_EVERY_S):
+        while True:
             sizes = {pid: _resident_bytes(pid) for pid in family(self._pid)}
             self.peak_bytes = max(self.peak_bytes, sum(sizes.values()))
             self.main_bytes = max(self.main_bytes, sizes.pop(self._pid, 0))
             self.worker_bytes = max([self.worker_bytes, *sizes.values()])
+            if self._over.wait(_LOOKS_EVERY_S):
+                return
 
 
 def family(pid: int) -> Iterator[int]:
