@@ -111,6 +111,12 @@ class Bench:
             peers.update(environment.versions if environment else {})
         return dict(sorted(peers.items()))
 
+    def left_out(self, before: Mapping[str, str]) -> dict[str, str]:
+        """Return who could not be run and why, with those of parts that were run before."""
+        return {
+            name: why for name, why in before.items() if name not in self._environments
+        } | self.skipped
+
     def _races(self, tracks: Mapping[str, Track]) -> dict[str, Any]:
         results = {}
         for name, track in tracks.items():
@@ -203,7 +209,7 @@ def main() -> None:
         begun = time.monotonic()
         figures |= measure()
         figures["setting"] = _setting(bench)
-        figures["skipped"] = figures.get("skipped", {}) | bench.skipped
+        figures["skipped"] = bench.left_out(figures.get("skipped", {}))
         figures["goals"] = [goal.as_value() for goal in goals_of(figures)]
         figures.setdefault("seconds", {})[part] = time.monotonic() - begun
         path.write_text(json.dumps(figures, indent=2) + "\n")

@@ -12,6 +12,7 @@ from benching.loading import LOADERS, READERS
 from benching.packing import PACKERS
 
 BEGIN, END = "<!-- figures: scripts/bench.py --readme -->", "<!-- end of figures -->"
+PLOT = "![Rates of packers and loaders, relative to imgrec](.github/speed.svg)"
 SETS = {
     "photos5k": "5,000 photos",
     "photos20k": "20,000 photos",
@@ -32,7 +33,7 @@ def into_readme(readme: Path, figures: Mapping[str, Any]) -> None:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{readme} has no {BEGIN} followed by {END}")
-    readme.write_text(f"{before}{BEGIN}\n\n{written(figures)}\n{END}{after}")
+    readme.write_text(f"{before}{BEGIN}\n\n{PLOT}\n\n{written(figures)}\n{END}{after}")
 
 
 def _parts(figures: Mapping[str, Any]) -> Iterator[str]:
@@ -125,8 +126,11 @@ def _sentences(figures: Mapping[str, Any]) -> Iterator[str]:
     if growth := figures.get("growth"):
         yield _growth(growth)
     if lost := [goal for goal in figures.get("goals", ()) if not goal["is_met"]]:
-        told = "; ".join(f"{goal['what']} is {_number(goal['value'])}" for goal in lost)
-        yield f"Where it is not what it is meant to be: {told}."
+        told = "; ".join(
+            f"{goal['what']} is {goal['value']:.2f}, not {goal['sign']} {goal['target']:g}"
+            for goal in lost
+        )
+        yield f"Where imgrec does not reach its goals: {told}."
     facts = figures["setting"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     yield (
@@ -154,10 +158,6 @@ def _growth(growth: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
                 ]
             )
     return table(rows)
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
