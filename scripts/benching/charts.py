@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benching.goals import against, loader_of, median_s, rate_of
+from benching.markdown import RANDOM, SETS, TRACKS
 from benching.packing import PACKERS
 
 OURS, PEER, LIMIT = "#1a7f37", "#8c959f", "#d4a72c"
@@ -43,14 +44,14 @@ def _panels(figures: Mapping[str, Any]) -> dict[str, tuple[str, list[Bar]]]:
             continue
         rates = {each: value["images"] / median_s(runs[each]) for each in runs}
         memory = {each: max(run["peak_bytes"] for run in runs[each]) for each in runs}
-        panels[f"pack-{name}"] = (f"pack rate, {name}", _packers(rates))
-        panels[f"memory-{name}"] = (f"peak memory of a pack, {name}", _packers(memory))
+        panels[f"pack-{name}"] = (f"pack rate, {SETS[name]}", _packers(rates))
+        panels[f"memory-{name}"] = (f"peak memory of a pack, {SETS[name]}", _packers(memory))
     if "structure" in figures.get("start", {}):
         start = {name: statistics.median(each) for name, each in figures["start"].items()}
         panels["start"] = ("time to pack ten images", _packers(start))
-    for kind in ("load", "random"):
+    for kind, titles in (("load", TRACKS), ("random", RANDOM)):
         for name, value in figures.get(kind, {}).items():
-            panels[f"{kind}-{name}"] = (f"{kind} rate, {name}", _loaders(value))
+            panels[f"{kind}-{name}"] = (f"{kind} rate, {titles[name]}", _loaders(value))
     return panels
 
 
@@ -66,13 +67,12 @@ def _of_packer(name: str) -> str:
 
 def _loaders(value: Mapping[str, Any]) -> list[Bar]:
     rates = {name: rate_of(result) for name, result in value["contenders"].items()}
-    bars = []
+    bars = [("imgrec, the loader of the same kind", 1.0, OURS)]
     for name, rate in rates.items():
         loader, ours = loader_of(name, value), against(name, value)
-        colour = LIMIT if loader.is_limit else PEER if ours else OURS
-        if ours and ours not in rates:
-            continue
-        bars.append((_plain(loader.title), rate / rates[ours] if ours else 1.0, colour))
+        if ours in rates:
+            colour = LIMIT if loader.is_limit else PEER
+            bars.append((_plain(loader.title), rate / rates[ours], colour))
     return bars
 
 

@@ -122,7 +122,7 @@ def _import(python: Path, module: str) -> None:
 
 
 def _pip(python: Path, *what: str) -> None:
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what]
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
@@ -139,7 +139,7 @@ def _reason(stderr: str) -> str:
 
 
 def _installed(python: Path) -> dict[str, str]:
-    command = [python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"]
+    command = [str(python), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"]
     listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {_plain(each["name"]): each["version"] for each in json.loads(listed)}
 

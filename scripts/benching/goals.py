@@ -115,7 +115,7 @@ def median_s(runs: list[dict[str, float]]) -> float:
 
 def rate_of(result: Mapping[str, Any]) -> float:
     """Return the median rate of a loader."""
-    return statistics.median(result["rates"])
+    return float(statistics.median(result["rates"]))
 
 
 def _medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
