@@ -25,7 +25,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ OWN = ("pillow", "pyarrow", "simplejpeg")
 README_PLOT = CHECKOUT / ".github" / "speed.svg"
 START_ROUNDS = 3
 COLD_SETS = ("photos5k", "tiny50k")
+Measured = tuple[str, str, object]
+"""A part of the benchmark, what it was measured on, and what came of it, as a JSON value."""
 
 
 class Bench:
@@ -58,40 +60,35 @@ class Bench:
         packers = self._able(PACKERS)
         self.packs = Race(self.work, packers, self._readers(packers))
 
-    def pack(self) -> Mapping[str, Any]:
+    def pack(self) -> Iterator[Measured]:
         """Race the packers."""
-        results = {}
         for name in self.options.data:
             print(f"\npack {name}", file=sys.stderr)
-            results[name] = self.packs.run(self.sets[name], self.rounds)
-        start = {} if self.options.quick else self.packs.start(START_ROUNDS)
-        return {"pack": results, "start": start}
+            yield "pack", name, self.packs.run(self.sets[name], self.rounds)
+        if not self.options.quick:
+            for name, seconds in self.packs.start(START_ROUNDS).items():
+                yield "start", name, seconds
 
-    def load(self) -> Mapping[str, Any]:
+    def load(self) -> Iterator[Measured]:
         """Race the loaders."""
         photos, tiny = self.sets["photos5k"], self.sets["tiny50k"]
-        tracks = {
-            "photos224": Track(images=photos, size=224, batch=32),
-            "photos96": Track(images=photos, size=96, batch=32),
-            "tiny": Track(images=tiny, size=0, batch=128),
-        }
-        return {"load": self._races(tracks)}
+        yield from self._race("load", "photos224", Track(images=photos, size=224, batch=32))
+        yield from self._race("load", "photos96", Track(images=photos, size=96, batch=32))
+        yield from self._race("load", "tiny", Track(images=tiny, size=0, batch=128))
 
-    def random(self) -> Mapping[str, Any]:
+    def random(self) -> Iterator[Measured]:
         """Race those that read records at random."""
         photos, tiny = self.sets["photos5k"], self.sets["tiny50k"]
-        tracks = {
-            "photos": Track(images=photos, size=0, batch=0),
-            "tiny": Track(images=tiny, size=0, batch=0),
-        }
-        return {"random": self._races(tracks)}
+        yield from self._race("random", "photos", Track(images=photos, size=0, batch=0))
+        yield from self._race("random", "tiny", Track(images=tiny, size=0, batch=0))
 
-    def cold(self) -> Mapping[str, Any]:
+    def cold(self) -> Iterator[Measured]:
         """Race imgrec against tar from a cold cache."""
-        chosen = [name for name in COLD_SETS if name in self.options.data]
-        return {"cold": {name: self.packs.cold(self.sets[name], self.rounds) for name in chosen}}
+        for name in COLD_SETS:
+            if name in self.options.data:
+                yield "cold", name, self.packs.cold(self.sets[name], self.rounds)
 
-    def growth(self) -> Mapping[str, Any]:
+    def growth(self) -> Iterator[Measured]:
         """Measure how time and memory grow."""
         files, gigabytes = growth.FILES, growth.GIGABYTES
         if self.options.full:
@@ -99,10 +96,9 @@ class Bench:
         if self.options.quick:
             files, gigabytes = (100, 1000), ()
         tiny, photos = self.sets["tiny50k"], self.sets["photos20k"]
-        measured = {"files": growth.of_files(self.work, tiny, files)}
+        yield "growth", "files", growth.of_files(self.work, tiny, files)
         if gigabytes:
-            measured["gigabytes"] = growth.of_bytes(self.work, photos, gigabytes)
-        return {"growth": measured}
+            yield "growth", "gigabytes", growth.of_bytes(self.work, photos, gigabytes)
 
     def versions(self) -> dict[str, str]:
         """Return what was run, by package."""
@@ -117,19 +113,16 @@ class Bench:
             name: why for name, why in before.items() if name not in self._environments
         } | self.skipped
 
-    def _races(self, tracks: Mapping[str, Track]) -> dict[str, Any]:
-        results = {}
-        for name, track in tracks.items():
-            contenders = self._able(loading.loaders_of(track))
-            contenders = {
-                each: environment
-                for each, environment in contenders.items()
-                if _packer_of(each, track) in {*self.packs.pythons, ""}
-            }
-            if contenders:
-                print(f"\nload {name}", file=sys.stderr)
-                results[name] = loading.race(track, contenders, self.packs, self.rounds)
-        return results
+    def _race(self, part: str, name: str, track: Track) -> Iterator[Measured]:
+        known = loading.loaders_of(track)
+        contenders = {
+            each: environment
+            for each, environment in self._able(known).items()
+            if known[each].packer in {*self.packs.pythons, ""}
+        }
+        if contenders:
+            print(f"\n{part} {name}", file=sys.stderr)
+            yield part, name, loading.race(track, contenders, self.packs, self.rounds)
 
     def _able(
         self, contenders: Mapping[str, Packer] | Mapping[str, Loader]
@@ -170,10 +163,6 @@ class Bench:
         }
 
 
-def _packer_of(name: str, track: Track) -> str:
-    return loading.loaders_of(track)[name].packer
-
-
 def _is_asked(name: str, contender: Packer | Loader, peers: Iterable[str]) -> bool:
     """Tell whether a contender is among those asked for; imgrec's own always are."""
     is_ours = not contender.environment and contender.title.startswith("**")
@@ -205,15 +194,15 @@ def main() -> None:
     if figures.get("is_quick") != options.quick:
         figures = {"is_quick": options.quick}
     for part in options.only:
-        measure: Callable[[], Mapping[str, Any]] = getattr(bench, part)
+        measure: Callable[[], Iterator[Measured]] = getattr(bench, part)
         begun = time.monotonic()
-        figures |= measure()
-        figures["setting"] = _setting(bench)
-        figures["skipped"] = bench.left_out(figures.get("skipped", {}))
-        figures["goals"] = [goal.as_value() for goal in goals_of(figures)]
-        figures.setdefault("seconds", {})[part] = time.monotonic() - begun
-        path.write_text(json.dumps(figures, indent=2) + "\n")
-        print(f"{part}: {figures['seconds'][part]:.0f} s", file=sys.stderr)
+        for section, name, value in measure():
+            figures.setdefault(section, {})[name] = value
+            figures["setting"] = _setting(bench)
+            figures["skipped"] = bench.left_out(figures.get("skipped", {}))
+            figures["goals"] = [goal.as_value() for goal in goals_of(figures)]
+            path.write_text(json.dumps(figures, indent=2) + "\n")
+        print(f"{part}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
     path.with_suffix(".md").write_text(markdown.written(figures))
     plots = charts.draw(figures, _plots(path))
     print(f"\n{markdown.written(figures)}")

@@ -150,7 +150,7 @@ def _steps(folder: Path, size: int) -> list[tuple[str, Any]]:
         return tf.image.resize(image, (size, size)) if size else image
 
     read = tf.data.TFRecordDataset(paths)
-    options = {"batch_size": BATCH} | ({"image_size": size} if size else {})
+    options: dict[str, Any] = {"batch_size": BATCH} | ({"image_size": size} if size else {})
     return [
         ("reads records", read),
         ("parses them, too", read.map(parse, 4)),
