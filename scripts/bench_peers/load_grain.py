@@ -54,9 +54,10 @@ def processes(task: Task) -> Epoch:
     source = grain.sources.ArrayRecordDataSource(_paths(task))
     data = grain.MapDataset.source(source).map(Decoded(task.size)).batch(task.batch)
     count = len(data)
-    batches = iter(
-        data.repeat().to_iter_dataset().mp_prefetch(grain.MultiprocessingOptions(num_workers=2))
-    )
+    # What is made ahead between two epochs is not timed, so that it must be little.
+    ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=1)
+    workers = grain.MultiprocessingOptions(num_workers=2)
+    batches = iter(data.repeat().to_iter_dataset(ahead).mp_prefetch(workers))
 
     def epoch() -> Iterator[Any]:
         for images, _labels in islice(batches, count):
