@@ -19,7 +19,7 @@ PEERS = ("tar", "cp", "tfds", "tutorial")
 def bench(work: Path, *options: str) -> str:
     command = [sys.executable, BENCH, "--work", work, *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=300)
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
