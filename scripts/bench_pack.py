@@ -180,66 +180,7 @@ def _cut(images: ImageSet, number: int) -> Cut:
 # The contenders
 
 
-TFDS_SCRIPT = '''\
-"""Prepare a folder of class folders with TFDS alone: SOURCE DATA_DIR."""
-
-import sys
-from pathlib import Path
-
-import tensorflow_datasets as tfds
-
-SOURCE, DATA_DIR = Path(sys.argv[1]), sys.argv[2]
-
-
-class Peer(tfds.core.GeneratorBasedBuilder):
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self):
-        names = sorted(folder.name for folder in SOURCE.iterdir())
-        return tfds.core.DatasetInfo(
-            builder=self,
-            features=tfds.features.FeaturesDict(
-                {"image": tfds.features.Image(), "label": tfds.features.ClassLabel(names=names)}
-            ),
-            supervised_keys=("image", "label"),
-        )
-
-    def _split_generators(self, dl_manager):
-        return {"train": self._generate_examples()}
-
-    def _generate_examples(self):
-        for path in sorted(SOURCE.glob("*/*.jpg")):
-            name = path.relative_to(SOURCE).as_posix()
-            yield name, {"image": path, "label": path.parent.name}
-
-
-Peer(data_dir=DATA_DIR).download_and_prepare()
-'''
-
-DECODE_SCRIPT = '''\
-"""Decode a folder of class folders at 1/8 scale in two processes, and print the count: SOURCE."""
-
-import sys
-from multiprocessing import Pool
-from pathlib import Path
-
-import simplejpeg
-
-
-def decode(paths):
-    for path in paths:
-        with open(path, "rb") as file:
-            simplejpeg.decode_jpeg(file.read(), min_height=1, min_width=1, min_factor=8)
-    return len(paths)
-
-
-if __name__ == "__main__":
-    paths = sorted(map(str, Path(sys.argv[1]).glob("*/*.jpg")))
-    with Pool(2) as pool:
-        print(sum(pool.map(decode, [paths[0::2], paths[1::2]], chunksize=1)))
-'''
-
-SCRIPTS = {"peer_tfds.py": TFDS_SCRIPT, "peer_decode.py": DECODE_SCRIPT}
+PEERS = Path(__file__).resolve().parent / "bench_peers"
 
 
 class Places(NamedTuple):
@@ -247,7 +188,6 @@ class Places(NamedTuple):
 
     source: Path
     output: Path
-    scripts: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,12 +219,12 @@ def _imgrec(check: str) -> Callable[[Places], list[str]]:
 
 
 def _tfds(places: Places) -> list[str]:
-    script = places.scripts / "peer_tfds.py"
-    return [sys.executable, str(script), str(places.source), str(places.output)]
+    script = str(PEERS / "pack_tfds.py")
+    return [sys.executable, script, "pack", str(places.source), str(places.output), "1"]
 
 
 def _libjpeg(places: Places) -> list[str]:
-    return [sys.executable, str(places.scripts / "peer_decode.py"), str(places.source)]
+    return [sys.executable, str(PEERS / "decode.py"), str(places.source)]
 
 
 def _archived(places: Places, _printed: str) -> int:
@@ -354,8 +294,8 @@ class Figures(NamedTuple):
 def race(work: Path, images: ImageSet, rounds: int) -> Figures:
     """Run all contenders on an image set, in turn."""
     source = make_images(work, images)
-    image_bytes = _read_all(source)
-    places = Places(source, work / "output", work / "scripts")
+    image_bytes = read_all(source)
+    places = Places(source, work / "output")
     names = [name for name, each in CONTENDERS.items() if images.is_photos or not each.photos_only]
     runs: dict[str, list[Run]] = {name: [] for name in names}
     for number in range(rounds):
@@ -367,7 +307,7 @@ def race(work: Path, images: ImageSet, rounds: int) -> Figures:
     return Figures(images, image_bytes, runs)
 
 
-def _read_all(source: Path) -> int:
+def read_all(source: Path) -> int:
     """Read every file, so that the first contender does not pay for a cold cache."""
     return sum(len(path.read_bytes()) for path in source.glob("*/*.jpg"))
 
@@ -398,13 +338,6 @@ def _clear(output: Path) -> None:
     os.sync()  # no run is to pay for what another left to be written
 
 
-def write_scripts(folder: Path) -> None:
-    """Write the scripts of the contenders that are run by Python."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in SCRIPTS.items():
-        (folder / name).write_text(text)
-
-
 # Memory and start-up
 
 
@@ -418,7 +351,7 @@ class Memory(NamedTuple):
 def measure_memory(work: Path, images: ImageSet) -> Memory:
     """Pack once more, watching how much memory each process of imgrec takes at most."""
     source = make_images(work, images)
-    places = Places(source, work / "output", work / "scripts")
+    places = Places(source, work / "output")
     _clear(places.output)
     command = CONTENDERS["decode"].command(places)
     peaks: dict[int, int] = {}
@@ -525,7 +458,6 @@ def start_goal(imgrec: float, python: float) -> Goal:
 def main() -> None:
     """Run the benchmark, print its tables, and write its figures if asked to."""
     options = _parser().parse_args()
-    write_scripts(options.work / "scripts")
     facts = setting(PACKAGES)
     print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     if options.quick:

@@ -1,0 +1,57 @@
+"""The benchmark runs, checks what it runs, and tells what it found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+BENCH = ROOT / "scripts" / "bench.py"
+PEERS = ("tar", "cp", "tfds", "tutorial")
+
+
+def bench(work: Path, *options: str) -> str:
+    command = [sys.executable, BENCH, "--work", work, *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_quick_race_of_packers_ends_in_figures_a_table_and_plots(tmp_path: Path) -> None:
+    if find_spec("tensorflow") is None:
+        pytest.skip("tensorflow is not installed")
+    bench(
+        tmp_path,
+        *("--quick", "--here", "--only", "pack", "--data", "tiny50k", "--peers", ",".join(PEERS)),
+    )
+    figures = json.loads((tmp_path / "bench.json").read_text())
+    race = figures["pack"]["tiny50k"]
+    assert race["failed"] == {}
+    assert {*race["runs"]} == {*PEERS, "structure", "decode"}
+    assert all(
+        run["wall_s"] > 0 and run["peak_bytes"] > 0
+        for runs in race["runs"].values()
+        for run in runs
+    )
+    assert race["images"] == 1000
+    assert min(race["output_bytes"].values()) >= race["bytes"]
+    assert {goal["target"] for goal in figures["goals"]} == {1.5, 2, 7}
+    assert (tmp_path / "plots" / "pack-tiny50k.svg").read_text().startswith("<?xml")
+    rows = bench(tmp_path, "--markdown").splitlines()
+    assert [row for row in rows if row.startswith("| TFDS `GeneratorBasedBuilder` | ")]
+    assert [row for row in rows if "--check structure" in row and "(1)" in row]
+
+
+def test_a_peer_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, BENCH, "--work", tmp_path, "--peers", "tar,zip"]
+    done = subprocess.run(command, text=True, capture_output=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("argument --peers: there is no zip")
