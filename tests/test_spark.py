@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -332,16 +330,14 @@ def test_binary_files_give_what_a_folder_gives(
     rows = binary_files(spark, flowers)
     packed = pack_dataframe(rows, "flowers", image=image, root=str(flowers), options=wanted)
     local = inline.pack(flowers, tmp_path / "a", near_dups="off", **options)
-    pages = [pictures_of(folder) for folder in (packed.info.path, local)]
-    assert pages[0]
-    assert pages[0] <= pages[1]  # which has pictures of bad files, too
+    ours, theirs = (pictures_of(folder) for folder in (packed.info.path, local))
+    assert 0 < ours <= theirs  # which has pictures of bad files, too
     assert_same(packed.info.path, local)
     assert [p.name for p in (tmp_path / "spark/flowers").iterdir()] == ["1.0.0"]
 
 
-def pictures_of(folder: str | Path) -> Counter[str]:
-    page = (Path(folder) / "report.html").read_text()
-    return Counter(re.findall(r"data:image/jpeg[^\"')]+", page))
+def pictures_of(folder: str | Path) -> int:
+    return (Path(folder) / "report.html").read_text().count("data:image/jpeg")
 
 
 def test_of_more_images_than_the_driver_can_list_there_is_no_page(
