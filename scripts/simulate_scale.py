@@ -77,7 +77,11 @@ def plan(samples: int) -> dict[str, float]:
     from imgrec.spark.write import Sharding
     from imgrec.storage.staging import Staging
 
-    conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "8"}
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "",  # here the JVM has work to do
+        "spark.sql.shuffle.partitions": "8",
+    }
     with SparkEngine(master="local[2]", conf=conf), TemporaryDirectory() as folder:
         session = active_session()
         assert session is not None

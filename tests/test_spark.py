@@ -112,8 +112,8 @@ def files_of(folder: str | Path) -> dict[str, bytes]:
 def assert_same(ours: str | Path, local: str | Path) -> None:
     """All files are equal, and the reports but for what they say of the source."""
     one, other = files_of(ours), files_of(local)
-    del other["report.html"]  # which takes a list of all records
     assert one.keys() == other.keys()
+    del one["report.html"], other["report.html"]
     assert [name for name in one if one[name] != other[name] and name not in ITS_OWN] == []
     reports = [json.loads(files["report.json"]) for files in (one, other)]
     for report in reports:
@@ -329,8 +329,29 @@ def test_binary_files_give_what_a_folder_gives(
     wanted = PackOptions(data_dir=str(tmp_path / "spark"), **options)  # type: ignore[arg-type]
     rows = binary_files(spark, flowers)
     packed = pack_dataframe(rows, "flowers", image=image, root=str(flowers), options=wanted)
-    assert_same(packed.info.path, inline.pack(flowers, tmp_path / "a", near_dups="off", **options))
+    local = inline.pack(flowers, tmp_path / "a", near_dups="off", **options)
+    ours, theirs = (pictures_of(folder) for folder in (packed.info.path, local))
+    assert 0 < ours <= theirs  # which has pictures of bad files, too
+    assert_same(packed.info.path, local)
     assert [p.name for p in (tmp_path / "spark/flowers").iterdir()] == ["1.0.0"]
+
+
+def pictures_of(folder: str | Path) -> int:
+    return (Path(folder) / "report.html").read_text().count("data:image/jpeg")
+
+
+def test_of_more_images_than_the_driver_can_list_there_is_no_page(
+    spark: SparkSession, flowers: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    monkeypatch.setattr("imgrec.spark.page.MOST", 3)
+    rows, options = binary_files(spark, flowers), PackOptions(data_dir=str(tmp_path))
+    packed = pack_dataframe(rows, "flowers", options=options, root=str(flowers))
+    assert not (Path(packed.info.path) / "report.html").exists()
+    assert packed.report.warnings == (
+        "no report.html is drawn of more than 3 images: run imgrec report",
+    )
 
 
 def table(flowers: Path, path: Path) -> list[dict[str, Any]]:

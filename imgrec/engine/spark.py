@@ -9,11 +9,13 @@ the same name, at once.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from queue import SimpleQueue
 from time import monotonic, sleep
@@ -33,7 +35,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 Answers: TypeAlias = list[tuple[R | None, ImgrecError | None]]
 
-_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # The work is done in Python; optimizing the JVM of a short run costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
 _WAVES, _TASKS_PER_CORE = 2, 2
 _WAITS_S = 10.0
 """How long tasks that were cancelled may take to end."""
@@ -150,7 +157,19 @@ class _Answering(Generic[T, R]):
     function: Callable[[T], R]
 
     def __call__(self, task: T) -> tuple[R | None, ImgrecError | None]:
-        return answer(self.function, task)
+        found = answer(self.function, task)
+        _spare_modules(len(sys.modules))
+        return found
+
+
+@cache
+def _spare_modules(_count: int) -> None:
+    """Let no collection of garbage look at what was imported, once for each number of modules.
+
+    Spark collects after every task, which takes longer than a small task does.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class _Waves(Generic[T, R]):

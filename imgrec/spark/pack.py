@@ -27,7 +27,7 @@ from imgrec.storage.staging import Staging
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_REFUSED = ("folds", "split_from", "split_file", "thumbnails", "workers")
+_REFUSED = ("folds", "split_from", "split_file", "workers")
 _DEFAULTS = PackOptions()
 
 

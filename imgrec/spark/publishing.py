@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from imgrec import layout
@@ -16,6 +17,7 @@ from imgrec.publish.tally import Tally
 from imgrec.spark.buckets import together
 from imgrec.spark.jobs import Job
 from imgrec.spark.notes import note_pieces
+from imgrec.spark.page import Page
 from imgrec.spark.place import MOST, contents_name, lengths_name
 from imgrec.spark.planning import RowPlan
 from imgrec.spark.scan import Seen
@@ -32,16 +34,20 @@ def publish(planned: RowPlan, seen: Seen, job: Job, started_ns: int) -> None:
     staging, options = job.staging, job.options
     _write(planned, seen, job)
     tally = Tally(also=options.also, transcoded=First(MOST), damaged=First(MOST))
+    page = Page(job, planned.planned.count)
     with create(str(staging.path / layout.SAMPLES)) as file:
         table = SamplesTable(Sink(file), is_multilabel=False)
         for result in _results(planned, job):
             staging.settle(result.filename, *(filename for filename, *_ in result.beside))
             table.add(result)
             tally.add(result)
+            page.add(result)
         table.finish()
     samples = Seal(layout.SAMPLES, file.position, file.sha256())
     plan = _plan(planned, seen, job)
-    complete(staging.path, plan, Written(planned.planned, tally, samples), options)
+    plan = replace(plan, warnings=(*plan.warnings, *page.missed()))
+    written = Written(planned.planned, tally, samples)
+    complete(staging.path, plan, written, options, page.draw if page.is_drawn else None)
     stamp(staging.path / layout.METADATA, started_ns)
     staging.publish()
 

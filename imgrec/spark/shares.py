@@ -75,12 +75,14 @@ def _find(
     at = f.row_number().over(
         Window.partitionBy("label", "cell", "number").orderBy("draw", "content")
     )
-    rows = (
+    ends = (
         cells.withColumn("before", before)
         .join(f.broadcast(places), "label")
         .where("before <= number and number < before + count")
         .select("label", "cell", "number", "before")
-        .join(units, ["label", "cell"])
+    )
+    rows = (
+        units.join(f.broadcast(ends), ["label", "cell"])
         .withColumn("at", f.col("before") + at - 1)
         .where("at = number")
     )
