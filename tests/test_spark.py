@@ -330,14 +330,13 @@ def test_binary_files_give_what_a_folder_gives(
     rows = binary_files(spark, flowers)
     packed = pack_dataframe(rows, "flowers", image=image, root=str(flowers), options=wanted)
     local = inline.pack(flowers, tmp_path / "a", near_dups="off", **options)
-    ours, theirs = (pictures_of(folder) for folder in (packed.info.path, local))
-    assert 0 < ours <= theirs  # which has pictures of bad files, too
+    assert pictures_of(packed.info.path) > 0
     assert_same(packed.info.path, local)
     assert [p.name for p in (tmp_path / "spark/flowers").iterdir()] == ["1.0.0"]
 
 
 def pictures_of(folder: str | Path) -> int:
-    return (Path(folder) / "report.html").read_text().count("data:image/jpeg")
+    return (Path(folder) / "report.html").read_text().count("data:image/")
 
 
 def test_of_more_images_than_the_driver_can_list_there_is_no_page(
