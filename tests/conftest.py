@@ -49,6 +49,13 @@ def cli(tmp_path: Path, data_dir: Path) -> Cli:
     return run
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, so that no process is left alone with one at the end."""
+    marks = ("slow", "spark", "stores", "browser", "torch")
+    long = {item.path for item in items if any(map(item.get_closest_marker, marks))}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """In continuous integration everything must run: a skipped test has failed."""
