@@ -61,15 +61,18 @@ def _field(tag: bytes, payload: bytes) -> bytes:
 
 
 def _int64_entry(key: bytes, values: Sequence[int]) -> bytes:
-    int64_list = _field(_TAG_1, b"".join(map(varint, values)))
-    return _field(_TAG_1, _field(_TAG_1, key) + _field(_TAG_2, _field(_TAG_3, int64_list)))
+    packed = b"".join(map(varint, values))
+    return _entry_head(key, _TAG_3, len(packed)) + packed
 
 
 @lru_cache(maxsize=1 << 14)
-def _bytes_entry_head(key: bytes, length: int) -> bytes:
-    """Return all of a one-value bytes entry but the `length` bytes that end it."""
+def _entry_head(key: bytes, kind: bytes, length: int) -> bytes:
+    """Return all of an entry of one value, or of packed ones, but the `length` bytes that end it.
+
+    `kind` is the tag of the list that it is in.
+    """
     head = b""
-    for tag in (_TAG_1, _TAG_1, _TAG_2):  # value in list in feature in entry
+    for tag in (_TAG_1, kind, _TAG_2):  # value in list in feature in entry
         head = tag + varint(length + len(head)) + head
     head = _field(_TAG_1, key) + head
     return _TAG_1 + varint(len(head) + length) + head
@@ -89,9 +92,9 @@ def encode_around(
     The image itself, by far the largest part, is never copied.
     """
     before = (
-        _bytes_entry_head(b"filename", len(filename))
+        _entry_head(b"filename", _TAG_1, len(filename))
         + filename
-        + _bytes_entry_head(b"image", image_length)
+        + _entry_head(_IMAGE, _TAG_1, image_length)
     )
     after = _label_and_shape(label, shape)
     return _head(len(before) + image_length + len(after)) + before, after
@@ -108,7 +111,7 @@ def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> 
     entries = {key.encode(): value for key, value in features.items()}
     ordered = sorted(entries)
     before = b"".join(_entry(key, entries[key]) for key in ordered if key < _IMAGE)
-    before += _bytes_entry_head(_IMAGE, image_length)
+    before += _entry_head(_IMAGE, _TAG_1, image_length)
     after = b"".join(_entry(key, entries[key]) for key in ordered if key > _IMAGE)
     return _head(len(before) + image_length + len(after)) + before, after
 
@@ -127,7 +130,12 @@ def _entry(key: bytes, values: Feature) -> bytes:
 
 @lru_cache(maxsize=1 << 14)
 def _label_and_shape(label: int, shape: tuple[int, int, int]) -> bytes:
-    return _int64_entry(b"label", (label,)) + _int64_entry(b"shape", shape)
+    return _label_entry(label) + _int64_entry(b"shape", shape)
+
+
+@lru_cache(maxsize=1 << 14)
+def _label_entry(label: int) -> bytes:
+    return _int64_entry(b"label", (label,))
 
 
 class Plain(NamedTuple):

@@ -22,6 +22,7 @@ from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.ahead import reader
 from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, seal_of, write_file
+from imgrec.storage.memory import keep_freed
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LARGE_BYTES = 1 << 14
+"""What is read into memory of this size is not taken from what Python itself keeps."""
 _EXAMPLES = 5
 """How many of the images that were shrunk are named."""
 
@@ -61,6 +64,8 @@ class ShardWriter:
         A sample that cannot be packed is in the result's `bad`, with the reason, instead.
         """
         path = os.path.join(self.folder, task.filename)
+        if task.expected_bytes > _LARGE_BYTES * len(task.blobs):
+            keep_freed()
         gathered = _Gathered(task, signs=self.signs, newest_ns=self.newest_ns)
         # How much is left of images that are shrunk is not known, as with compression.
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
