@@ -178,8 +178,8 @@ class _Writing:
         for result in self._claimed.values() if is_sure else ():
             self._keep(result)
         claims = () if is_sure else map(claim_of, self._claimed.values())
-        lost = self._run([*missing, *claims])
-        self._run([task for task in self._plan.tasks if task.filename in lost])
+        if lost := self._run([*missing, *claims]):
+            self._run([task for task in self._plan.tasks if task.filename in lost])
         self._parquet.wait()
         return self._gathering.finish()
 

@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from conftest import ROOT, Cli
 from hypothesis import given
 from hypothesis import strategies as st
-from inline import ENGINE
+from inline import ENGINE, InlineEngine
 from pictures import class_tree, jpeg, write_tree
 
 import imgrec
@@ -26,6 +27,10 @@ from imgrec.errors import DatasetError, ExecutionError
 from imgrec.model import ShardTask, Skipped
 from imgrec.options import PackOptions
 from imgrec.outcome import Packed
+from imgrec.resume import Finisher
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 SHARDS = 12
 
@@ -372,6 +377,38 @@ def test_a_file_that_is_written_to_while_it_is_read_is_named(
 
     monkeypatch.setattr(os, "read", overwritten)
     packed = imgrec.pack(source, options(tmp_path / "out"), engine=ENGINE)
+    assert packed.report.skipped == (
+        Skipped("rose/large.jpg", "changed while it was being packed"),
+    )
+
+
+class _Meddler(InlineEngine):
+    """Does something when all files are scanned, before shards are written."""
+
+    def __init__(self, meddle: Callable[[], object]) -> None:
+        self.meddle = meddle
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
+        if isinstance(function, Finisher):
+            self.meddle()
+        return super().run(function, tasks)
+
+
+def test_a_file_that_takes_the_place_of_another_after_the_scan_is_named(
+    tmp_path: Path, source: Path
+) -> None:
+    large = source / "rose/large.jpg"  # small files are read when they are scanned
+    data, other = jpeg(5, (300, 200), quality=95), jpeg(6, (300, 200), quality=94)
+    size = max(len(data), len(other))
+    write_tree(source, {"rose/large.jpg": data.ljust(size, b"\0")})
+    write_tree(tmp_path, {"other.jpg": other.ljust(size, b"\0")})
+    os.utime(tmp_path / "other.jpg", (1, 1))  # as old as can be
+
+    def meddle() -> None:
+        time.sleep(0.05)  # the clocks of file systems are slow
+        (tmp_path / "other.jpg").replace(large)
+
+    packed = imgrec.pack(source, options(tmp_path / "out"), engine=_Meddler(meddle))
     assert packed.report.skipped == (
         Skipped("rose/large.jpg", "changed while it was being packed"),
     )
