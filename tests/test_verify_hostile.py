@@ -134,7 +134,8 @@ def test_a_flipped_bit_of_every_byte_of_every_other_file_is_found(tiny: Path) ->
     for name in sorted(set(os.listdir(tiny)) - {TINY, f"{TINY}.idx"}):
         path = tiny / name
         data = path.read_bytes()
-        for at in range(len(data)):
+        step = 31 if name == "report.html" else 1  # of which no part is read: its hash tells
+        for at in range(0, len(data), step):
             change(path, at, 1 << at % 8)
             assert faults_of(tiny), (name, at)
             path.write_bytes(data)
