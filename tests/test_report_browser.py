@@ -1,7 +1,5 @@
 """`report.html` in a real browser: it works offline, by mouse and by keyboard, small and large."""
 
-# fixtures are imported by their names
-
 from __future__ import annotations
 
 from pathlib import Path
