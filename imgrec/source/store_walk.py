@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from imgrec.errors import SourceError
@@ -61,20 +61,20 @@ class StoreWalk:
             folder = folder.folders.setdefault(part, _Inside())
         folder.files[name] = found
 
+    def _without_clutter(self, names: Iterable[str], prefix: str, *, is_folder: bool) -> list[str]:
+        """Return names in their order, but those to ignore, which are counted."""
+        kept = []
+        for name in sorted(names):
+            if kind := clutter_kind(name, is_folder=is_folder):
+                self.tally.add(kind, prefix + name)
+            else:
+                kept.append(name)
+        return kept
+
     def _walk(self, path: str, folder: _Inside) -> Iterator[Folder]:
         prefix = f"{path}/" if path else ""
-        files = []
-        for name in sorted(folder.files):
-            if kind := clutter_kind(name, is_folder=False):
-                self.tally.add(kind, prefix + name)
-            else:
-                files.append(name)
-        below = []
-        for name in sorted(folder.folders):
-            if kind := clutter_kind(name, is_folder=True):
-                self.tally.add(kind, prefix + name)
-            else:
-                below.append(name)
+        files = self._without_clutter(folder.files, prefix, is_folder=False)
+        below = self._without_clutter(folder.folders, prefix, is_folder=True)
         sizes = tuple(folder.files[name].stat.size for name in files)
         yield Folder(path, tuple(files), bool(below), self._blobs(prefix, files), sizes)
         for name in below:
