@@ -59,11 +59,11 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     findings = judge(samples, groups, label_sets or labels, splits)
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
     order = write_order(samples, options.seed)
-    kept = [place for place in order if place not in left_out]
+    kept = [place for place in order if place not in left_out] if left_out else order
     placed = _Placed(samples, labels, label_sets, splits, kept)
     tasks = tuple(_tasks(name, placed, options))
     found = labels_by_split(tasks)
-    contents = [samples.contents[place] for place in kept]
+    contents = picked(samples.contents, kept)
     parted = straddling(samples, splits)
     return Plan(
         name=name,
@@ -77,7 +77,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         fingerprint=fingerprint(
             facts_about(name, classes, options),
             map(facts_of, tasks),
-            contents,
+            (b"".join(contents),),
             (lengths_of(contents),),
         ),
         bad=catalog.bad,

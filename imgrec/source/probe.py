@@ -176,11 +176,10 @@ def contents(
     It is the key, lengthened by a hash of the whole file where the key alone does not tell; so
     another file that comes to share the key never changes where this one ranks.
     """
-    counts = Counter(keys)
     values = list(keys)
-    unclear = [
-        place for place, key in enumerate(keys) if sizes[place] > HEAD_BYTES and counts[key] > 1
-    ]
+    partly = [place for place, size in enumerate(sizes) if size > HEAD_BYTES]
+    counts = Counter(map(keys.__getitem__, partly))  # a key tells the size, too
+    unclear = [place for place in partly if counts[keys[place]] > 1]
     suspects = (
         _Suspects(
             start=start,
