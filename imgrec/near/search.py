@@ -19,8 +19,8 @@ with the first of its kind, and only the first ones with others. See `near.crowd
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from imgrec.near.crowds import Thinned, thin
 from imgrec.near.table import BAND_BITS, BANDS, MOST_BITS, Table, popcount
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 DISTANCE = 4.0
 """The greatest distance of near-duplicates, in thousandths, unless another is asked for."""
 MOST_DISTANCE = 50.0
-_MIRRORED = ((False, False), (True, False), (False, True))
-"""Which of two is mirrored. Weak waves have no bit to change, so it may matter which."""
+_MIRRORED = ((False, (False, True)), (True, (False,)))
+"""Whether the one asked for is mirrored, and then the one that asks.
+
+Weak waves have no bit to change, so it may matter which. But among themselves, each asks all.
+"""
 _CHUNK = 1 << 21
 """How many pairs are looked at at once, which bounds the memory."""
 
@@ -113,48 +116,72 @@ def _near(asking: Table, asked: Table, thinned: Thinned, distance: float) -> Ite
     """Yield what is alike, some of it more than once."""
     import numpy as np
 
-    everything = np.arange(len(asking))
+    is_own = asking is asked
     for band in range(BANDS):
         places = thinned.places(band)
-        queries = places if asking is asked else everything
-        for ours, theirs in _MIRRORED:
-            own = _Rows(asking, queries, asking.mirrored if ours else asking.hashes)
-            others = _Rows(asked, places, asked.mirrored if theirs else asked.hashes)
-            for pairs in _candidates(own, others, band):
-                yield _checked(asking, asked, pairs, distance, mirrored=ours or theirs)
+        queries = places if is_own else np.arange(len(asking))
+        for theirs, all_ours in _MIRRORED[:1] if is_own else _MIRRORED:
+            index = _Index.of(asked.mirrored if theirs else asked.hashes, places, band)
+            for ours in all_ours:
+                pairs = _candidates(asking.mirrored if ours else asking.hashes, queries, index)
+                for some in _once(pairs, is_mirrored=ours) if is_own else pairs:
+                    yield _checked(asking, asked, some, distance, mirrored=ours or theirs)
 
 
-class _Rows(NamedTuple):
-    """Some rows of a table, as they are or mirrored."""
+def _once(found: Iterable[Numbers], *, is_mirrored: bool) -> Iterator[Numbers]:
+    """Leave out what is asking for itself, and what comes again the other way round."""
+    for pairs in found:
+        yield pairs[:, pairs[0] != pairs[1] if is_mirrored else pairs[0] < pairs[1]]
 
-    table: Table
-    rows: Numbers
+
+class _Index(NamedTuple):
+    """Rows by the bits of their hashes in one band."""
+
     hashes: Hashes
     """Of all rows of the table."""
+    band: int
+    rows: Numbers
+    """Those with the same bits follow each other."""
+    begins: Numbers
+    """Where those of each kind begin; and in the end, where they end."""
+    kinds: NDArray[np.int32]
+    """By bits: which kind has them, counted from 1, or 0 for none."""
+
+    @classmethod
+    def of(cls, hashes: Hashes, rows: Numbers, band: int) -> Self:
+        """Make an index of some rows."""
+        import numpy as np
+
+        keys = Table.band(hashes[rows], band)
+        order = np.argsort(keys)
+        keys = keys[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        # Of zeros that no one has asked for, the operating system makes no memory.
+        kinds = np.zeros(1 << BAND_BITS, np.int32)
+        kinds[keys[starts]] = np.arange(1, len(starts) + 1)
+        return cls(hashes, band, rows[order], np.append(starts, len(keys)), kinds)
 
 
-def _candidates(asking: _Rows, asked: _Rows, band: int) -> Iterator[Numbers]:
-    """Yield pairs of rows, as two lines, that differ by 5 bits at most and by one in the band."""
+def _candidates(hashes: Hashes, rows: Numbers, index: _Index) -> Iterator[Numbers]:
+    """Yield pairs, as two lines, of a row and one of an index that differ by few enough bits.
+
+    These are 5 at the most, and one in the band.
+    """
     import numpy as np
 
-    keys = Table.band(asked.hashes[asked.rows], band)
-    order = asked.rows[np.argsort(keys, kind="stable")]
-    sizes = np.bincount(keys, minlength=1 << BAND_BITS)
-    ends = np.cumsum(sizes)
-    is_there = sizes > 0  # which has room in a CPU's cache, and for most keys is all that counts
-    own = Table.band(asking.hashes[asking.rows], band)
-    by_key = np.argsort(own, kind="stable")  # so that neighbours are looked up together
-    rows, own = asking.rows[by_key], own[by_key]
+    keys = Table.band(hashes[rows], index.band)
+    order = np.argsort(keys)  # so that neighbours are looked up together
+    rows, keys = rows[order], keys[order]
     for flipped in (0, *(1 << bit for bit in range(BAND_BITS))):
-        key = own ^ flipped
-        there = np.flatnonzero(is_there[key])
-        counts = sizes[key[there]]
-        for first, places in _spread(rows[there], ends[key[there]] - counts, counts):
-            pairs = np.stack([first, order[places]])
-            if asking.table is asked.table:  # the other way round, each comes again
-                pairs = pairs[:, pairs[0] < pairs[1]]
-            differing = popcount(asking.hashes[pairs[0]] ^ asked.hashes[pairs[1]])
-            yield pairs[:, differing <= MOST_BITS]
+        kinds = index.kinds[keys ^ flipped]
+        there = np.flatnonzero(kinds > 0)
+        ends = index.begins[kinds[there]]
+        begins = index.begins[kinds[there] - 1]
+        for first, places in _spread(rows[there], begins, ends - begins):
+            pairs = np.stack([first, index.rows[places]])
+            differing = popcount(hashes[pairs[0]] ^ index.hashes[pairs[1]])
+            if (are_near := differing <= MOST_BITS).any():
+                yield pairs[:, are_near]
 
 
 def _spread(rows: Numbers, begins: Numbers, counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
