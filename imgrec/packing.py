@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from imgrec.plan.build import make_plan
 from imgrec.publish.gathering import Gathered, Gathering
 from imgrec.publish.publish import complete, summed_up
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
-from imgrec.resume import Claim, Finisher, Run, Verdict, claim_of, noted, resume, start_over
+from imgrec.resume import Hearing, Judge, Run, Verdict, claim_of, noted, resume, start_over
 from imgrec.storage.files import changed_since
 from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken
@@ -155,7 +155,7 @@ class _Writing:
     ) -> None:
         options = job.options
         self._plan, self._job, self._claimed = plan, job, claimed
-        writer = ShardWriter(
+        self._writer = ShardWriter(
             folder=str(job.staging.path),
             check=plan.check,
             shrink_to=plan.shrink_to,
@@ -163,10 +163,14 @@ class _Writing:
             signs=options.near_dups is NearDups.AUTO,
             newest_ns=newest_ns,
         )
-        self._finisher = Finisher(writer=writer)
+        self._judge = Judge(folder=self._writer.folder)
         self._parquet = Background("pyarrow.parquet")
         self._gathering = Gathering(plan.tasks)
-        self.kept_shards = 0
+        self._kept: set[str] = set()
+
+    @property
+    def kept_shards(self) -> int:
+        return len(self._kept)
 
     def finish(self) -> Gathered:
         self._parquet.start()  # while the workers work
@@ -178,23 +182,29 @@ class _Writing:
         for result in self._claimed.values() if is_sure else ():
             self._keep(result)
         claims = () if is_sure else map(claim_of, self._claimed.values())
-        if lost := self._run([*missing, *claims]):
-            self._run([task for task in self._plan.tasks if task.filename in lost])
+        with Hearing(self._judge, claims) as hearing:
+            self._write(missing, hearing)
+            if rest := hearing.rest():  # there are more workers than threads
+                with closing(self._job.engine.run(self._judge, rest)) as running:
+                    self._keep_true(running)
+            hearing.wait()
+            self._keep_true(hearing.verdicts())
+        if lost := self._claimed.keys() - self._kept:
+            self._write([task for task in self._plan.tasks if task.filename in lost], hearing)
         self._parquet.wait()
         return self._gathering.finish()
 
-    def _run(self, tasks: Sequence[ShardTask | Claim]) -> set[str]:
-        """Write shards and judge claims; return the names of shards that are not as claimed."""
-        lost = set()
-        with closing(self._job.engine.run(self._finisher, tasks)) as running:
+    def _write(self, tasks: Sequence[ShardTask], hearing: Hearing) -> None:
+        """Write shards, and meanwhile keep those of which the hearing says that they are whole."""
+        with closing(self._job.engine.run(self._writer, tasks)) as running:
             for result in running:
-                if not isinstance(result, Verdict):
-                    self._take(result)
-                elif result.is_true:
-                    self._keep(self._claimed[result.filename])
-                else:
-                    lost.add(result.filename)
-        return lost
+                self._take(result)
+                self._keep_true(hearing.verdicts())
+
+    def _keep_true(self, verdicts: Iterable[Verdict]) -> None:
+        for verdict in verdicts:
+            if verdict.is_true:
+                self._keep(self._claimed[verdict.filename])
 
     def _take(self, result: ShardResult) -> None:
         """Take a shard that was just written."""
@@ -207,7 +217,7 @@ class _Writing:
     def _keep(self, result: ShardResult) -> None:
         """Take a shard that a run before has written."""
         self._add(result)
-        self.kept_shards += 1
+        self._kept.add(result.filename)
 
     def _add(self, result: ShardResult) -> None:
         self._parquet.wait()

@@ -27,7 +27,7 @@ from imgrec.errors import DatasetError, ExecutionError
 from imgrec.model import ShardTask, Skipped
 from imgrec.options import PackOptions
 from imgrec.outcome import Packed
-from imgrec.resume import Finisher
+from imgrec.write.shard import ShardWriter
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -390,7 +390,7 @@ class _Meddler(InlineEngine):
         self.meddle = meddle
 
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
-        if isinstance(function, Finisher):
+        if isinstance(function, ShardWriter):
             self.meddle()
         return super().run(function, tasks)
 
