@@ -7,20 +7,21 @@ from importlib import import_module
 from threading import Thread
 
 
-def _import(module: str) -> None:
-    with suppress(ImportError):  # whoever needs it will meet the error again, and say so
-        import_module(module)
+def _import(*modules: str) -> None:
+    for module in modules:
+        with suppress(ImportError):  # whoever needs it will meet the error again, and say so
+            import_module(module)
 
 
 class Background:
-    """The import of a module in a thread of its own.
+    """The import of modules, one after the other, in a thread of its own.
 
     Nothing else is to be imported while it runs: an interruption (Ctrl-C) of two imports at once
     can leave Python's import lock locked for ever. So `wait` before the next import.
     """
 
-    def __init__(self, module: str) -> None:
-        self._thread = Thread(target=_import, args=(module,), daemon=True)
+    def __init__(self, *modules: str) -> None:
+        self._thread = Thread(target=_import, args=modules, daemon=True)
         self._is_started = False
 
     def start(self) -> None:

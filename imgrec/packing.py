@@ -32,6 +32,8 @@ from imgrec.write.shard import ShardWriter, warm_up
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
 
+_NEEDED_IN_THE_END = ("imgrec.publish.near", "imgrec.inspection.reporting.make")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -164,7 +166,7 @@ class _Writing:
             newest_ns=newest_ns,
         )
         self._judge = Judge(folder=self._writer.folder)
-        self._parquet = Background("pyarrow.parquet")
+        self._needed_soon = Background("pyarrow.parquet", *_NEEDED_IN_THE_END)
         self._gathering = Gathering(plan.tasks)
         self._kept: set[str] = set()
 
@@ -173,7 +175,7 @@ class _Writing:
         return len(self._kept)
 
     def finish(self) -> Gathered:
-        self._parquet.start()  # while the workers work
+        self._needed_soon.start()  # while the workers work
         for result in self._claimed.values():
             _tell(self._job.on_progress, result, self._plan)
         missing = [task for task in self._plan.tasks if task.filename not in self._claimed]
@@ -191,7 +193,7 @@ class _Writing:
             self._keep_true(hearing.verdicts())
         if lost := self._claimed.keys() - self._kept:
             self._write([task for task in self._plan.tasks if task.filename in lost], hearing)
-        self._parquet.wait()
+        self._needed_soon.wait()
         return self._gathering.finish()
 
     def _write(self, tasks: Sequence[ShardTask], hearing: Hearing) -> None:
@@ -220,7 +222,7 @@ class _Writing:
         self._kept.add(result.filename)
 
     def _add(self, result: ShardResult) -> None:
-        self._parquet.wait()
+        self._needed_soon.wait()
         self._gathering.add(result)
 
 

@@ -127,30 +127,26 @@ class Alike:
 
 def find_alike(images: Images, distance: float, run: Run) -> Alike:
     """Find out which images look alike. The search is done wherever `run` does things."""
-    signatures = images.signatures
-    numbers: dict[bytes, int] = {}
-    pictures: list[list[int]] = []
+    signatures = _each(images.signatures)
+    pictures: dict[bytes, list[int]] = {}
     for place in sorted(range(len(images.names)), key=images.names.__getitem__):
         # One that is flat is like its copies only.
-        signature = _signature(signatures, place)
+        signature = signatures[place]
         key = signature if signature != _FLAT else _FLAT + images.contents[place]
-        number = numbers.setdefault(key, len(pictures))
-        if number == len(pictures):
-            pictures.append([])
-        pictures[number].append(place)
-    block = b"".join([key[:SIGNATURE_BYTES] for key in numbers])
+        pictures.setdefault(key, []).append(place)
+    block = b"".join([key[:SIGNATURE_BYTES] for key in pictures])
     [edges] = run(find_edges, [Search(block, distance)])
-    return Alike(images=images, pictures=pictures, edges=edges)
+    return Alike(images=images, pictures=list(pictures.values()), edges=edges)
 
 
 def count_flat(signatures: bytes) -> int:
     """Count the signatures that say nothing."""
-    places = range(len(signatures) // SIGNATURE_BYTES)
-    return sum(_signature(signatures, place) == _FLAT for place in places)
+    return _each(signatures).count(_FLAT)
 
 
-def _signature(signatures: bytes, place: int) -> bytes:
-    return signatures[place * SIGNATURE_BYTES : (place + 1) * SIGNATURE_BYTES]
+def _each(signatures: bytes) -> list[bytes]:
+    starts = range(0, len(signatures), SIGNATURE_BYTES)
+    return [signatures[start : start + SIGNATURE_BYTES] for start in starts]
 
 
 def _root(parents: list[int], place: int) -> int:

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from imgrec.inspection.reporting.facts import Cell, Column, Measures
 from imgrec.inspection.reporting.table import ImageTable
@@ -26,17 +27,20 @@ def measure(table: ImageTable) -> Measures:
     """Sum up the sizes of all images; there is at least one."""
     heights, widths = table.shapes[0::3], table.shapes[1::3]
     sizes = Counter(zip(widths, heights, strict=True))
-    by_area = sorted(sizes, key=lambda size: (size[0] * size[1], size))
     return Measures(
         median=(_median(widths), _median(heights)),
-        smallest=by_area[0],
-        largest=by_area[-1],
+        smallest=min(sizes, key=_by_area),
+        largest=max(sizes, key=_by_area),
         cells=_cells(sizes),
         aspects=_aspects(sizes),
         sizes=_doublings(table.sizes),
         formats=_ranked(Counter(table.formats)),
         channels=_ranked(_named(Counter(table.shapes[2::3]))),
     )
+
+
+def _by_area(size: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+    return size[0] * size[1], size
 
 
 def _median(values: Sequence[int]) -> int:
@@ -61,8 +65,9 @@ def _cells(sizes: Counter[tuple[int, int]]) -> tuple[Cell, ...]:
         if len(cells) <= _MOST_CELLS:
             break
         cells = Counter()
+        rounded = {side: _rounded(side, step) for side in {*chain.from_iterable(sizes)}}
         for (width, height), count in sizes.items():
-            cells[_rounded(width, step), _rounded(height, step)] += count
+            cells[rounded[width], rounded[height]] += count
     return tuple(Cell(width, height, count) for (width, height), count in sorted(cells.items()))
 
 
