@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from imgrec.extras import needed
 from imgrec.options.loading import Crop, LoadOptions
 from imgrec.read.locate import find_dataset
-from imgrec.storage.paths import is_remote
+from imgrec.storage.paths import is_remote, refuse_remote
 
 if TYPE_CHECKING:
     from imgrec.read.dataset import Dataset
@@ -71,6 +71,7 @@ def load(
         shard=cast("tuple[int, int]", shard),
         as_dict=as_dict,
     )
+    refuse_remote(os.fspath(cache_dir), "cache_dir")
     folder = find_dataset(os.fspath(dataset), os.fspath(data_dir))
     if cache_dir and is_remote(folder):
         from imgrec.storage.remote.caching import cached

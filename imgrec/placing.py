@@ -10,11 +10,12 @@ from imgrec.engine import Engine
 from imgrec.errors import UsageError
 from imgrec.options import PackOptions
 from imgrec.source.detect import Source
-from imgrec.storage.paths import is_remote, to_path
+from imgrec.storage.paths import is_remote, refuse_unwritable, to_path
 
 
 def place(source: Source, options: PackOptions) -> Path:
-    """Return the folder that a dataset will be; raise UsageError if that is inside the source."""
+    """Return the folder that a dataset will be; raise UsageError if it cannot be there."""
+    refuse_unwritable(options.data_dir)
     data_dir = to_path(options.data_dir or os.fspath(layout.default_data_dir()))
     for folder in filter(None, (source.path, options.source.images)):
         if data_dir.resolve().is_relative_to(to_path(folder).resolve()):

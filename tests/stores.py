@@ -26,7 +26,7 @@ class Proxy:
 
     upstream: int
     fault: Callable[[str, str], str] = field(default=lambda method, path: "")
-    """Is given method and path, and answers "", "503", "cut", "cut after", "403"."""
+    """Is given method and path, and answers "", "503", "cut", "cut after", "403", "400 Code"."""
     seen: list[tuple[str, str]] = field(default_factory=list)
     port: int = 0
 
@@ -53,9 +53,10 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             if fault == "cut":
                 self._cut()
                 return
-            if fault in ("503", "403"):
-                code = b"SlowDown" if fault == "503" else b"AccessDenied"
-                self._answer(int(fault), {}, _SLOW_DOWN.replace(b"SlowDown", code))
+            if fault[:3].isdigit():
+                status, _, said = fault.partition(" ")
+                code = said or {"503": "SlowDown", "403": "AccessDenied"}[status]
+                self._answer(int(status), {}, _SLOW_DOWN.replace(b"SlowDown", code.encode()))
                 return
             upstream = HTTPConnection("127.0.0.1", proxy.upstream, timeout=60)
             upstream.request(self.command, self.path, body, dict(self.headers))

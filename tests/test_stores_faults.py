@@ -72,12 +72,166 @@ def test_a_bucket_that_is_not_there_is_named(store: Store, cli: Cli) -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
+@pytest.mark.parametrize("url", ["s3://", "s3:///flowers", "S3A://", "gs://", "gcs:///x"])
+def test_a_url_without_a_bucket_is_refused_at_once(cli: Cli, url: str) -> None:
+    for arguments in (["info", url], ["pack", url], ["pack", FLOWERS, "--data-dir", url]):
+        done = cli(*arguments)
+        assert done.returncode == 2
+        scheme = url.partition(":")[0].lower()
+        assert done.stderr == (
+            f"imgrec: {url} names no bucket\n  hint: give one, such as {scheme}://bucket/datasets\n"
+        )
+
+
+def test_a_url_with_one_slash_makes_no_folder_called_s3(cli: Cli, tmp_path: Path) -> None:
+    for arguments in (
+        ["pack", FLOWERS, "--data-dir", "s3:/bucket/x"], ["pack", "s3:/bucket/x"],
+        ["info", "s3:/bucket/x"],
+    ):  # fmt: skip
+        done = cli(*arguments)
+        assert done.returncode == 2
+        assert "hint: did you mean s3://bucket/x? A folder of that name is ./s3:/bucket/x" in (
+            done.stderr
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_is_not_there_is_named(cli: Cli) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    for arguments in (
+        ["pack", FLOWERS, "--data-dir", "ftp://nowhere.invalid/y"],
+        ["info", "ftp://nowhere.invalid/y"],
+    ):
+        done = cli(*arguments)
+        assert done.returncode == 6
+        assert done.stderr == (
+            "imgrec: ftp://nowhere.invalid: there is no such host\n"
+            "  hint: check its name, and the network\n"
+        )
+
+
+def test_nothing_is_packed_to_the_web(cli: Cli) -> None:
+    done = cli("pack", FLOWERS, "--data-dir", "https://nowhere.invalid/datasets")
+    assert done.returncode == 2
+    assert done.stderr.startswith("imgrec: --data-dir https://nowhere.invalid/datasets is a page")
+
+
+def test_a_scheme_in_capitals_is_the_same_store(store: Store, cli: Cli) -> None:
+    pack_there(store)
+    done = cli("info", f"S3://{store.bucket}/data/flowers")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_bucket_that_cannot_be_is_a_usage_error(store: Store, cli: Cli) -> None:
+    done = cli("pack", "s3://my bucket/x")
+    assert done.returncode == 2
+    assert done.stderr.startswith("imgrec: s3://my bucket/x: no bucket can be called that\n")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"AWS_PROFILE": "typo"}, "there is no profile of the name that AWS_PROFILE gives"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no credentials are found"),
+        ({"AWS_SECRET_ACCESS_KEY": ""}, "a part of the credentials is missing"),
+    ],
+)
+def test_credentials_that_are_not_there_are_told_from_those_that_may_not(
+    store: Store, cli: Cli, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], told: str
+) -> None:
+    for name, value in changed.items():
+        if value:
+            monkeypatch.setenv(name, value)
+        else:
+            monkeypatch.delenv(name)
+    done = cli("info", store / "data/flowers")
+    assert done.returncode == 6
+    message, hint = done.stderr.splitlines()
+    assert message == f"imgrec: {store / 'data/flowers/dataset_info.json'}: {told}"
+    assert hint.startswith("  hint: check AWS_PROFILE or AWS_ACCESS_KEY_ID")
+    assert store.proxy.seen == []
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("InvalidAccessKeyId", "the store does not know the access key"),
+        ("SignatureDoesNotMatch", "the secret key is not that of the access key"),
+        ("ExpiredToken", "the credentials have expired"),
+        ("AuthorizationHeaderMalformed", "the bucket is in another region"),
+    ],
+)
+def test_what_a_store_has_against_credentials_is_said(
+    store: Store, cli: Cli, code: str, told: str
+) -> None:
+    store.proxy.fault = lambda method, path: f"400 {code}" if method == "GET" else ""
+    done = cli("pack", store / "in/flowers")
+    assert done.returncode == 6
+    assert done.stderr.splitlines()[0].endswith(f": {told}")
+
+
+def test_an_endpoint_that_does_not_answer_is_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import retries, systems
+
+    systems._open.cache_clear()
+    monkeypatch.setattr(retries, "_LONGEST_WAIT_S", 0.01)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(imgrec.ExecutionError) as caught:
+        imgrec.info(store / "data/flowers")
+    assert "cannot be reached at http://127.0.0.1:1, or is too busy" in caught.value.message
+    assert "check the endpoint" in caught.value.hint
+
+
+def test_a_page_of_the_web_that_cannot_be_reached_is_not_called_missing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import retries
+
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    monkeypatch.setattr(retries, "_LONGEST_WAIT_S", 0.01)
+    with pytest.raises(imgrec.ExecutionError, match=r"flowers\.zip cannot be reached"):
+        imgrec.pack("http://127.0.0.1:1/flowers.zip")
+    store.proxy.fault = lambda method, path: "403"
+    with pytest.raises(imgrec.ExecutionError, match=r"flowers\.zip: access denied"):
+        imgrec.pack(f"http://127.0.0.1:{store.proxy.port}/flowers.zip")
+
+
+def test_what_is_at_a_url_without_a_dataset_is_listed(store: Store, cli: Cli) -> None:
+    pack_there(store)
+    for url, hint in (
+        (store.url, f"there is data in {store.url}"),
+        (store / "data/flower", f"did you mean flowers? There is flowers in {store / 'data'}"),
+        (
+            store / "data/flowers/2.0.0",
+            f"did you mean 1.0.0? There is 1.0.0 in {store / 'data/flowers'}",
+        ),
+        (store / "a/b/c", "give the folder of a dataset, or a data directory with one in it"),
+    ):
+        done = cli("info", url)
+        assert (done.returncode, done.stdout) == (5, "")
+        assert done.stderr == f"imgrec: there is no dataset at {url}\n  hint: {hint}\n"
+
+
+def test_images_are_not_unpacked_into_a_folder_called_s3(
+    store: Store, cli: Cli, tmp_path: Path
+) -> None:
+    pack_there(store)
+    done = cli("unpack", store / "data/flowers", store / "out")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"imgrec: {store / 'out'} is on an object store, and images are")
+    with pytest.raises(imgrec.UsageError, match="cache_dir does not work on an object store"):
+        imgrec.load(store / "data/flowers", cache_dir=store / "cache")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_credential_is_ever_shown_or_written(store: Store, cli: Cli, tmp_path: Path) -> None:
     url, said = store / "data/flowers", []
     done = cli("pack", FLOWERS, "--data-dir", store / "data", "--json")
     assert done.returncode == 0
     said.append(done.stdout + done.stderr)
-    for fault in ("403", "503 on GET"):
+    for fault in ("403", "400 ExpiredToken"):
         store.proxy.fault = lambda method, path, fault=fault: fault  # type: ignore[misc]
         done = cli("verify", url, "--json")
         said.append(done.stdout + done.stderr)
@@ -104,7 +258,7 @@ def test_credentials_in_a_url_are_refused_without_repeating_them(cli: Cli, url: 
 
 
 def test_errors_of_libraries_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from imgrec.storage.remote.retries import explained
+    from imgrec.storage.remote.faults import explained
 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     error = RuntimeError(f"GET https://h/k?X-Amz-Signature=abc&x=1 {SECRET} {KEY_ID} failed")

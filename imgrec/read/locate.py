@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from imgrec import layout
-from imgrec.errors import DatasetNotFound
+from imgrec.errors import DatasetNotFound, ExecutionError
 from imgrec.read.unknown import among
 from imgrec.storage.paths import is_remote, to_path
 
 _TFRECORDS = (".tfrecord", ".tfrec")
 """What names of TFRecord files hold, whoever wrote them."""
+_BUCKET_PARTS = 2
+"""How many parts the path of a bucket has: s3:, and its name."""
 
 
 def find_dataset(dataset: str, data_dir: str = "") -> Path:
@@ -68,12 +71,26 @@ def _not_found(dataset: str, root: Path) -> DatasetNotFound:
         if dataset and (fault := _fault(path)):
             what, hint = fault
             return DatasetNotFound(what, hint=hint, path=str(path))
+    if is_remote(dataset):
+        return _not_there(dataset)
     there = among([path.parent.name for path in _datasets(root)], dataset)
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
         hint=f"{there} in {root}; give --data-dir or a path if it is elsewhere",
         path=dataset,
     )
+
+
+def _not_there(url: str) -> DatasetNotFound:
+    """Return the error for a URL at which there is no dataset."""
+    path = to_path(url)
+    hint = "give the folder of a dataset, or a data directory with one in it"
+    for folder in (path, *([path.parent] if len(path.parts) > _BUCKET_PARTS else ())):
+        with suppress(ExecutionError):  # what may not be listed is no reason to say nothing
+            if names := [name for name in _listed(folder) if not name.startswith(".")]:
+                hint = f"{among(names, path.name)} in {folder}"
+                break
+    return DatasetNotFound(f"there is no dataset at {url}", hint=hint, path=url)
 
 
 def _fault(path: Path) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from imgrec.errors import UsageError
-from imgrec.storage.urls import is_url
+from imgrec.storage.urls import is_url, scheme_of
 
 
 def to_path(text: str) -> Path:
@@ -32,6 +32,15 @@ def refuse_remote(text: str, what: str) -> None:
             f"{what} does not work on an object store: {text}",
             hint="give a folder on this machine; imgrec pack, info, verify, unpack, head and show "
             "take URLs",
+        )
+
+
+def refuse_unwritable(text: str) -> None:
+    """Raise UsageError for URLs of the web, which can only be read."""
+    if is_url(text) and scheme_of(text) in ("http", "https"):
+        raise UsageError(
+            f"--data-dir {text} is a page of the web, and nothing can be written there",
+            hint="give a folder, or the URL of a store, such as s3://bucket/datasets",
         )
 
 

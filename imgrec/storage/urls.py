@@ -8,6 +8,10 @@ import re
 from imgrec.errors import UsageError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_BUCKETS = "s3|s3a|gs|gcs|az|abfs|abfss|oss"
+_NO_BUCKET = re.compile(rf"({_BUCKETS})://(?:/|$)", re.I)
+_ONE_SLASH = re.compile(rf"({_BUCKETS}|hdfs|https?|ftp):/(?!/)", re.I)
+"""What pathlib makes of a URL, and who is in a hurry types."""
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
 _SIGNED = re.compile(
     r"[?&](?:X-(?:Amz|Goog)-[\w-]+|AWSAccessKeyId|Signature|sig|token|access_token)=[^&\s]*", re.I
@@ -21,13 +25,25 @@ _LEAST_SECRET = 6
 def is_url(text: str) -> bool:
     """Tell whether something is the URL of an object store, and not a path.
 
-    Raises UsageError if it holds a password or a signature: it would show up in reports.
+    Raises UsageError if it names no bucket, or if it holds a password or a signature, which would
+    show up in reports.
 
     >>> is_url("s3://bucket/flowers"), is_url("/data/flowers")
     (True, False)
     """
+    if _ONE_SLASH.match(text):
+        raise UsageError(
+            f"{redacted(text)} is no URL: it has one slash where two belong",
+            hint=f"did you mean {redacted(text.replace(':/', '://', 1))}? A folder of that name is "
+            f"./{redacted(text)}",
+        )
     if not _SCHEME.match(text):
         return False
+    if empty := _NO_BUCKET.match(text):
+        raise UsageError(
+            f"{redacted(text)} names no bucket",
+            hint=f"give one, such as {empty[1].lower()}://bucket/datasets",
+        )
     if _PASSWORD.search(text) or _SIGNED.search(text):
         raise UsageError(
             f"{redacted(text)} is a URL with credentials in it",

@@ -20,6 +20,7 @@ from imgrec.inspection.unpacking.records import Image, list_images
 from imgrec.outcome import DatasetInfo, Report
 from imgrec.read.metadata import read_info
 from imgrec.storage.tree import NewTree, write_new
+from imgrec.storage.urls import is_url
 from imgrec.text import printable
 
 _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
@@ -63,8 +64,14 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
     """Write every image of a dataset under its name below `target`, all of them or none.
 
     Raises DatasetError if the dataset is damaged or names cannot be files of their own below
-    `target`, UsageError if something is there already, and ExecutionError if the disk is full.
+    `target`, UsageError if something is there already or it is on no disk, and ExecutionError if
+    the disk is full.
     """
+    if is_url(target):
+        raise UsageError(
+            f"{target} is on an object store, and images are unpacked to a disk",
+            hint="give a folder on this machine",
+        )
     info, report = read_info(folder), _report(folder)
     if Path(target).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target} is inside the dataset itself", hint="give another folder")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import telling
+from imgrec.storage.remote.faults import denied
 from imgrec.storage.remote.reading import parts_of, read_ahead, stat_object
-from imgrec.storage.remote.retries import denied
 
 _FILES = 8
 

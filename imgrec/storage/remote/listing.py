@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from imgrec.storage.remote.faults import NO_BUCKET, denied
 from imgrec.storage.remote.reading import Stat, stat_of
-from imgrec.storage.remote.retries import NO_BUCKET, denied, persist
+from imgrec.storage.remote.retries import persist
 from imgrec.storage.remote.systems import open_system
 
 T = TypeVar("T", bound="list[Any] | dict[str, Any]")

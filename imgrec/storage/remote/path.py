@@ -9,8 +9,8 @@ from pathlib import PosixPath
 from typing import Self, TypeVar
 
 from imgrec.storage.remote import reading
+from imgrec.storage.remote.faults import denied
 from imgrec.storage.remote.listing import children
-from imgrec.storage.remote.retries import denied
 
 T = TypeVar("T")
 

@@ -10,7 +10,8 @@ from functools import lru_cache
 from os import getpid
 from typing import NamedTuple
 
-from imgrec.storage.remote.retries import explained, is_passing, persist
+from imgrec.storage.remote.faults import explained, is_passing
+from imgrec.storage.remote.retries import persist
 from imgrec.storage.remote.systems import CONNECTIONS, open_system
 
 PART_BYTES = 8 << 20
@@ -52,9 +53,9 @@ def read_spans(spans: Sequence[Span]) -> list[bytes | OSError]:
     found: list[bytes | OSError] = [b""] * len(spans)
     if not wanted:
         return found
-    system, _ = open_system(spans[0].url)
     asked = [spans[at] for at in wanted]
-    paths = [system._strip_protocol(span.url) for span in asked]
+    system, _ = open_system(asked[0].url)
+    paths = [open_system(span.url)[1] for span in asked]
     starts, ends = [span.start for span in asked], [span.end for span in asked]
     options = {"batch_size": CONNECTIONS} if getattr(system, "async_impl", False) else {}
     answers = persist(

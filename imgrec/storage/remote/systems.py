@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from imgrec.errors import MissingExtra, UsageError
 from imgrec.extras import needed
+from imgrec.storage.remote.faults import denied
+from imgrec.storage.remote.retries import persist
 from imgrec.storage.urls import scheme_of
 
 System: TypeAlias = Any
@@ -39,13 +41,14 @@ def open_system(url: str) -> tuple[System, str]:
     """Return the file system of a URL, and the path in it.
 
     Endpoint and credentials are found where its library looks for them: in environment variables
-    and profiles. Raises MissingExtra if that library is not installed, and UsageError if there is
-    none.
+    and profiles. Raises MissingExtra if that library is not installed, UsageError if there is none,
+    and ExecutionError if it cannot be reached.
     """
-    scheme, _, rest = url.partition("://")
+    rest = url.partition("://")[2]
+    scheme = scheme_of(url)
     # An open one does not survive a fork.
-    system = _open(os.getpid(), f"{scheme.lower()}://{rest.partition('/')[0]}")
-    return system, system._strip_protocol(url)
+    system = _open(os.getpid(), f"{scheme}://{rest.partition('/')[0]}")
+    return system, system._strip_protocol(f"{scheme}://{rest}")  # S3:// it would take for a bucket
 
 
 def is_s3(url: str) -> bool:
@@ -65,13 +68,20 @@ def _open(_process: int, root: str) -> System:
             f"{what} is no store that fsspec knows",
             hint="give a path, or a URL such as s3://bucket/datasets",
         )
+
+    def connect() -> System:
+        try:
+            # Others write there too: what was listed before tells nothing of now.
+            return fsspec.url_to_fs(root, use_listings_cache=False, **_OPTIONS.get(scheme, {}))[0]
+        except ImportError as error:
+            raise MissingExtra(
+                f"{what} needs a package that is not installed", hint=str(error).split(". ")[-1]
+            ) from error
+
     try:
-        # Others write there too: what was listed before tells nothing of now.
-        system, _ = fsspec.url_to_fs(root, use_listings_cache=False, **_OPTIONS.get(scheme, {}))
-    except ImportError as error:
-        raise MissingExtra(
-            f"{what} needs a package that is not installed", hint=str(error).split(". ")[-1]
-        ) from error
+        system = persist(connect, root)
+    except OSError as error:
+        raise denied(root, error) from None
     if scheme in _S3:
         system.retries = 1
     return system

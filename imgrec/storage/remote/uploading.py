@@ -18,8 +18,9 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from imgrec.errors import ExecutionError
+from imgrec.storage.remote.faults import denied
 from imgrec.storage.remote.reading import Stat, stat_object
-from imgrec.storage.remote.retries import denied, persist
+from imgrec.storage.remote.retries import persist
 from imgrec.storage.remote.systems import System, is_s3, open_system
 
 _PART_BYTES = 16 << 20
