@@ -1,4 +1,4 @@
-"""Writing a large file past the page cache, while the next part of it is being made.
+"""Writing large files past the page cache, each while the next part of it is made; reading them.
 
 Copying into the page cache, and bringing it to disk later, was measured to cost a third of packing
 photos; a shard is read again by others, at other times. So a shard goes from buffers of ours
@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import mmap
 import os
+from collections.abc import Iterator
 from queue import SimpleQueue
 from threading import Thread
 
@@ -158,22 +159,50 @@ def _whole(part: memoryview) -> memoryview:
     return memoryview(part.obj)
 
 
-def open_direct(path: str) -> int:
-    """Open a new file to be written past the cache where its file system allows that."""
+def open_direct(path: str, flags: int = NEW) -> int:
+    """Open a file, a new one by default, past the cache where its file system allows that."""
     try:
-        return os.open(path, NEW | _O_DIRECT, 0o666)
+        return os.open(path, flags | _O_DIRECT, 0o666)
     except OSError as error:
         if error.errno not in _UNFIT:
             raise
-        return os.open(path, NEW, 0o666)
+        return os.open(path, flags, 0o666)
+
+
+def read_direct(path: str) -> Iterator[memoryview]:
+    """Yield what is in a file, each piece until the next one is asked for.
+
+    What is read but once, and was written past the cache, need not take the place of others there:
+    to find that place was measured to cost more CPU than all else that is done to read it.
+    """
+    descriptor = open_direct(path, os.O_RDONLY)
+    buffer = _spare.pop() if _spare else _new_buffer()
+    try:
+        count = _BLOCK_BYTES
+        while count and not count % _BLOCK_BYTES:  # or it was the end
+            count = _read(descriptor, buffer)
+            yield buffer[:count]
+    finally:
+        _spare.append(buffer)
+        os.close(descriptor)
+
+
+def _read(descriptor: int, buffer: memoryview) -> int:
+    try:
+        return os.readv(descriptor, [buffer])
+    except OSError as error:
+        if error.errno not in _UNFIT or not _is_direct(descriptor):
+            raise
+        _make_plain(descriptor)
+        return os.readv(descriptor, [buffer])
 
 
 def _is_direct(descriptor: int) -> bool:
-    """Tell whether a file is written past the cache."""
+    """Tell whether a file is written and read past the cache."""
     return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & _O_DIRECT)
 
 
 def _make_plain(descriptor: int) -> None:
-    """Let a file be written through the cache from now on."""
+    """Let a file be written and read through the cache from now on."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~_O_DIRECT)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from xxhash import xxh3_128
 
 from imgrec.errors import ExecutionError, UsageError
-from imgrec.storage.direct import NEW, DirectFile, open_direct
+from imgrec.storage.direct import NEW, DirectFile, open_direct, read_direct
 
 _BUFFER_BYTES = 1 << 20
 _GATHERED_BYTES = 1 << 14
@@ -170,15 +170,14 @@ def is_intact(folder: str, seal: Seal) -> bool:
 
 def has_xxh3(path: str, size: int, wanted: str) -> bool:
     """Tell whether a file is still what it was when that was its size, and `xxh3` its hash."""
-    found = xxh3_128()
-    buffer = memoryview(bytearray(_BUFFER_BYTES))
+    found, count = xxh3_128(), 0
     try:
-        with open(path, "rb", buffering=0) as file:
-            while count := file.readinto(buffer):
-                found.update(buffer[:count])
-            return file.tell() == size and found.hexdigest() == wanted
+        for piece in read_direct(path):
+            found.update(piece)
+            count += len(piece)
     except OSError:
         return False
+    return count == size and found.hexdigest() == wanted
 
 
 def changed_since(path: str, time_ns: int) -> bool:
