@@ -13,7 +13,7 @@ from imgrec.errors import UsageError
 from imgrec.inspection.job import Job
 from imgrec.inspection.subject import find_subject
 from imgrec.options import SourceOptions
-from imgrec.storage.files import write_file
+from imgrec.storage.files import refuse_no_file, write_out
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine
@@ -42,7 +42,7 @@ def report(
     """
     if thumbnails is not None and (type(thumbnails) is not int or thumbnails < 0):
         raise UsageError(f"--thumbnails {thumbnails} is no number", hint="give 0 or more")
-    _refuse_no_file(os.fspath(path), "report.html")
+    refuse_no_file(os.fspath(path), "report.html")
     from imgrec.inspection.reporting.make import show
     from imgrec.inspection.reporting.records import table_of_dataset
 
@@ -59,7 +59,7 @@ def report(
             table, told = examine(subject, options, job, spool)
         page = show(table, told, job, thumbnails)
     target = os.fspath(path) or f"{_file_stem(told.name)}_report.html"
-    write_file(target, page.data)
+    write_out(target, page.data)
     return page.at(target, time.monotonic() - started)
 
 
@@ -75,11 +75,12 @@ def preview(
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Preview:
-    """Draw a contact sheet of some images of a dataset or a source, with captions, as PNG.
+    """Draw a contact sheet of some images of a dataset or a source, with captions.
 
     `split` and `class_name` say which images; of all classes, some are shown in turn. `path` is
-    where the sheet goes: `<name>_preview.png` in the current folder if it is not given. Raises
-    UnknownName, which lists what there is, if there is no such split or class.
+    where the sheet goes, as PNG, JPEG or WebP by its extension: `<name>_preview.png` in the
+    current folder if it is not given. Raises UnknownName, which lists what there is, if there is
+    no such split or class.
 
     Example: `imgrec.preview("flowers", split="val", class_name="rose").path`.
     """
@@ -87,7 +88,10 @@ def preview(
         raise UsageError(
             f"-n {count} is no number of images", hint=f"give a number from 1 to {_MOST_SHOWN}"
         )
-    _refuse_no_file(os.fspath(path), "sheet.png")
+    refuse_no_file(os.fspath(path), "sheet.png")
+    from imgrec.inspection.contact import encoded, refuse_other_formats
+
+    refuse_other_formats(os.fspath(path))
     from imgrec.inspection.previewing import Wanted, choices_of_dataset, choices_of_plan, draw
 
     options = source or SourceOptions()
@@ -103,7 +107,7 @@ def preview(
             choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
         sheet = draw(choices, wanted, job)
     target = os.fspath(path) or f"{_file_stem(choices.name)}_preview.png"
-    write_file(target, sheet.data)
+    write_out(target, encoded(sheet.data, target))
     return sheet.at(target)
 
 
@@ -112,9 +116,3 @@ def _file_stem(name: str) -> str:
     from imgrec.layout import legal_name
 
     return legal_name(name)
-
-
-def _refuse_no_file(path: str, example: str) -> None:
-    folder = os.path.dirname(path) or "."
-    if path and (os.path.isdir(path) or not os.path.isdir(folder)):
-        raise UsageError(f"{path} cannot be a file", hint=f"give a path such as {example}")

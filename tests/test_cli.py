@@ -85,6 +85,26 @@ def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
     ("line", "message", "hint"),
     [
         ("", "there is no verb", "give pack, plan, "),
+        ("help pakc", "there is no verb 'pakc'", "did you mean pack? There is pack, plan, "),
+        (
+            "completion",
+            "completion needs bash|zsh",
+            'for example: eval "$(imgrec completion bash)"',
+        ),
+        ("completion bsh", "'bsh' is none of bash, zsh", "did you mean bash?"),
+        ("completion fish", "'fish' is none of bash, zsh", "imgrec completion --help shows what "),
+        ("pack x --val 1", "pack has no option --val", "did you mean --val-split? "),
+        (
+            "pack x --label a",
+            "pack has no option --label",
+            "did you mean --label-regex, --label-col, ",
+        ),
+        (
+            "pack x --shrink-to 1",
+            "pack has no option --shrink-to",
+            "imgrec pack --help shows what ",
+        ),
+        ("pack x --val-split 10%", "--val-split '10%' is no number", "write it as 0.1"),
         ("pakc", "there is no verb 'pakc'", "did you mean pack? There is pack, plan, "),
         ("info", "info needs DATASET", "for example: imgrec info flowers"),
         ("unpack x", "unpack needs DIR", "for example: imgrec unpack flowers ./flowers_again"),
@@ -128,6 +148,27 @@ def test_what_cannot_be_parsed_is_one_sentence_and_a_hint(
     said = capsys.readouterr().err
     assert said.startswith(f"imgrec: {message}\n  hint: {hint}")
     assert len(said.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "usage"), [("help", "imgrec [-h]"), ("help pack", "imgrec pack [-h]")]
+)
+def test_help_is_a_verb_too(capsys: pytest.CaptureFixture[str], line: str, usage: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(line.split())
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {usage}")
+
+
+def test_a_long_class_name_is_shortened_for_people_and_whole_for_programs(
+    cli: Cli, tmp_path: Path
+) -> None:
+    name = "a" * 100 + "z" * 100
+    files = {f"{name}/1.jpg": jpeg(1), "b/2.jpg": jpeg(2)}
+    source = str(write_tree(tmp_path / "long", files))
+    shown = f"classes     2 classes: {'a' * 20}…{'z' * 19}, b"
+    assert shown in cli("pack", source).stdout.splitlines()
+    assert json.loads(cli("pack", source, "--json").stdout)["classes"] == [name, "b"]
 
 
 def test_modules_in_the_current_folder_are_not_run_by_workers(flowers: Path) -> None:

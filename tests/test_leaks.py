@@ -264,8 +264,12 @@ def test_a_distance_that_is_none_is_refused(source: Path, distance: float) -> No
 
 
 def test_a_sheet_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing" / "pairs.png"):
-        with pytest.raises(UsageError, match="cannot be a file"):
+    for path, why in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "missing" / "pairs.png", "missing does not exist"),
+        (tmp_path / "pairs.gif", "cannot be written as .gif"),
+    ):
+        with pytest.raises(UsageError, match=why):
             leaks("nothing", sheet=path, engine=ENGINE)
 
 

@@ -326,7 +326,7 @@ def test_nothing_shows_the_bytes_of_an_image(dataset: Dataset, train: Split) -> 
     assert repr(train) == "<Split train of flowers: 29 records>"
     assert repr(train[:3]) == "<Split part of train of flowers: 3 records>"
     assert repr(train.find("train/rose/alpha.png")) == (
-        f"<Record 'train/rose/alpha.png': 9x7x4, {len(png(201, (9, 7), 'RGBA'))} bytes, "
+        f"<Record 'train/rose/alpha.png': shape (7, 9, 4), {len(png(201, (9, 7), 'RGBA'))} bytes, "
         "label 1 (rose)>"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -81,6 +82,25 @@ def test_a_bad_image_leaves_its_place_empty(tmp_path: Path) -> None:
     tree = class_tree(tmp_path / "a", {"x": 1})
     write_tree(tree, {"y/bad.jpg": jpeg(3)[:300]})
     assert imgrec.preview(tree, path=tmp_path / "a.png", engine=ENGINE).shown == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "image_format"),
+    [("a.jpg", "JPEG"), ("a.WEBP", "WEBP"), ("a.png", "PNG"), ("a", "PNG")],
+)
+def test_the_extension_says_the_format(
+    colours: Path, tmp_path: Path, name: str, image_format: str
+) -> None:
+    sheet = imgrec.preview(colours, count=4, path=tmp_path / name, engine=ENGINE)
+    with Image.open(tmp_path / name) as written:
+        assert written.format == image_format
+    with Image.open(io.BytesIO(sheet.data)) as shown:  # in terminals, which take that
+        assert shown.format == "PNG"
+
+
+def test_another_extension_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a sheet cannot be written as \.gif"):
+        imgrec.preview("nothing", path=tmp_path / "a.gif", engine=ENGINE)
 
 
 def test_letters_that_the_font_lacks_are_escaped() -> None:

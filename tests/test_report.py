@@ -19,7 +19,7 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from PIL import Image
 
 import imgrec
-from imgrec.errors import DatasetNotFound, SourceError, UsageError
+from imgrec.errors import DatasetNotFound, ExecutionError, SourceError, UsageError
 from imgrec.inspection.job import Job
 from imgrec.inspection.reporting.make import ReportPage, show
 from imgrec.inspection.reporting.table import ImageTable, Span
@@ -357,10 +357,24 @@ def test_what_is_not_there_or_not_readable_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "a.html").exists()
 
 
-@pytest.mark.parametrize("path", ["missing/a.html", "."])
-def test_a_page_that_cannot_be_written_is_refused_before_any_work(path: str) -> None:
-    with pytest.raises(UsageError, match="cannot be a file"):
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("missing/a.html", "cannot write missing/a.html: missing does not exist"),
+        (".", ". is a folder"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_refused_before_any_work(path: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as caught:
         imgrec.report("nothing", path=path, engine=ENGINE)
+    assert "-o" in caught.value.hint
+
+
+def test_a_page_that_the_disk_refuses_is_hinted_at_by_its_own_option(tmp_path: Path) -> None:
+    source = write_tree(tmp_path / "flowers", {"rose/1.jpg": jpeg(1), "daisy/2.jpg": jpeg(2)})
+    with pytest.raises(ExecutionError, match="File name too long") as caught:
+        imgrec.report(source, path=tmp_path / f"{'a' * 300}.html", engine=ENGINE)
+    assert caught.value.hint == "check -o"
 
 
 def test_a_wrong_number_of_thumbnails_is_refused() -> None:

@@ -201,7 +201,7 @@ def test_columns_says_how_wide_a_pipe_is(columns: str, width: int) -> None:
 
 def test_head_shows_ten_records_of_the_first_split_in_aligned_columns(cli: Cli) -> None:
     lines = cli("head", "flowers").stdout.splitlines()
-    assert lines[0].split() == ["#", "class", "size", "format", "bytes", "file"]
+    assert lines[0].split() == ["#", "class", "shape", "format", "bytes", "file"]
     assert len(lines) == 11
     ends = {cells_of(line[: line.index("JPEG")]) for line in lines if "JPEG" in line}
     assert len(ends) == 1

@@ -89,7 +89,7 @@ def add_thumbnails(add: Add) -> None:
         "--thumbnails",
         type=int,
         metavar="N",
-        help="pictures in report.html; default: 200, or one a class",
+        help="the most pictures in report.html; default: 96, or more for more than 77 classes",
     )
 
 
@@ -100,7 +100,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_dataset(add: Add) -> None:
-    add("--name", default="", metavar="N", help="default: the source's name, made legal for TFDS")
+    add("--name", default="", metavar="N", help="default: the source's, or of a table its folder's")
     add("--version", default=_DEFAULTS.version, metavar="X.Y.Z", help="default: %(default)s")
     add(
         "--data-dir",
@@ -111,7 +111,7 @@ def _add_dataset(add: Add) -> None:
     add(
         "--overwrite",
         action="store_true",
-        help="replace a different dataset of that name and version",
+        help="pack anew, and replace the dataset of that name and version",
     )
     add(
         "--no-resume",
@@ -166,7 +166,7 @@ def _add_manifest(add: Add) -> None:
         add(f"--{option}-col", default="", metavar="C", help=f"column with {what}")
     add("--label-names", metavar="FILE", help="line i names the class that the source calls i")
     add("--fold-case", action="store_true", help="merge labels that differ by case or blanks")
-    add("--label-sep", default="", metavar="SEP", help="several labels in one cell, parted by SEP")
+    add("--label-sep", default="", metavar="SEP", help="several labels in a cell, SEP between them")
     add(
         "--onehot",
         type=lambda text: tuple(text.split(",")),
@@ -207,7 +207,7 @@ def _add_splits(add: Add) -> None:
             metavar="F",
             help=f"fraction of each class for {split}",
         )
-    add("--folds", type=int, default=0, metavar="K", help="write fold_0 ... fold_K-1 for train")
+    add("--folds", type=int, default=0, metavar="K", help="fold_0 ... fold_K-1 instead of train")
     add(
         "--seed", type=int, default=0, metavar="N", help="of splits and order; default: %(default)s"
     )
@@ -230,7 +230,7 @@ def _add_splits(add: Add) -> None:
         "--near-dups",
         _DEFAULTS.near_dups,
         "what to do about images that look alike: tell, keep together, keep one, or, by itself, "
-        "tell of the large JPEGs that are decoded anyway",
+        "tell of JPEGs of at least 256x256 pixels, which are decoded anyway",
     )
 
 

@@ -21,7 +21,7 @@ examples:
   imgrec head flowers -n 3 --split val
   imgrec head flowers --split 'train[100:]' --json
 """
-_TITLES = ("#", "class", "size", "format", "bytes", "file")
+_TITLES = ("#", "class", "shape", "format", "bytes", "file")
 _NUMBERS = frozenset({0, 4})
 
 
@@ -30,7 +30,7 @@ def add_to(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "head",
         help="show the first records of a dataset",
-        description="Show the first records of a split, one a line: number, class, size, format, "
+        description="Show the first records of a split, one a line: number, class, shape, format, "
         "bytes and file.",
         epilog=_EXAMPLES,
     )
@@ -66,11 +66,10 @@ def run(parsed: argparse.Namespace) -> int:
 def _row(place: Place, record: Record) -> tuple[str, ...]:
     from imgrec.inspection.records import format_of
 
-    height, width, channels = record.shape
     cells = (
         f"{place.split} {place.number}",
         labels_text(record) or "no label",
-        f"{width}x{height}x{channels}",
+        str(record.shape),
         format_of(record),
         f"{len(record.image):,}",
         "  ".join(filter(None, (record.filename, columns_text(record)))),

@@ -104,7 +104,7 @@ def _lines(
         yield from class_lines(info.classes, counts, terminal, all_=all_)
     else:
         classes = render.number(len(info.classes), "class", "classes")
-        shown = render.names(info.classes, len(info.classes) if all_ else 8)
+        shown = render.class_names(info.classes, len(info.classes) if all_ else 8)
         yield render.line("classes", f"{classes}: {shown}" if info.classes else classes)
     if stats:
         yield from _stats_lines(stats, terminal)

@@ -57,7 +57,7 @@ def add_to(verbs: Verbs) -> None:
         metavar="N",
         help="how far near-duplicates may be apart, in thousandths; default: 4, at most: 50",
     )
-    add("-o", dest="sheet", default="", metavar="PNG", help="draw the first 50 pairs there")
+    add("-o", dest="sheet", default="", metavar="FILE", help="draw the first 50 pairs there")
     add_workers(parser)
     parser.set_defaults(run=run)
 

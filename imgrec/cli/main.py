@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         given = sys.argv[1:] if arguments is None else arguments
+        if given[:1] == ["help"]:
+            given = [*given[1:2], "--help"]
         # One verb is enough to know, and to import what it needs, if it is named.
         options = make_parser(given[:1] if {*given[:1]} & {*_VERBS} else _VERBS).parse_args(given)
         code: int = options.run(options)

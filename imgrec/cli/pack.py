@@ -91,7 +91,8 @@ def as_text(packed: Packed) -> str:
         render.line("layout", report.layout),
         render.line(
             "classes",
-            f"{render.number(len(info.classes), 'class', 'classes')}: {render.names(info.classes)}",
+            f"{render.number(len(info.classes), 'class', 'classes')}: "
+            f"{render.class_names(info.classes)}",
         ),
         *render.split_lines(render.split_rows(info.splits)),
         *render.said_lines("skipped", report.skipped),

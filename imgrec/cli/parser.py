@@ -13,7 +13,7 @@ from imgrec.read.unknown import closest
 
 _REQUIRED = "the following arguments are required: "
 _UNKNOWN = "unrecognized arguments: "
-_EXAMPLE = re.compile(r"imgrec \S.*?(?=  |$)", re.MULTILINE)
+_EXAMPLE = re.compile(r'(?:eval "\$\()?imgrec \S.*?(?=  |$)', re.MULTILINE)
 _NUMBERS = {"int": "whole number", "float": "number"}
 
 
@@ -58,7 +58,8 @@ class Parser(argparse.ArgumentParser):
 
     def _missing(self, arguments: str) -> UsageError:
         if verbs := [verb for verb, _ in verb_parsers(self)]:
-            return UsageError("there is no verb", hint=f"give {_either(verbs)}")
+            hint = f"give {_either(verbs)}; or --help, or --version"
+            return UsageError("there is no verb", hint=hint)
         example = _EXAMPLE.search(self.epilog or "")
         hint = f"for example: {example[0].rstrip()}" if example else self._help()
         return UsageError(f"{self._verb()} needs {arguments}", hint=hint)
@@ -68,7 +69,7 @@ class Parser(argparse.ArgumentParser):
             return UsageError(f"{text!r} is one argument too many", hint=self._help())
         options = [option for action in self._actions for option in action.option_strings]
         name = text.partition("=")[0]
-        meant = closest(options, name)
+        meant = _meant(options, name)
         hint = f"did you mean {meant}? " if meant else ""
         return UsageError(f"{self._verb()} has no option {name}", hint=hint + self._help())
 
@@ -102,6 +103,14 @@ def verb_parsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argpars
             yield from action.choices.items()
 
 
+def _meant(options: Sequence[str], wanted: str) -> str:
+    """Return the options that begin as what was written does, else the one that is like it."""
+    if begun := [one for one in options if wanted.startswith("--") and one.startswith(wanted)]:
+        return _either(begun)
+    by_word = {one.lstrip("-"): one for one in options}  # all begin alike: that tells nothing
+    return by_word.get(closest(list(by_word), wanted.lstrip("-")), "")
+
+
 def _either(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]
 
@@ -121,6 +130,7 @@ def _quoted(message: str) -> str:
 
 def _said(name: str, action: argparse.Action, message: str) -> tuple[str, str]:
     """Say an error of argparse in our words, with a hint."""
+    is_place = not action.option_strings
     hint = f"{name} {action.metavar}: {plain_help(action)}" if action.metavar else ""
     if message.startswith("expected "):
         return f"{name} needs a value", hint
@@ -130,13 +140,20 @@ def _said(name: str, action: argparse.Action, message: str) -> tuple[str, str]:
         choices = [str(choice) for choice in action.choices or ()]
         wanted = _quoted(message)
         meant = closest(choices, wanted)
-        hint = f"did you mean {name} {meant}?" if meant else hint
-        return f"{name} {wanted!r} is none of {', '.join(choices)}", hint
+        shown = "" if is_place else f"{name} "
+        hint = f"did you mean {shown}{meant}?" if meant else "" if is_place else hint
+        return f"{shown}{wanted!r} is none of {', '.join(choices)}", hint
     if match := re.match(r"not allowed with argument (.*)", message):
         return f"{name} and {match[1]} do not go together", "leave out one of them"
     if match := re.match(r"invalid (int|float) value: (.*)", message):
-        return f"{name} {match[2]} is no {_NUMBERS[match[1]]}", hint
+        return f"{name} {match[2]} is no {_NUMBERS[match[1]]}", _as_fraction(match[2]) or hint
     return f"{name}: {message}", hint
+
+
+def _as_fraction(value: str) -> str:
+    """Return the hint of how a percentage is written; "" if the value is none."""
+    match = re.fullmatch(r"'(\d+\.?\d*)\s*%'", value)
+    return f"write it as {float(match[1]) / 100:g}" if match else ""
 
 
 def plain_help(action: argparse.Action) -> str:

@@ -30,7 +30,7 @@ def add_to(verbs: Verbs) -> None:
         "preview",
         help="show some images of a dataset or a source",
         description="Draw some images of a dataset, or of a source, with their labels and names "
-        "as one PNG. A terminal that can show pictures (kitty, Ghostty, WezTerm, iTerm2) shows it.",
+        "as one picture. A terminal that can show it (kitty, Ghostty, WezTerm, iTerm2) does.",
         epilog="example: imgrec preview flowers --split val --class rose -n 12",
         allow_abbrev=False,
     )
@@ -39,7 +39,9 @@ def add_to(verbs: Verbs) -> None:
     add("--split", default="", metavar="S", help="only of this split")
     add("--class", dest="class_name", default="", metavar="C", help="only of this class")
     add("-n", dest="count", type=int, default=24, metavar="N", help="how many; default: 24")
-    add("-o", dest="path", default="", metavar="PNG", help="default: NAME_preview.png")
+    add(
+        "-o", dest="path", default="", metavar="FILE", help="default: NAME_preview.png; .jpg, .webp"
+    )
     add_workers(parser)
     parser.set_defaults(run=run)
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from imgrec.cli.terminal import Terminal
 from imgrec.text import number as text_number
 from imgrec.text import printable, visible, without_line
 from imgrec.text import size as text_size
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _WIDTH = 12
 _SHOWN = 3
 _REASONS = 8
+_NAME = 40
+"""How many cells the name of a class may take among others."""
 
 
 def safe(text: str) -> str:
@@ -52,6 +55,12 @@ def names(values: Sequence[str], most: int = 8) -> str:
     """Return a list of names, the first few of a long one."""
     rest = f", … {len(values) - most:,} more" if len(values) > most else ""
     return ", ".join(values[:most]) + rest
+
+
+def class_names(classes: Sequence[str], most: int = 8) -> str:
+    """Return a list of classes; of a name that would fill a line, the middle is left out."""
+    shown = [Terminal().fit(safe(name), _NAME).rstrip() for name in classes[:most]]
+    return names([*shown, *classes[most:]], most)
 
 
 def split_lines(splits: Iterable[tuple[str, int, int, int]]) -> list[str]:

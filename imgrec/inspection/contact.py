@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.thumbnail import thumbnail
-from imgrec.errors import BadImage
+from imgrec.errors import BadImage, UsageError
 from imgrec.inspection.job import Job
 from imgrec.inspection.where import Where, picture_at
 from imgrec.text import visible
@@ -25,6 +26,8 @@ _LINE = 14
 _LETTERS = 30
 """How many fit under a picture."""
 _PAPER, _INK, _FAINT = (255, 255, 255), (20, 20, 20), (120, 120, 120)
+_FORMATS = {"": "PNG", ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+_QUALITY = 90
 _MISSING = "\uffff"
 """What no font has a letter for."""
 
@@ -67,6 +70,32 @@ def draw_contact_sheet(groups: Sequence[tuple[Captioned, ...]], layout: Layout, 
     out = io.BytesIO()
     sheet.save(out, "PNG")
     return out.getvalue()
+
+
+def refuse_other_formats(path: str) -> None:
+    """Raise UsageError for an extension of which no sheet is made."""
+    extension = _extension(path)
+    if extension not in _FORMATS:
+        raise UsageError(
+            f"-o {path}: a sheet cannot be written as {extension}", hint="give .png, .jpg or .webp"
+        )
+
+
+def encoded(png: bytes, path: str) -> bytes:
+    """Return a sheet in the format that the extension of a file says."""
+    from PIL import Image
+
+    wanted = _FORMATS[_extension(path)]
+    if wanted == "PNG":
+        return png
+    out = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as sheet:
+        sheet.save(out, wanted, quality=_QUALITY)
+    return out.getvalue()
+
+
+def _extension(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
 
 
 def _paste(sheet: Image, small: tuple[int, int, bytes], corner: tuple[int, int]) -> None:

@@ -39,7 +39,7 @@ def first_split(dataset: Dataset) -> str:
 def read_head(dataset: Dataset, split: str, count: int) -> tuple[Split, Iterator[Record]]:
     """Return the first records that a split's name stands for; of the first split if it is ""."""
     if count < 0:
-        raise UsageError(f"-n {count} is no number of records")
+        raise UsageError(f"-n {count} is no number of records", hint="give 0 or more")
     head = dataset[split or first_split(dataset)][:count]
     return head, iter(head)
 

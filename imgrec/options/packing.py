@@ -100,7 +100,12 @@ class ShrinkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
-    """Everything that can be asked of a pack; the defaults are those of the command line."""
+    """Everything that can be asked of a pack; the defaults are those of the command line.
+
+    Fields are named as its options are: `near_dups` is `--near-dups`. But `val_fraction` and
+    `test_fraction` are `--val-split` and `--test-split`, `shard_bytes` is `--shard-size`, and
+    `resume=False` is `--no-resume`. How a source is read is in `source`, as `SourceOptions`.
+    """
 
     source: SourceOptions = field(default_factory=SourceOptions)
     name: str = ""

@@ -85,11 +85,10 @@ class Record(NamedTuple):
         return hash((self.filename, self.label, self.image))
 
     def __repr__(self) -> str:
-        height, width, channels = self.shape
         label = list(self.labels) if self.label == UNLABELLED and self.labels else self.label
         names = ", ".join(self.class_names)
         return (
-            f"<Record {self.filename!r}: {width}x{height}x{channels}, {len(self.image)} bytes, "
+            f"<Record {self.filename!r}: shape {self.shape}, {len(self.image)} bytes, "
             f"label {label}{f' ({names})' if names else ''}>"
         )
 

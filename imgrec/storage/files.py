@@ -211,7 +211,27 @@ def write_new(path: str, data: bytes) -> None:
     """Write a file for someone, unless there is one of that name; raise UsageError then."""
     if os.path.lexists(path):
         raise UsageError(f"{path} exists already", hint="choose another name", path=path)
-    write_file(path, data)
+    write_out(path, data)
+
+
+def refuse_no_file(path: str, example: str) -> None:
+    """Raise UsageError if -o names what cannot become a file: known before the work is done."""
+    folder = os.path.dirname(path) or "."
+    if path and os.path.isdir(path):
+        raise UsageError(f"{path} is a folder", hint=f"give a file with -o, such as {example}")
+    if path and not os.path.isdir(folder):
+        why = "is no folder" if os.path.lexists(folder) else "does not exist"
+        hint = "make that folder first, or give another path with -o"
+        raise UsageError(f"cannot write {path}: {folder} {why}", hint=hint)
+
+
+def write_out(path: str, data: bytes) -> None:
+    """Write a file that -o asks for, over one that is there; errors speak of that option."""
+    try:
+        write_file(path, data)
+    except ExecutionError as error:
+        hint = error.hint.replace("--data-dir", "-o")
+        raise ExecutionError(str(error), hint=hint, path=path) from error
 
 
 def remove(*paths: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from imgrec.errors import UsageError
+from imgrec.inspection.contact import encoded, refuse_other_formats
 from imgrec.inspection.job import Job
 from imgrec.inspection.leaking.images import Images, images_of_dataset, images_of_source
 from imgrec.inspection.leaking.leaks import Leaks, find_contamination, find_leaks
@@ -17,7 +18,7 @@ from imgrec.inspection.leaking.sheet import draw_sheet
 from imgrec.inspection.subject import find_subject, scan_for
 from imgrec.near.search import DISTANCE, MOST_DISTANCE
 from imgrec.options import SourceOptions
-from imgrec.storage.files import write_file
+from imgrec.storage.files import refuse_no_file, write_out
 
 _Look: TypeAlias = Callable[[Job, str], Images]
 """Looks at images, with a folder for what must be unpacked first."""
@@ -36,7 +37,7 @@ class Request:
     """How `what` is read if it is a source."""
     distance: float = DISTANCE
     sheet: str = ""
-    """Where to put a contact sheet of the pairs, as PNG."""
+    """Where to put a contact sheet of the pairs, as PNG, JPEG or WebP by its extension."""
 
     def __post_init__(self) -> None:
         if isinstance(self.distance, bool) or not isinstance(self.distance, int | float):
@@ -46,9 +47,8 @@ class Request:
                 f"--distance {self.distance:g} is not one at which images look alike",
                 hint=f"give a number from 0 to {MOST_DISTANCE:g}, such as {DISTANCE:g}",
             )
-        folder = os.path.dirname(self.sheet) or "."
-        if self.sheet and (os.path.isdir(self.sheet) or not os.path.isdir(folder)):
-            raise UsageError(f"{self.sheet} cannot be a file", hint="give a path such as pairs.png")
+        refuse_no_file(self.sheet, "pairs.png")
+        refuse_other_formats(self.sheet)
 
 
 def find(request: Request, job: Job, spool: str) -> Leaks:
@@ -66,7 +66,7 @@ def find(request: Request, job: Job, spool: str) -> Leaks:
         found = find_leaks(look(job, spool), request.distance, job)
     sheet = request.sheet if found.pairs else ""
     if sheet:
-        write_file(sheet, draw_sheet(found.pairs, job))
+        write_out(sheet, encoded(draw_sheet(found.pairs, job), sheet))
     return replace(found, sheet=sheet, seconds=time.monotonic() - started)
 
 
