@@ -160,6 +160,14 @@ def test_help_is_a_verb_too(capsys: pytest.CaptureFixture[str], line: str, usage
     assert capsys.readouterr().out.startswith(f"usage: {usage}")
 
 
+def test_a_source_that_is_not_there_is_answered_with_what_has_nearly_its_name(
+    cli: Cli, flowers: Path
+) -> None:
+    done = cli("pack", str(flowers)[:-1])
+    assert done.stderr.splitlines()[1] == f"  hint: did you mean {flowers}?"
+    assert done.returncode == 3
+
+
 def test_a_long_class_name_is_shortened_for_people_and_whole_for_programs(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -120,7 +120,19 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 def _refuse_missing(source: str) -> None:
     if os.path.lexists(source) or (glob.has_magic(source) and glob.glob(source, recursive=True)):
         return
-    raise SourceError(f"{source} does not exist", hint=f"give {_KNOWN}", path=source)
+    meant = _sibling(source)
+    hint = f"did you mean {meant}?" if meant else f"give {_KNOWN}"
+    raise SourceError(f"{source} does not exist", hint=hint, path=source)
+
+
+def _sibling(source: str) -> str:
+    """Return what has nearly that name in the same folder; "" if nothing has."""
+    import difflib
+
+    folder, name = os.path.split(source.rstrip("/"))
+    there = sorted(entry.name for entry in _entries(folder or "."))
+    close = difflib.get_close_matches(name, there, n=1)
+    return os.path.join(folder, close[0]) if close else ""
 
 
 def _scan_tree(source: str, context: Context) -> Catalog:
