@@ -167,6 +167,8 @@ class Catalog:
     """As in `Plan`."""
     near: Found | None = None
     """Its near-duplicates; None if they were not looked for."""
+    beyond_limit: int = 0
+    """How many images `--limit-per-class` leaves out."""
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()
     newest_change_ns: int = 0
@@ -275,6 +277,8 @@ class Plan:
     warnings: tuple[str, ...]
     options: Mapping[str, object]
     """The options behind this plan, as plain values for the report."""
+    beyond_limit: int = 0
+    """As in `Catalog`."""
 
     @property
     def planned(self) -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pictures import class_tree, jpeg, png, write_tree
 
 import imgrec
-from imgrec.errors import PlanError, UsageError
+from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.model import Catalog, Ignored, Plan, Sample, Skipped
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.plan.build import make_plan
@@ -295,3 +295,25 @@ def test_copies_left_by_a_limit_are_still_in_one_split(samples: list[Sample], mo
         for name in task.filenames:
             homes[content[name]].add(task.split)
     assert all(len(found) == 1 for found in homes.values())
+
+
+def test_a_limit_does_not_make_the_share_of_bad_files_larger(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "trees", {"ash": 9, "birch": 9})
+    write_tree(source, {"ash/empty.jpg": b""})
+    choice = SourceOptions(limit_per_class=2)
+    options = PackOptions(source=choice, data_dir=str(tmp_path / "datasets"), workers=1)
+    assert imgrec.dry_run(source, options).warnings == ()
+    report = imgrec.pack(source, options).report
+    assert sum(split.examples for split in report.splits) == 4
+    assert report.skipped == (Skipped("ash/empty.jpg", "empty file"),)
+
+
+def test_files_that_globs_leave_out_do_not_count_for_the_share_of_bad_ones(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "trees", {"ash": 9, "birch": 1})
+    write_tree(source, {"birch/empty.jpg": b""})
+    data_dir = str(tmp_path / "datasets")
+    birches = PackOptions(source=SourceOptions(include=("birch/*",)), data_dir=data_dir, workers=1)
+    with pytest.raises(SourceError, match=r"1 of 2 images are bad"):
+        imgrec.pack(source, birches)
+    sound = PackOptions(source=SourceOptions(exclude=("*/empty*",)), data_dir=data_dir, workers=1)
+    assert imgrec.pack(source, sound).report.skipped == ()

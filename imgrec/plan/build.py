@@ -96,6 +96,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
             *missing_classes(classes, found),
         ),
         options=options.deciding(),
+        beyond_limit=catalog.beyond_limit,
     )
 
 

@@ -83,7 +83,8 @@ def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
         counts.update(strata)
         if any(counts[stratum] <= most for stratum in strata):
             kept.append(place)
-    return catalog.keep(sorted(kept), catalog.bad, f"beyond --limit-per-class {most}")
+    limited = catalog.keep(sorted(kept), catalog.bad, f"beyond --limit-per-class {most}")
+    return replace(limited, beyond_limit=len(samples) - len(kept))
 
 
 def straddling(samples: Samples, splits: Sequence[str]) -> list[str]:

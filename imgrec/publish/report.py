@@ -78,7 +78,8 @@ def refuse_bad_source(
 ) -> None:
     """Raise SourceError if there are more bad images than the options allow.
 
-    `count` images were to be packed, and those `found` among them are bad.
+    `count` images were to be packed, and those `found` among them are bad. What a limit leaves out
+    counts as good: bad files are known of the whole source, so it is their share of that.
     """
     bad = sorted([*plan.bad, *found])
     total = count + len(plan.bad)
@@ -87,6 +88,7 @@ def refuse_bad_source(
             f"none of the {total} images can be packed: {_summed_up(bad)}",
             hint="mend the source, or the options that say how to read it",
         )
+    total += plan.beyond_limit
     if plan.unplaced and not bad and options.on_bad is OnBad.FAIL:
         raise SourceError(
             f"{len(plan.unplaced)} images or rows have no place: {_summed_up(plan.unplaced)}",
