@@ -247,7 +247,7 @@ def test_a_class_whose_images_are_all_bad_is_a_warning(cli: Cli, flowers: Path) 
     write_tree(flowers, {"lily/half.jpg": jpeg(1)[:400]})
     value = pack(cli, flowers)
     assert value["classes"] == ["lily", "rose", "tulip"]
-    assert value["warnings"] == ["train has no images of lily: all of them are bad"]
+    assert value["warnings"] == ["train has no images of lily: those meant for it are bad"]
 
 
 def test_a_conflict_shows_a_file_of_each_class(cli: Cli, flowers: Path) -> None:

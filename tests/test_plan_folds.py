@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from catalogs import catalog, sample, sample_lists
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pictures import class_tree
 
@@ -26,6 +26,15 @@ seeds = st.integers(0, 3)
 
 def split_of(plan: Plan) -> dict[str, str]:
     return {name: task.split for task in plan.tasks for name in task.filenames}
+
+
+def planned(made: Catalog, options: PackOptions) -> Plan:
+    """Plan a catalog that has images enough for its folds."""
+    try:
+        return make_plan(made, options)
+    except PlanError as error:
+        assume("folds cannot be made of" not in str(error))
+        raise
 
 
 def fold_names(folds: int) -> list[str]:
@@ -55,7 +64,7 @@ def with_test(samples: Sequence[Sample], every: int) -> list[Sample]:
 def test_folds_are_an_exact_partition_of_train(
     samples: list[Sample], folds: int, seed: int
 ) -> None:
-    plan = make_plan(catalog(samples), PackOptions(folds=folds, seed=seed))
+    plan = planned(catalog(samples), PackOptions(folds=folds, seed=seed))
     placed = [name for task in plan.tasks for name in task.filenames]
     assert sorted(placed) == sorted(made.filename for made in samples)
     assert {task.split for task in plan.tasks} <= set(fold_names(folds))
@@ -65,7 +74,7 @@ def test_folds_are_an_exact_partition_of_train(
 def test_folds_differ_by_one_image_of_each_class_at_most(
     samples: list[Sample], folds: int, seed: int
 ) -> None:
-    plan = make_plan(catalog(samples), PackOptions(folds=folds, seed=seed))
+    plan = planned(catalog(samples), PackOptions(folds=folds, seed=seed))
     for found in sizes(plan, folds).values():
         assert max(found) - min(found) <= 1
 
@@ -77,7 +86,7 @@ def test_folds_beside_a_test_of_the_source_differ_by_one_image_of_each_class_at_
     placed = with_test(samples, every)
     if all(made.split == "test" for made in placed):
         return
-    plan = make_plan(catalog(placed), PackOptions(folds=folds))
+    plan = planned(catalog(placed), PackOptions(folds=folds))
     for found in sizes(plan, folds).values():
         assert max(found) - min(found) <= 1
 
@@ -85,14 +94,14 @@ def test_folds_beside_a_test_of_the_source_differ_by_one_image_of_each_class_at_
 @given(sample_lists(2), counts, st.integers(2, 5))
 def test_the_test_of_the_source_is_kept(samples: list[Sample], folds: int, every: int) -> None:
     placed = with_test(samples, every)
-    splits = split_of(make_plan(catalog(placed), PackOptions(folds=folds)))
+    splits = split_of(planned(catalog(placed), PackOptions(folds=folds)))
     for made in placed:
         assert (splits[made.filename] == "test") == (made.split == "test")
 
 
 @given(sample_lists(), counts, seeds)
 def test_identical_images_are_in_one_fold(samples: list[Sample], folds: int, seed: int) -> None:
-    plan = make_plan(catalog(samples), PackOptions(folds=folds, seed=seed))
+    plan = planned(catalog(samples), PackOptions(folds=folds, seed=seed))
     splits = split_of(plan)
     homes = defaultdict(set)
     for made in samples:
@@ -108,17 +117,18 @@ def test_the_order_of_the_catalog_does_not_change_the_folds(
     shuffled = list(samples)
     chance.shuffle(shuffled)
     options = PackOptions(folds=folds)
-    assert make_plan(catalog(shuffled), options) == make_plan(catalog(samples), options)
+    assert planned(catalog(shuffled), options) == planned(catalog(samples), options)
 
 
 @given(sample_lists(distinct=True), counts)
 def test_one_image_more_moves_at_most_one_other_out_of_each_fold(
     samples: list[Sample], folds: int
 ) -> None:
+    assume(max(Counter(made.class_name for made in samples).values()) >= folds)
     options = PackOptions(folds=folds)
-    before = split_of(make_plan(catalog(samples), options))
+    before = split_of(planned(catalog(samples), options))
     more = sample("more", samples[0].class_name, 10_000)
-    after = split_of(make_plan(catalog([*samples, more]), options))
+    after = split_of(planned(catalog([*samples, more]), options))
     moved = Counter(split for name, split in before.items() if after[name] != split)
     assert max(moved.values(), default=0) <= 1
 
@@ -173,9 +183,31 @@ def test_folds_that_make_no_sense_are_refused(options: dict[str, float]) -> None
         SplitOptions(**options)  # type: ignore[arg-type]
 
 
-def test_folds_without_images_are_named() -> None:
-    plan = make_plan(catalog([sample(f"{n}", "ash", n) for n in range(2)]), PackOptions(folds=4))
-    assert plan.warnings == ("there is no fold_2, fold_3: there are not enough different images",)
+@given(sample_lists(20, distinct=True), st.integers(8, 20), seeds)
+def test_no_fold_is_empty_if_there_are_images_enough(
+    samples: list[Sample], folds: int, seed: int
+) -> None:
+    plan = make_plan(catalog(samples), PackOptions(folds=folds, seed=seed))
+    assert {task.split for task in plan.tasks} == set(fold_names(folds))
+    for found in sizes(plan, folds).values():
+        assert max(found) - min(found) <= 1
+
+
+def test_more_folds_than_any_class_has_images_are_all_of_one_size() -> None:
+    samples = [sample(f"{n:02d}", f"class {n % 3}", n) for n in range(60)]
+    plan = make_plan(catalog(samples), PackOptions(folds=30))
+    assert Counter(split_of(plan).values()) == dict.fromkeys(fold_names(30), 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "hint"), [(3, "give --folds 3 or less"), (1, "leave out --folds")]
+)
+def test_fewer_images_than_folds_are_an_error(count: int, hint: str) -> None:
+    samples = [sample(f"{n}", "ash", n % count) for n in range(6)]
+    with pytest.raises(PlanError) as caught:
+        make_plan(catalog(samples), PackOptions(folds=4))
+    assert str(caught.value) == f"4 folds cannot be made of {count} different images"
+    assert caught.value.hint == hint
 
 
 def test_a_copy_in_train_of_a_test_image_is_in_a_fold_and_a_leak() -> None:
@@ -194,7 +226,7 @@ def grouped(samples: Sequence[Sample], size: int) -> Catalog:
 @given(sample_lists(), counts, st.integers(1, 9), seeds)
 def test_no_group_is_in_two_folds(samples: list[Sample], folds: int, size: int, seed: int) -> None:
     made = grouped(samples, size)
-    splits = split_of(make_plan(made, PackOptions(folds=folds, seed=seed)))
+    splits = split_of(planned(made, PackOptions(folds=folds, seed=seed)))
     homes = defaultdict(set)
     for filename, group in zip(made.samples.filenames, made.samples.groups, strict=True):
         homes[group].add(splits[filename])
@@ -205,7 +237,7 @@ def test_no_group_is_in_two_folds(samples: list[Sample], folds: int, size: int, 
 def test_folds_of_groups_differ_by_two_groups_of_images_at_most(
     samples: list[Sample], folds: int, size: int
 ) -> None:
-    plan = make_plan(grouped(samples, size), PackOptions(folds=folds))
+    plan = planned(grouped(samples, size), PackOptions(folds=folds))
     found = Counter(split_of(plan).values())
     counted = [found[fold] for fold in fold_names(folds)]
     assert max(counted) - min(counted) <= 2 * size
@@ -228,8 +260,8 @@ def test_images_added_to_folds_leave_them_even_and_the_others_where_they_are(
     samples: list[Sample], folds: int, part: int
 ) -> None:
     options = PackOptions(folds=folds)
-    before = split_of(make_plan(catalog(samples[: -len(samples) // part // 2]), options))
-    plan = make_plan(pinned(samples, before), options)
+    before = split_of(planned(catalog(samples[: -len(samples) // part // 2]), options))
+    plan = planned(pinned(samples, before), options)
     assert split_of(plan).items() >= before.items()
     for found in sizes(plan, folds).values():
         assert max(found) - min(found) <= 1

@@ -51,7 +51,7 @@ def missing_splits(found: Collection[str], options: PackOptions) -> Iterator[str
             yield f"there is no {split}: no class has images or groups enough to spare one"
     folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
     if missing := [fold for fold in folds if fold not in found]:
-        yield f"there is no {_enumerate(missing, 'folds')}: there are not enough different images"
+        yield f"there is no {_enumerate(missing, 'folds')}: too few images are left for them"
 
 
 def missing_classes(classes: Sequence[str], found: Mapping[str, Collection[int]]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Samples, split_order
 from imgrec.options import SplitOptions
+from imgrec.plan.folds import cut, level
 from imgrec.plan.grouped import deal
 from imgrec.plan.order import draw_order
 from imgrec.plan.units import find_units
@@ -51,10 +52,22 @@ def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions
         if samples.groups
         else _held_out(homes.labels, homes.pins, options)
     )
+    if options.folds:
+        _refuse_few(homes, places, options.folds, "groups" if samples.groups else "images")
     for place, split in enumerate(splits):
         if split == TRAIN and units[place] in places:
             splits[place] = places[units[place]]
     return _pinned(samples, splits)
+
+
+def _refuse_few(homes: Homes, splits: Mapping[int, str], folds: int, what: str) -> None:
+    """Raise PlanError if there are fewer units than folds to put them into."""
+    count = sum(splits[unit] != TEST for unit in homes.labels)
+    if count < folds:
+        raise PlanError(
+            f"{folds} folds cannot be made of {count} different {what}",
+            hint=f"give --folds {count} or less" if count > 1 else "leave out --folds",
+        )
 
 
 def _pinned(samples: Samples, splits: list[str]) -> list[str]:
@@ -152,23 +165,9 @@ def _held_out(
         splits |= dict.fromkeys(free[:val], VAL)
         splits |= dict.fromkeys(free[val + len(rest) :], TEST)
         if options.folds:
-            splits |= _folds(rest, label, known, options.folds)
-    return splits
-
-
-def _folds(units: Sequence[int], label: int, known: Counter[str], count: int) -> dict[int, str]:
-    """Cut the units of a class into folds that are even, along with the units known in each.
-
-    The odd ones go to other folds for other classes.
-    """
-    folds = [f"{FOLD}{(fold + label) % count}" for fold in range(count)]
-    sizes = [known[fold] for fold in folds]
-    for _ in units:
-        sizes[sizes.index(min(sizes))] += 1
-    splits: dict[int, str] = {}
-    for fold, size in zip(folds, sizes, strict=True):
-        more = size - known[fold]
-        splits |= dict.fromkeys(units[len(splits) : len(splits) + more], fold)
+            splits |= cut(rest, label, known, options.folds)
+    if options.folds:
+        level(splits, labels, pins, options.folds)
     return splits
 
 

@@ -54,7 +54,7 @@ def _emptied_classes(classes: Sequence[str], planned: Planned, tally: Tally) -> 
     wanted = {(split, label) for split, labels in planned.labels.items() for label in labels}
     for split, label in sorted(wanted - tally.packed()):
         if label != UNLABELLED:
-            yield f"{split} has no images of {classes[label]}: all of them are bad"
+            yield f"{split} has no images of {classes[label]}: those meant for it are bad"
 
 
 def refuse_losses(tasks: Iterable[ShardTask], results: Iterable[ShardResult]) -> None:
