@@ -416,6 +416,16 @@ def test_dropping_leaves_copies_under_other_labels_alone(tmp_path: Path, data_di
     assert done.report.near_duplicates.across_classes == 1
 
 
+def test_copies_that_are_kept_for_their_label_are_in_one_split(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    files = {f"oak/{n}.png": png(n) for n in range(8)} | {f"ash/{n}.jpg": jpeg(n) for n in range(8)}
+    tree = write_tree(tmp_path / "trees", files)
+    near = packed(tree, data_dir, near_dups="drop", val_fraction=0.3).report.near_duplicates
+    assert near is not None
+    assert (near.across_classes, near.across_splits) == (8, 0)
+
+
 def test_dropping_keeps_the_copy_furthest_from_training(tmp_path: Path, data_dir: Path) -> None:
     files = {
         "train/oak/1.png": png(1, width=96, height=80),

@@ -72,11 +72,15 @@ def _grouped(catalog: Catalog, places: Sequence[int], alike: Alike) -> Catalog:
     if not (catalog.near and catalog.near.pairs):
         return catalog
     groups = alike.groups()
-    near = [""] * len(catalog.samples)
+    samples = _held_together(catalog.samples, places, groups)
+    return replace(catalog, samples=samples, warnings=(*catalog.warnings, *_large(groups)))
+
+
+def _held_together(samples: Samples, places: Sequence[int], groups: Sequence[str]) -> Samples:
+    near = [""] * len(samples)
     for place, group in zip(places, groups, strict=True):
         near[place] = group
-    samples = replace(catalog.samples, near=tuple(near))
-    return replace(catalog, samples=samples, warnings=(*catalog.warnings, *_large(groups)))
+    return replace(samples, near=tuple(near))
 
 
 def _large(groups: Sequence[str]) -> Iterator[str]:
@@ -94,7 +98,10 @@ def _large(groups: Sequence[str]) -> Iterator[str]:
 
 
 def _thinned(catalog: Catalog, places: Sequence[int], alike: Alike, looks: Looks) -> Catalog:
-    """Leave out all but one of what looks alike and has the same label."""
+    """Leave out all but one of what looks alike and has the same label.
+
+    What is kept because its label is another stays in one split with what it looks like.
+    """
     samples = catalog.samples.pick(places)
     kinds = samples.label_sets or samples.class_names
     order = [place for place in _by_worth(samples, looks.pixels) if looks.pixels[place]]
@@ -105,9 +112,10 @@ def _thinned(catalog: Catalog, places: Sequence[int], alike: Alike, looks: Looks
     ]
     gone = {places[place] for place in spare}
     kept = [place for place in range(len(catalog.samples)) if place not in gone]
+    together = _held_together(catalog.samples, places, alike.groups())
     return replace(
         catalog,
-        samples=catalog.samples.pick(kept),
+        samples=together.pick(kept),
         left_out=(*catalog.left_out, *sorted(left_out)),
     )
 
