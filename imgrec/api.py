@@ -137,7 +137,8 @@ def dry_run(
         refuse_bad_source(plan, plan.planned, (), options)
         _require_writers(options)
     except (SourceError, MissingExtra) as error:
-        plan = replace(plan, warnings=(*plan.warnings, f"pack would refuse this: {error}"))
+        said = (*plan.warnings, f"pack would refuse this: {error}")
+        plan = replace(plan, warnings=said, refused_with=error.exit_code)
     return plan
 
 
@@ -174,8 +175,7 @@ def verify(
     """Look at every byte of a packed dataset, and list all that is wrong with it.
 
     With `decode`, every image is decoded; with `source`, it is compared with what it was packed
-    from. Damage of any kind is a fault in what is returned. Raises DatasetNotFound if there is no
-    such dataset.
+    from. Damage of any kind is a fault in what is returned. Raises DatasetNotFound.
 
     Example: `assert not imgrec.verify("flowers").faults`.
     """

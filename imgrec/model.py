@@ -279,6 +279,8 @@ class Plan:
     """The options behind this plan, as plain values for the report."""
     beyond_limit: int = 0
     """As in `Catalog`."""
+    refused_with: int = 0
+    """The exit code with which pack would refuse this; 0 if it would not."""
 
     @property
     def planned(self) -> int:

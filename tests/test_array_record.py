@@ -301,7 +301,7 @@ def test_plan_says_that_pack_would_refuse_a_missing_package(
     cli: Cli, source: Path, without_array_record: dict[str, str]
 ) -> None:
     done = cli("plan", source, *ALSO, env=without_array_record)
-    assert done.returncode == 0
+    assert done.returncode == 7
     assert "\nalso        array_record\n" in done.stdout
     assert "warning     pack would refuse this: --also array_record needs " in done.stdout
 

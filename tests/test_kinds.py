@@ -320,8 +320,35 @@ def test_a_plan_says_that_pack_would_refuse(cli: Cli, tmp_path: Path) -> None:
     class_tree(tmp_path / "flowers", {"rose": 4})
     write_tree(tmp_path / "flowers", {"rose/bad.jpg": b"", "rose/worse.jpg": b""})
     done = cli("plan", "flowers")
-    assert done.returncode == 0
+    assert done.returncode == cli("pack", "flowers").returncode == 3
     assert "warning     pack would refuse this: 2 of 6 images are bad" in done.stdout
+
+
+def test_a_refusal_of_bad_images_says_how_to_list_them(cli: Cli, tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 4})
+    write_tree(tmp_path / "flowers", {f"rose/{n}.jpg": b"" for n in range(9)})
+    assert "--max-bad 1 to pack the rest: skipped.csv" in cli("pack", "flowers").stderr
+    assert cli("pack", "flowers", "--max-bad", "1").returncode == 0
+    (listed,) = (tmp_path / "datasets").rglob("skipped.csv")
+    assert listed.read_text().count("empty file") == 9
+
+
+def test_a_plan_tells_where_the_rest_of_a_list_will_be(cli: Cli, tmp_path: Path) -> None:
+    copies = {f"rose/{n}{x}.jpg": jpeg(n) for n in range(5) for x in "ab"}
+    write_tree(tmp_path / "flowers", copies)
+    rest = "            … 2 more images: "
+    assert rest + "pack lists all in report.json" in cli("plan", "flowers").stdout
+    assert rest + "see report.json" in cli("pack", "flowers").stdout
+
+
+def test_leaks_are_told_with_what_can_be_done_or_was(cli: Cli, tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers" / "train", {"rose": 3})
+    write_tree(tmp_path / "flowers", {"test/rose/copy.jpg": jpeg(0)})
+    told = "leaks       1 image in more than one split"
+    left = cli("plan", "flowers").stdout
+    assert f"{told}: --on-leak drop leaves out the copies\n" in left
+    dropped = cli("pack", "flowers", "--on-leak", "drop").stdout
+    assert f"{told} of the source, packed in one\n" in dropped
 
 
 def test_bad_rows_are_shown_with_their_lines(cli: Cli, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from imgrec.model import Plan, ShardTask
 
 _ROWS = 3
+_ALL = "pack lists all in report.json"
 _EXAMPLES = """\
 examples:
   imgrec plan ./flowers --val-split 0.1
@@ -31,7 +32,8 @@ def add_to(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "plan",
         help="show what pack would do, writing nothing",
-        description="Show what pack would do with the same options, writing nothing.",
+        description="Show what pack would do with the same options, writing nothing. If pack would "
+        "refuse the source, the exit code is the one that pack would have.",
         epilog=_EXAMPLES,
     )
     add_pack_options(parser)
@@ -46,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
 
         plan = api.dry_run(source, options, engine=workers.engine, on_progress=workers.progress)
     print(render.as_json(as_value(plan)) if parsed.json else as_text(plan))
-    return 0
+    return plan.refused_with
 
 
 def _splits(plan: Plan) -> list[tuple[str, int, int, int]]:
@@ -142,9 +144,9 @@ def as_text(plan: Plan) -> str:
         *render.split_lines(splits),
         render.line("classes", render.number(len(plan.classes), "class", "classes")),
         *_class_lines(plan, [split for split, *_ in splits]),
-        *render.said_lines("skipped", [*plan.bad, *plan.unplaced, *plan.left_out]),
+        *render.said_lines("skipped", [*plan.bad, *plan.unplaced, *plan.left_out], _ALL),
         *render.ignored_lines(plan.ignored),
-        *twice_lines(plan),
+        *twice_lines(plan, _ALL),
         *_resize_lines(plan),
         *_storage_lines(plan),
         *(render.line("warning", warning) for warning in plan.warnings),

@@ -99,7 +99,7 @@ def storage_lines(info: DatasetInfo) -> list[str]:
     return lines
 
 
-def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
+def said_lines(title: str, files: Sequence[Skipped], where: str = "see report.json") -> list[str]:
     """Return what is to be said of some files: reasons with counts and the first names of each."""
     if not files:
         return []
@@ -113,7 +113,7 @@ def said_lines(title: str, files: Sequence[Skipped]) -> list[str]:
     ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     for reason, examples in ranked[:_REASONS]:
         lines.append(line("", f"{len(examples):,} x {reason}: {names(examples, _SHOWN)}"))
-    return [*lines, *more(len(ranked) - _REASONS, "reason")]
+    return [*lines, *more(len(ranked) - _REASONS, "reason", where)]
 
 
 def resized_lines(report: Report) -> list[str]:
@@ -133,9 +133,9 @@ def side(options: Mapping[str, object]) -> str:
     return f"a {name} side of {options.get('short_side') or options.get('max_side')}"
 
 
-def more(count: int, what: str) -> list[str]:
-    """Return the line that tells of what is not shown, if there is any."""
-    return [line("", f"… {number(count, f'more {what}')}: see report.json")] if count > 0 else []
+def more(count: int, what: str, where: str) -> list[str]:
+    """Return the line that tells of what is not shown, if there is any, and where it is."""
+    return [line("", f"… {number(count, f'more {what}')}: {where}")] if count > 0 else []
 
 
 def ignored_lines(ignored: Sequence[Ignored]) -> list[str]:

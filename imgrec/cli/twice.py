@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli.render import line, more, number
+from imgrec.options import OnLeak
 
 if TYPE_CHECKING:
     from imgrec.model import Plan, SameImage
@@ -15,14 +16,24 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-def twice_lines(found: Plan | Report) -> list[str]:
-    """Return what of a source is there twice, and where."""
+def twice_lines(found: Plan | Report, where: str = "see report.json") -> list[str]:
+    """Return what of a source is there twice; `where` is all of what is not shown."""
+    said = (
+        ("duplicates", "more than once", found.duplicates),
+        ("leaks", _leaking(found.options), found.leaks),
+        ("conflicts", "under more than one label", found.conflicts),
+    )
     return [
-        *_same_lines("duplicates", "more than once", found.duplicates),
-        *_same_lines("leaks", "in more than one split", found.leaks),
-        *_same_lines("conflicts", "under more than one label", found.conflicts),
+        *(text for title, what, groups in said for text in _same_lines(title, what, groups, where)),
         *_near_lines(found.near_duplicates),
     ]
+
+
+def _leaking(options: Mapping[str, object]) -> str:
+    """Return what is said of leaks: what became of them, or what could."""
+    if options.get("on_leak") == OnLeak.DROP:
+        return "in more than one split of the source, packed in one"
+    return "in more than one split: --on-leak drop leaves out the copies"
 
 
 def twice_json(found: Plan | Report) -> dict[str, object]:
@@ -35,13 +46,13 @@ def twice_json(found: Plan | Report) -> dict[str, object]:
     }
 
 
-def _same_lines(title: str, what: str, groups: Sequence[SameImage]) -> list[str]:
+def _same_lines(title: str, what: str, groups: Sequence[SameImage], where: str) -> list[str]:
     """Return the first of some groups of identical files."""
     if not groups:
         return []
     lines = [line(title, f"{number(len(groups), 'image')} {what}")]
     lines += [line("", _some_of(group.filenames)) for group in groups[:_SHOWN]]
-    return [*lines, *more(len(groups) - _SHOWN, "image")]
+    return [*lines, *more(len(groups) - _SHOWN, "image", where)]
 
 
 def _near_lines(near: NearDuplicates | None) -> list[str]:

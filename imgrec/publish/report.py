@@ -105,8 +105,8 @@ def refuse_bad_source(
         raise SourceError(
             f"{len(bad)} of {total} images are bad, more than --max-bad {options.max_bad:g}"
             f" allows: {_summed_up(bad)}",
-            hint="mend or delete them, or mend the options that say how to read them; or raise "
-            "--max-bad",
+            hint="mend or delete them, or mend the options that say how to read them; or pass "
+            "--max-bad 1 to pack the rest: skipped.csv beside it lists them all",
         )
 
 
