@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from catalogs import CLASSES, catalog, fractions, sample
+from conftest import Cli
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pictures import jpeg, write_tree
@@ -474,3 +475,36 @@ def test_a_shard_of_bad_images_only_does_not_break_the_table(
     )
     outcome = imgrec.pack(tmp_path / "tags.csv", options, engine=engine)
     assert [bad.filename for bad in outcome.report.skipped] == ["3.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "warnings"),
+    [
+        (["sun|sea", "sun", "sea", "sand"], ()),
+        (["sun|sea", "sun", "sea", "sea|sun"], ("sea|sun", "|")),
+        (["sun sea", "sun", "sea sand", "sun sand sea"], ("sea sand", " ")),
+        (["red apple", "green apple", "red pear", "green pear"], ()),
+        (["golden retriever", "pug", "labrador retriever"], ()),
+    ],
+)
+def test_labels_that_look_like_several_are_a_warning(
+    tmp_path: Path, cells: list[str], warnings: tuple[str, str]
+) -> None:
+    rows = [f"{number}.jpg,{cell}" for number, cell in enumerate(cells)]
+    (tmp_path / "a.csv").write_text("\n".join(["file,label", *rows]))
+    write_tree(tmp_path, {f"{number}.jpg": jpeg(number) for number in range(len(cells))})
+    expected = [
+        'labels such as "{}" look like several: pass --label-sep {!r}'.format(*pair)
+        for pair in filter(None, [warnings])
+    ]
+    plan = imgrec.dry_run(tmp_path / "a.csv", PackOptions(workers=1))
+    assert [text for text in plan.warnings if "label" in text] == expected
+    other = PackOptions(source=SourceOptions(label_sep="#"), workers=1)
+    assert "--label-sep '#' is in no label" in imgrec.dry_run(tmp_path / "a.csv", other).warnings
+
+
+def test_an_empty_separator_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("file,label\n1.jpg,sun\n")
+    done = cli("plan", "a.csv", "--label-sep", "")
+    assert done.returncode == 2
+    assert done.stderr.startswith("imgrec: --label-sep is empty\n")

@@ -166,7 +166,7 @@ def _add_manifest(add: Add) -> None:
         add(f"--{option}-col", default="", metavar="C", help=f"column with {what}")
     add("--label-names", metavar="FILE", help="line i names the class that the source calls i")
     add("--fold-case", action="store_true", help="merge labels that differ by case or blanks")
-    add("--label-sep", default="", metavar="SEP", help="several labels in a cell, SEP between them")
+    add("--label-sep", metavar="SEP", help="several labels in a cell, SEP between them")
     add(
         "--onehot",
         type=lambda text: tuple(text.split(",")),

@@ -70,7 +70,7 @@ def source_options(parsed: argparse.Namespace) -> SourceOptions:
         else None,
         fold_case=parsed.fold_case,
         columns=tuple(parsed.columns),
-        label_sep=parsed.label_sep,
+        label_sep=_separator(parsed.label_sep),
         onehot=parsed.onehot,
         cifar100_labels=parsed.cifar100_labels,
         max_archive_bytes=parsed.max_archive_bytes,
@@ -92,13 +92,25 @@ def _images(parsed: argparse.Namespace) -> str:
     return str(parsed.images or (parsed.source if parsed.manifest else "") or "")
 
 
+def _separator(given: str | None) -> str:
+    if given == "":
+        raise UsageError(
+            "--label-sep is empty",
+            hint="give what parts the labels of a cell, in quotes, such as '|' or ' '",
+        )
+    return given or ""
+
+
 def _read_names(option: str, filename: str) -> tuple[str, ...]:
     from imgrec.plan.labels import parse_classes
 
     try:
         with open(filename, encoding="utf-8") as file:
-            return parse_classes(file.read())
+            return parse_classes(file.read(), f"{option} {filename}")
     except OSError as error:
-        raise UsageError(f"cannot read {option} {filename}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read {option} {filename}: {error.strerror}",
+            hint="give a text file of one class name a line",
+        ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{option} {filename} is not UTF-8 text") from error

@@ -118,7 +118,7 @@ def _refuse_unlisted(names: Iterable[str], classes: Sequence[str]) -> None:
         )
 
 
-def parse_classes(text: str) -> tuple[str, ...]:
+def parse_classes(text: str, called: str = "the classes file") -> tuple[str, ...]:
     """Parse a classes file, one name a line; raise PlanError naming every bad line."""
     lines = text.removeprefix("\ufeff").splitlines()
     while lines and not lines[-1].strip():
@@ -136,7 +136,7 @@ def parse_classes(text: str) -> tuple[str, ...]:
         faults.append("it is empty")
     if faults:
         raise PlanError(
-            f"the classes file cannot be used: {'; '.join(faults)}",
-            hint="write one class name a line, each once",
+            f"{called} cannot be used: {'; '.join(faults)}",
+            hint="write one class name a line, each once, with no blanks around it",
         )
     return tuple(map(normal_name, lines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from imgrec.source.manifests.tables import Cell
 
 _LONGEST = 1000
 """No class has a longer name."""
+_SEPARATORS = "|;, "
 _FLAGS = {"0": False, "false": False, "1": True, "true": True}
 
 
@@ -29,6 +30,8 @@ class Labels(NamedTuple):
     """Whether a row may have several."""
     order: tuple[str, ...] | None = None
     """All classes in the order of their labels, where that is given."""
+    doubts: tuple[str, ...] = ()
+    """What may be meant otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,29 @@ def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> La
         faults={row: faults[cell] for row, cell in enumerate(cells) if cell in faults},
         is_multi=bool(options.label_sep) or any(isinstance(cell, tuple) for cell in counts),
         order=options.label_names or _numeric_order(meaning.classes.values()),
+        doubts=tuple(_doubts([cell for cell in counts if isinstance(cell, str)], options)),
     )
+
+
+def _doubts(cells: Sequence[str], options: SourceOptions) -> Iterator[str]:
+    """Say if labels look like several, or are parted by something that none of them has."""
+    if options.label_sep:
+        if cells and not any(options.label_sep in cell for cell in cells):
+            yield f"--label-sep {options.label_sep!r} is in no label"
+        return
+    names = {cell.strip() for cell in cells if cell.strip()}
+    for separator in _SEPARATORS:
+        several = sorted(name for name in names if separator in name)
+        if several and len(several) * 2 >= len(names) and _are_sets(several, names, separator):
+            yield f'labels such as "{several[0]}" look like several: pass --label-sep {separator!r}'
+            return
+
+
+def _are_sets(several: Sequence[str], names: Container[str], separator: str) -> bool:
+    """Tell whether most parts of labels are labels as well or recur, and one of them is a label."""
+    uses = Counter(part for name in several for part in {*_parse(name, separator)})
+    known = sum(part in names or count > 1 for part, count in uses.items())
+    return known * 2 > len(uses) and any(part in names for part in uses)
 
 
 def _numeric_order(classes: Iterable[str]) -> tuple[str, ...] | None:

@@ -115,7 +115,11 @@ def resolve(
             )
         ),
         ignored=tally.ignored(),
-        warnings=(*images.lister.warnings, *doubts(images, found, files.where)),
+        warnings=(
+            *images.lister.warnings,
+            *doubts(images, found, files.where),
+            *said.labels.doubts,
+        ),
         newest_change_ns=max(
             images.tree.newest_change_ns, images.lister.changed_ns, *map(_changed_ns, files.paths)
         ),
