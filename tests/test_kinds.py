@@ -377,3 +377,16 @@ def test_rows_and_images_without_a_place_are_listed_and_refused_on_demand(
         {"file": "1.jpg", "reason": "a.csv:4: a duplicate row"},
         {"file": "2.jpg", "reason": "no row in a.csv"},
     ]
+
+
+def test_a_classes_file_that_cannot_be_used_is_named(cli: Cli, tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 2})
+    (tmp_path / "names.txt").write_text("rose \n")
+    assert cli("plan", "flowers", "--classes", "names.txt").stderr == (
+        "imgrec: --classes names.txt cannot be used: line 1 begins or ends with a blank\n"
+        "  hint: write one class name a line, each once, with no blanks around it\n"
+    )
+    assert cli("plan", "flowers", "--classes", "none.txt").stderr == (
+        "imgrec: cannot read --classes none.txt: No such file or directory\n"
+        "  hint: give a text file of one class name a line\n"
+    )

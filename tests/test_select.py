@@ -115,6 +115,14 @@ def test_nothing_left_is_an_error(options: dict[str, tuple[str, ...]]) -> None:
         chosen(catalog(TREES), **options)
 
 
+def test_a_folder_given_as_a_glob_gets_a_hint_of_the_glob_it_needs() -> None:
+    with pytest.raises(PlanError) as caught:
+        chosen(catalog(TREES), include=("ash",))
+    assert caught.value.hint == (
+        "globs are for whole paths such as 10/1.jpg: write 'ash/*' for all that is in a folder"
+    )
+
+
 def test_a_glob_that_matches_nothing_is_a_warning() -> None:
     plan = chosen(catalog(TREES), exclude=("ash/1*", "Birch/*"))
     assert plan.warnings == ("--exclude Birch/* matches no file",)

@@ -32,6 +32,12 @@ def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Ca
         return bool(pattern.match(filename)) != is_exclusion
 
     option = "--exclude" if is_exclusion else "--include"
+    if not is_exclusion and not any(map(is_wanted, names)):
+        raise PlanError(
+            f"nothing is left to pack: everything is left out by {option} {' '.join(globs)}",
+            hint=f"globs are for whole paths such as {printable(min(names, default=''))}: write "
+            f"'{globs[0].rstrip('/')}/*' for all that is in a folder",
+        )
     chosen = catalog.keep(
         [place for place, name in enumerate(names) if is_wanted(name)],
         [file for file in bad if is_wanted(file.filename)],
