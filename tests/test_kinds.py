@@ -390,3 +390,10 @@ def test_a_classes_file_that_cannot_be_used_is_named(cli: Cli, tmp_path: Path) -
         "imgrec: cannot read --classes none.txt: No such file or directory\n"
         "  hint: give a text file of one class name a line\n"
     )
+
+
+def test_labels_of_cifar_100_mean_nothing_for_class_folders(cli: Cli, tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 2})
+    done = cli("plan", "flowers", "--cifar100-labels", "coarse")
+    assert done.returncode == 2
+    assert "--cifar100-labels means nothing for flowers, which is not CIFAR-100" in done.stderr

@@ -47,7 +47,12 @@ def refuse_unfit(kind: SourceKind, source: str, options: SourceOptions) -> None:
 
 
 def refuse_label_names(source: str, options: SourceOptions) -> None:
-    """Raise UsageError if classes are to be renamed that are called as their folders are."""
+    """Raise UsageError for options about classes that are called otherwise than their folders."""
+    if options.cifar100_labels is not _DEFAULTS.cifar100_labels:
+        raise UsageError(
+            f"--cifar100-labels means nothing for {source}, which is not CIFAR-100",
+            hint="leave that out, or say with --kind what the source is",
+        )
     if options.label_names is not None:
         raise UsageError(
             f"--label-names means nothing for {source}, whose folders name the classes",
