@@ -225,6 +225,54 @@ def test_a_missing_file_is_a_fault(flowers: Path, name: str) -> None:
     assert (name, None, "it is missing") in faults_of(flowers)
 
 
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """A dataset of three shards for train and one for test, of 30 images each."""
+    files = {f"train/{name}/{n}.jpg": jpeg(n) for n in range(90) for name in "ab"[n % 2]}
+    files |= {f"test/{name}/{n}.jpg": jpeg(n) for n in range(90, 120) for name in "ab"[n % 2]}
+    return pack(write_tree(tmp_path / "many", files), tmp_path / "datasets", shards=3)
+
+
+def test_a_missing_shard_is_the_only_fault_that_it_causes(shards: Path) -> None:
+    for number in range(3):
+        name = f"many-train.tfrecord-0000{number}-of-00003"
+        (shards / name).rename(shards / "aside")
+        assert faults_of(shards) == [(name, None, "it is missing")]
+        (shards / "aside").rename(shards / name)
+    assert faults_of(shards) == []
+
+
+def test_a_missing_file_comes_before_all_other_faults(shards: Path) -> None:
+    name = "many-train.tfrecord-00001-of-00003"
+    (shards / name).unlink()
+    change(shards / "dataset_info.json", -2)
+    change(shards / "many-test.tfrecord-00000-of-00001", 100)
+    assert faults_of(shards)[0] == (name, None, "it is missing")
+
+
+def test_rows_that_moved_are_no_leaks(shards: Path) -> None:
+    table = pq.read_table(shards / "samples.parquet")
+    pq.write_table(table.slice(1), shards / "samples.parquet")
+    reseal(shards)
+    found = whats(shards, "samples.parquet")
+    assert "it has 119 rows for 120 records" in found
+    assert all("its offset" in what or "its shard" in what for what in found[1:])
+    assert faults_of(shards) == [("samples.parquet", None, what) for what in found]
+
+
+def test_text_shows_the_first_faults_of_a_kind_and_json_all(cli: Cli, shards: Path) -> None:
+    rows = pq.read_table(shards / "samples.parquet").to_pylist()
+    for row in rows:
+        row["height"], row["filename"] = 1, f"it's {row['filename']}"
+    pq.write_table(pa.Table.from_pylist(rows), shards / "samples.parquet")
+    reseal(shards)
+    lines = cli("verify", shards).stdout.splitlines()
+    assert lines[0].startswith("many 1.0.0: 240 faults; ")
+    more = "samples.parquet: … and 100 more of this kind: --json lists all"
+    assert (len(lines), lines.count(more)) == (1 + 2 * 21, 2)
+    assert len(json.loads(cli("verify", shards, "--json").stdout)["faults"]) == 240
+
+
 def test_a_dataset_without_any_document_is_looked_at_all_the_same(flowers: Path) -> None:
     for path in flowers.iterdir():
         if "tfrecord" not in path.name:

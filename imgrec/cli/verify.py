@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
@@ -18,6 +21,9 @@ examples:
   imgrec verify flowers
   imgrec verify flowers:1.0.0 --source ./flowers --decode
 """
+_SHOWN = 20
+"""How many faults of one kind are shown of a file."""
+_WORD = re.compile(r"(?<!\S)[a-z]+(?=[,:;]?(?:\s|$))")
 
 
 def add_to(verbs: Verbs) -> None:
@@ -89,9 +95,27 @@ def as_text(verified: Verified) -> str:
             f"{render.number(verified.shards, 'shard')} ({render.size(verified.bytes)}){files}"
         ),
         *(render.line("not checked", what) for what in verified.not_checked),
-        *map(_fault_line, verified.faults),
+        *_fault_lines(verified.faults),
     ]
     return "\n".join(lines)
+
+
+def _fault_lines(faults: Sequence[Fault]) -> Iterator[str]:
+    """Yield a line for each fault; of many of one kind in one file, for the first of them."""
+    kinds = [(fault.path, _kind(fault.what)) for fault in faults]
+    counts, told = Counter(kinds), Counter[tuple[str, str]]()
+    for fault, kind in zip(faults, kinds, strict=True):
+        told[kind] += 1
+        if told[kind] <= _SHOWN:
+            yield _fault_line(fault)
+        if told[kind] == _SHOWN < counts[kind]:
+            more = f"… and {counts[kind] - _SHOWN:,} more of this kind: --json lists all"
+            yield render.safe(f"{fault.path}: {more}")
+
+
+def _kind(what: str) -> str:
+    """Return what faults of one kind have in common: their words, without names and numbers."""
+    return " ".join(_WORD.findall(what))
 
 
 def _fault_line(fault: Fault) -> str:

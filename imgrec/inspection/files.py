@@ -10,6 +10,7 @@ from typing import BinaryIO, Self
 from imgrec.storage.urls import is_url
 
 _PIECE_BYTES = 1 << 20
+MISSING = "it is missing"
 
 
 class RegularFile:
@@ -80,5 +81,5 @@ def read_whole(path: str, most: int) -> tuple[bytes | None, str]:
 def why(error: OSError) -> str:
     """Say why a file cannot be read."""
     if isinstance(error, FileNotFoundError):
-        return "it is missing"
+        return MISSING
     return f"it cannot be read: {error.strerror or error}"

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from imgrec import layout
-from imgrec.inspection.files import read_whole, why
+from imgrec.inspection.files import MISSING, read_whole, why
 from imgrec.inspection.reports import MOST_REPORT_BYTES, decode_report
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.rules import FeatureRule, Rules
@@ -142,7 +142,7 @@ def _check_own(
     """Look at what imgrec itself wrote into metadata.json."""
     say = desk.say(layout.METADATA)
     if not has_metadata:
-        say("it is missing")
+        say(MISSING)
         return
     if own.get("format") != FORMAT:
         say(f"its format is {own.get('format')!r}, and this version of imgrec knows {FORMAT}")
@@ -172,7 +172,7 @@ def _read_classes(
         filename = f"{feature}.labels.txt"
         names = read_class_names(desk.folder, feature, desk.say(filename))
         if names is None and is_ours:
-            desk.faults.add(filename, "it is missing")
+            desk.faults.add(filename, MISSING)
         elif names is None:
             desk.not_checked.append(f"{filename}: the dataset has none, so classes have no names")
         elif len(names) != rule.classes:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from imgrec.inspection.files import MISSING
+
 MOST = 100_000
 """How many faults of one file are kept; the others are only counted, whatever it is made of."""
 
@@ -49,7 +51,7 @@ class Faults:
         return self._counts[path]
 
     def listed(self) -> tuple[Fault, ...]:
-        """Return all faults by file and offset."""
+        """Return all faults by file and offset, but first the files that are missing."""
         more = [
             Fault(path, None, f"{count - MOST:,} more faults of this file")
             for path, count in self._counts.items()
@@ -58,10 +60,11 @@ class Faults:
         return tuple(sorted({*self._found, *more}, key=_place))
 
 
-def _place(fault: Fault) -> tuple[str, int, str]:
+def _place(fault: Fault) -> tuple[bool, str, int, str]:
     # Numbers in the text, such as those of rows, count as such.
     what = _NUMBER.sub(lambda match: match[0].zfill(_DIGITS), fault.what)
-    return fault.path, -1 if fault.offset is None else fault.offset, what
+    offset = -1 if fault.offset is None else fault.offset
+    return fault.what != MISSING, fault.path, offset, what
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,7 @@ class Verified:
     files: int
     """How many files SHA256SUMS lists."""
     faults: tuple[Fault, ...]
-    """All of them, by file and offset."""
+    """All of them, by file and offset, files that are missing first."""
     not_checked: tuple[str, ...]
     """What the dataset does not have, so that nothing could be said of it."""
     seconds: float

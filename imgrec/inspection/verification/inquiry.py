@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imgrec.inspection.job import Job
 from imgrec.inspection.verification.cross import Looked
 from imgrec.inspection.verification.documents import Claims, Desk
 from imgrec.inspection.verification.faults import Faults
+from imgrec.inspection.verification.shard import ShardClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +18,8 @@ class Inquiry:
 
     desk: Desk
     claims: Claims
+    declared: Sequence[ShardClaim]
+    """All shards that the documents tell of, be they there or not."""
     looked: Looked
     job: Job
 
@@ -23,6 +27,12 @@ class Inquiry:
     def faults(self) -> Faults:
         """Return where faults are gathered."""
         return self.desk.faults
+
+    @property
+    def maimed(self) -> frozenset[str]:
+        """Name the splits that have lost a shard, of which only a part can be counted."""
+        there = {claim.filename for claim, _ in self.looked}
+        return frozenset(claim.split for claim in self.declared if claim.filename not in there)
 
     @property
     def folder(self) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from imgrec import layout
+from imgrec.inspection.files import MISSING
 from imgrec.inspection.verification.checksums import read_checksums
 from imgrec.inspection.verification.documents import Claims, Desk
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.find import split_of_shard
 from imgrec.inspection.verification.shard import ShardClaim
 
-_MISSING = "it is missing"
 _LISTED = 1000
 """How many missing shards are named; a document may tell of millions."""
 _DOCUMENTS = frozenset(
@@ -22,13 +22,14 @@ _DOCUMENTS = frozenset(
 )  # fmt: skip
 
 
-def claim_shards(claims: Claims, present: frozenset[str], faults: Faults) -> list[ShardClaim]:
+def claim_shards(
+    declared: Sequence[ShardClaim], claims: Claims, present: frozenset[str], faults: Faults
+) -> list[ShardClaim]:
     """Return all shards that are there, in the order of splits and shards, and miss the others."""
-    declared = list(_declared(claims, faults))
     named = {claim.filename for claim in declared}
     missing = [claim.filename for claim in declared if claim.filename not in present]
     for filename in missing[:_LISTED]:
-        faults.add(filename, _MISSING)
+        faults.add(filename, MISSING)
     if len(missing) > _LISTED:
         faults.add(layout.DATASET_INFO, f"{len(missing) - _LISTED:,} more shards are missing")
     strange = [
@@ -45,7 +46,8 @@ def claim_shards(claims: Claims, present: frozenset[str], faults: Faults) -> lis
     return [*checked, *strange]
 
 
-def _declared(claims: Claims, faults: Faults) -> Iterator[ShardClaim]:
+def declared_shards(claims: Claims, faults: Faults) -> Iterator[ShardClaim]:
+    """Yield all shards that the documents tell of, in the order of splits and shards."""
     info = claims.info
     if info.file_format not in layout.FILE_FORMATS.values():
         return
@@ -94,6 +96,6 @@ def miss_documents(desk: Desk, claims: Claims, present: frozenset[str]) -> None:
     """Miss what every dataset of imgrec's has; note what others have not."""
     for filename in (layout.SAMPLES, layout.SKIPPED):
         if filename not in present and claims.is_ours:
-            desk.faults.add(filename, _MISSING)
+            desk.faults.add(filename, MISSING)
     if layout.SAMPLES not in present and not claims.is_ours:
         desk.not_checked.append(f"the table of records: the dataset has no {layout.SAMPLES}")

@@ -21,6 +21,8 @@ _ROW_BYTES = 4096
 """The most that a row takes on average; what unpacks to more is no table of records."""
 _SLACK_BYTES = 1 << 24
 _HASH = "xxh3"
+_WHERE = ("shard", "offset")
+"""The columns that tell which record a row is about."""
 _SHOWN = 200
 
 
@@ -42,31 +44,63 @@ def check_table(inquiry: Inquiry) -> TableSeen:
     table = _read(inquiry.folder, records, faults)
     if table is None:
         return TableSeen(hashes, doubtful)
-    if table.num_rows != records and all(seen.is_whole for _, seen in looked):
+    is_whole = not inquiry.maimed and all(seen.is_whole for _, seen in looked)
+    if table.num_rows != records and is_whole:
         faults.add(layout.SAMPLES, f"it has {table.num_rows:,} rows for {records:,} records")
     changes = _Changes(claims)
-    start = 0
+    starts = _starts(inquiry)
     for claim, seen in looked:
-        # Where a shard could not be read to its end, the documents tell where the next one begins.
+        start = starts[claim.filename]
         length = claim.records if claim.records is not None else seen.records
         rows = table.slice(start, min(length, seen.records))
         wanted = _wanted(claim, seen, claims)
         columns = _columns(rows, wanted, start, faults)
         if columns is None:
             break
-        _compare(columns, wanted, _Rows(seen, start), faults)
-        hashes[seen.filename] = known = [_digest(text) for text in columns.get(_HASH, ())]
+        strange = _strange(columns, wanted)
+        _compare(columns, wanted, _Rows(seen, start, strange), faults)
+        hashes[seen.filename] = known = [
+            b"" if place in strange else _digest(text) for place, text in enumerate(columns[_HASH])
+        ]
         doubtful[seen.filename] = {
             place: digest
             for place, digest in enumerate(known)
             if digest != seen.digest(place)
             and place not in seen.unsound
+            and place not in strange
             and not changes.has(seen, place)
         }
-        start += length
     if changes.fault and all(seen.is_whole and not seen.unsound for _, seen in looked):
         faults.add(layout.SAMPLES, changes.fault)
     return TableSeen(hashes, doubtful)
+
+
+def _starts(inquiry: Inquiry) -> dict[str, int]:
+    """Return the row of each shard's first record.
+
+    The documents tell, also where a shard is missing or could not be read to its end.
+    """
+    starts: dict[str, int] = {}
+    row = 0
+    told = [(claim.filename, claim.records or 0) for claim in inquiry.declared]
+    seen = [(shard.filename, shard.records) for _, shard in inquiry.looked]
+    for filename, length in (*told, *seen):
+        if filename not in starts:
+            starts[filename] = row
+            row += length
+    return starts
+
+
+def _strange(
+    found: Mapping[str, Sequence[object]], wanted: Mapping[str, Sequence[object]]
+) -> frozenset[int]:
+    """Return which rows tell of other records than those that are in their places."""
+    if all(found[name] == wanted[name] for name in _WHERE):
+        return frozenset()
+    rows = zip(*(found[name] for name in _WHERE), strict=True)
+    right = zip(*(wanted[name] for name in _WHERE), strict=True)
+    pairs = enumerate(zip(rows, right, strict=False))
+    return frozenset(place for place, (row, record) in pairs if row != record)
 
 
 def _read(folder: str, records: int, faults: Faults) -> pa.Table | None:
@@ -160,6 +194,8 @@ class _Rows(NamedTuple):
 
     seen: ShardSeen
     start: int
+    strange: frozenset[int]
+    """Those that are about other records, of which nothing else is compared."""
 
     def sound(self, count: int) -> Iterator[int]:
         """Yield the records, of the first `count`, of which something is known."""
@@ -177,7 +213,8 @@ def _compare(
         if cells == right:
             continue
         for place in rows.sound(len(cells)):
-            if cells[place] != right[place]:
+            is_compared = name in _WHERE or place not in rows.strange
+            if is_compared and cells[place] != right[place]:
                 faults.add(
                     layout.SAMPLES,
                     f"row {rows.start + place}: its {name} is {_shown(cells[place])}, and that of "

@@ -23,7 +23,12 @@ from imgrec.inspection.verification.documents import Claims, Desk, read_claims
 from imgrec.inspection.verification.faults import Faults, Verified
 from imgrec.inspection.verification.find import present_files
 from imgrec.inspection.verification.inquiry import Inquiry
-from imgrec.inspection.verification.listing import claim_shards, list_files, miss_documents
+from imgrec.inspection.verification.listing import (
+    claim_shards,
+    declared_shards,
+    list_files,
+    miss_documents,
+)
 from imgrec.inspection.verification.other_files import look_beside
 from imgrec.inspection.verification.second_look import explain
 from imgrec.inspection.verification.shard import ShardClaim, ShardInspector
@@ -46,8 +51,9 @@ def verify_folder(
     claims = read_claims(desk, present, decodes=decodes)
     listed = list_files(desk, claims, present)
     miss_documents(desk, claims, present)
-    looked = _look(desk, claims, claim_shards(claims, present, faults), job)
-    inquiry = Inquiry(desk=desk, claims=claims, looked=looked, job=job)
+    declared = tuple(declared_shards(claims, faults))
+    looked = _look(desk, claims, claim_shards(declared, claims, present, faults), job)
+    inquiry = Inquiry(desk=desk, claims=claims, declared=declared, looked=looked, job=job)
     hashes = {name: digest for _, seen in looked for name, digest in seen.hashes.items()}
     hashes |= look_beside(inquiry, listed, hashes)
     checksums.compare(hashes, listed, faults)
@@ -57,8 +63,8 @@ def verify_folder(
     explain(table.doubtful, inquiry)
     check_names(looked, faults)
     check_leaks(looked, table.hashes, faults)
-    check_counts(looked, claims, faults)
-    check_sizes(looked, claims, faults)
+    check_counts(looked, claims, inquiry.maimed, faults)
+    check_sizes(looked, claims, inquiry.maimed, faults)
     if source:
         compare_with_source(source, inquiry)
     return Verified(
