@@ -272,12 +272,26 @@ def test_splits_become_folders_if_asked(tmp_path: Path) -> None:
     source = class_tree(tmp_path / "x", {"a": 4, "b": 4})
     folder = pack(source, tmp_path / "out", val_fraction=0.25)
     unpacked = unpack(folder, tmp_path / "tree", split_folders=True, engine=ENGINE)
+    assert unpacked.notes == (
+        "names begin with their split now, so that packed again they give other bytes",
+    )
     found = files_of(tmp_path / "tree")
     assert {name.partition("/")[2] for name in found} == set(files_of(source))
     assert {name.partition("/")[0] for name in found} == {"train", "val"}
     second = again(unpacked.pack_again, tmp_path / "second")
     counts = {s.name: s.examples for s in imgrec.info(second).splits}
     assert counts == {s.name: s.examples for s in imgrec.info(folder).splits}
+
+
+def test_splits_that_are_folders_already_stay_as_they_are(tmp_path: Path) -> None:
+    names = [f"{s}/{c}/{n}.jpg" for s in ("train", "valid", "test") for c in "ab" for n in range(2)]
+    files = {name: jpeg(number) for number, name in enumerate(names)}
+    folder = pack(write_tree(tmp_path / "x", files), tmp_path / "out")
+    unpacked = unpack(folder, tmp_path / "tree", split_folders=True, engine=ENGINE)
+    assert (files_of(tmp_path / "tree"), unpacked.notes) == (files, ())
+    second = again(unpacked.pack_again, tmp_path / "second")
+    for shard in folder.glob("*-of-*"):
+        assert (second / shard.name).read_bytes() == shard.read_bytes()
 
 
 def test_one_split_or_a_part_of_it_can_be_unpacked(tmp_path: Path) -> None:

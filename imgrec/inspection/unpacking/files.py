@@ -12,6 +12,7 @@ from typing import NamedTuple
 from imgrec.inspection.job import Job
 from imgrec.inspection.unpacking.records import Image, read_shard
 from imgrec.outcome import DatasetInfo
+from imgrec.source.split_words import split_word
 from imgrec.storage.tree import write_new
 
 _EXTENSIONS = {"JPEG": "jpg", "TIFF": "tif", "JPEG2000": "jp2", "HEIF": "heic"}
@@ -22,13 +23,19 @@ def file_paths(
 ) -> list[str]:
     """Return where each image goes: where it was, in a folder of its split if so it is asked.
 
+    Where the source had a folder for each split, those are the folders, and none is added.
     If no record of a dataset has a name, each gets one: its split, its class and a number.
     """
     if not any(image.row.filename for image in images):
         return list(_made_up(images, classes))
-    if split_folders:
+    if split_folders and not all(map(_is_in_its_split, images)):
         return [f"{image.split}/{image.row.filename}" for image in images]
     return [image.row.filename for image in images]
+
+
+def _is_in_its_split(image: Image) -> bool:
+    top, slash, _ = image.row.filename.partition("/")
+    return bool(slash) and split_word(top) == image.split
 
 
 def _made_up(images: Sequence[Image], classes: Sequence[str]) -> Iterator[str]:

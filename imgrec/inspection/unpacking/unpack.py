@@ -23,6 +23,7 @@ from imgrec.storage.tree import NewTree, write_new
 from imgrec.storage.urls import is_url
 from imgrec.text import printable
 
+_MOVED = "names begin with their split now, so that packed again they give other bytes"
 _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
 
 
@@ -82,6 +83,7 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
         root = str(tree.path)
         written = write_images(folder, info, Plan(images=images, paths=paths), root, job)
         unnamed = len(images) if not images[0].row.filename else 0
+        is_moved = not unnamed and paths[0] != images[0].row.filename
         recipe = make_recipe(
             Tree(
                 paths=paths,
@@ -91,7 +93,7 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
                 is_multilabel=(folder / layout.SEQUENCE_LABELS).exists(),
                 options=report.options if report else {},
                 layout=report.layout if report else "",
-                has_split_folders=wanted.split_folders or bool(unnamed),
+                has_split_folders=is_moved or bool(unnamed),
             )
         )
         beside = _write_beside(recipe, paths, root)
@@ -109,7 +111,7 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
         skipped=len(report.skipped) if report else 0,
         manifest=str(tree.target / beside[_MANIFEST]) if _MANIFEST in beside else "",
         pack_again=tuple(_command(info, recipe, target, beside)) if recipe and is_whole else (),
-        notes=tuple(_notes(report, paths, recipe)),
+        notes=(*((_MOVED,) if is_moved else ()), *_notes(report, paths, recipe)),
     )
 
 
