@@ -16,14 +16,18 @@ def class_weights(folder: Path, split: str) -> dict[int, float]:
     """Return the weight of each label, for `model.fit(class_weight=...)`.
 
     It is images / (classes * images of the class), so that the mean over all images is 1; classes
-    that the split has no image of do not count, and weigh 0. Where an image may have several
-    labels, it counts for each of them.
+    that the split has no image of do not count, and weigh 0. Raises UsageError where an image may
+    have several labels: of a 0 or 1 for each class, Keras would weigh by the first 1 alone.
     """
     info = read_info(folder)
     ranges = record_ranges(split, info.splits)
     columns = read_columns(folder, info)
-    sets = columns.label_sets or [(label,) for label in columns.labels]
-    labels = chain.from_iterable(sets[number] for number in chain.from_iterable(ranges))
+    if columns.label_sets:
+        raise UsageError(
+            f"images of {info.name} have several labels, and Keras weighs each by one",
+            hint="weigh the classes in the loss instead",
+        )
+    labels = (columns.labels[number] for number in chain.from_iterable(ranges))
     counts = Counter(label for label in labels if label >= 0)
     if not counts:
         raise UsageError(f"{split!r} has no labels to weigh", hint="name a split that has some")
