@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -79,13 +80,17 @@ def run(parsed: argparse.Namespace) -> int:
             on_progress=workers.progress,
         )
     print(render.as_json(as_value(leaks)) if parsed.json else as_text(leaks))
+    if parsed.sheet and not leaks.sheet:
+        note = f"{parsed.sheet} was not written: there are no pairs to draw"
+        print(render.safe(note), file=sys.stderr)
     return _FAULTS if leaks.is_leaking else 0
 
 
 def as_value(leaks: Leaks) -> dict[str, object]:
     """Return what was found as a JSON value."""
     return {
-        "name": printable(leaks.title),
+        "name": printable(leaks.name),
+        "version": leaks.version,
         "against": printable(leaks.against),
         "leaking": leaks.is_leaking,
         "images": leaks.images,

@@ -268,7 +268,8 @@ class Split(Sequence[Record]):
         else:
             example = next(iter(self._by_name or ()), "")
             hint = f"one of its files is {example}" if example else "its records have no names"
-        return UnknownName(f"{self.name} has no file {shown}", hint=hint)
+        part = "" if self.name == ALL else f"{self.name} of "
+        return UnknownName(f"{part}{self.dataset.info.name} has no file {shown}", hint=hint)
 
     def __repr__(self) -> str:
         return f"<Split {self.name} of {self.dataset.info.name}: {len(self)} records>"

@@ -24,8 +24,10 @@ _BATCH = 512
 class Images:
     """Images by column."""
 
-    title: str
-    """What they are the images of."""
+    name: str
+    """What they are the images of: a dataset or a source."""
+    version: str = ""
+    """That of the dataset; empty for a source."""
     names: Sequence[str]
     splits: Sequence[str]
     """Empty for all where there are none."""
@@ -51,7 +53,7 @@ def images_of_source(catalog: Catalog, source: str, job: Job) -> Images:
     looks = look_at(samples, job.run, lambda done, total: job.tell("look", done, total))
     is_split = any(samples.splits)
     return Images(
-        title=source,
+        name=source,
         names=samples.filenames,
         splits=[split or TRAIN for split in samples.splits] if is_split else samples.splits,
         labels=samples.label_sets or [(name,) if name else () for name in samples.class_names],
@@ -93,7 +95,8 @@ def images_of_dataset(folder: Path, job: Job) -> Images:
     names = [name for part in parts for name in part.names]
     splits = [split.name for split in info.splits for _ in range(split.examples)]
     return Images(
-        title=f"{info.name} {info.version}",
+        name=info.name,
+        version=info.version,
         names=[name or f"record {number}" for number, name in enumerate(names)],
         splits=splits,
         labels=[labels for part in parts for labels in part.labels],

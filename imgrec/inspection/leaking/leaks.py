@@ -59,8 +59,10 @@ class LeakPair(NamedTuple):
 class Leaks:
     """What was found by comparing all images with each other, or with those of another dataset."""
 
-    title: str
-    """What was looked at."""
+    name: str
+    """What was looked at: a dataset or a source."""
+    version: str
+    """That of the dataset; empty for a source."""
     against: str
     """What it was compared with; empty for itself."""
     images: int
@@ -74,6 +76,11 @@ class Leaks:
     """The path of the contact sheet; empty if there is none."""
     seconds: float = 0.0
 
+    @property
+    def title(self) -> str:
+        """Name what was looked at."""
+        return _title(self.name, self.version)
+
     def of(self, kind: Kind) -> list[LeakPair]:
         """Return the pairs of one kind."""
         return [pair for pair in self.pairs if pair.kind is kind]
@@ -82,6 +89,10 @@ class Leaks:
     def is_leaking(self) -> bool:
         """Tell whether an image is in two splits, or in the other dataset."""
         return any(pair.kind in (Kind.AGAINST, Kind.SPLITS) for pair in self.pairs)
+
+
+def _title(name: str, version: str) -> str:
+    return f"{name} {version}".strip()
 
 
 def find_leaks(images: Images, distance: float, job: Job) -> Leaks:
@@ -94,7 +105,8 @@ def find_leaks(images: Images, distance: float, job: Job) -> Leaks:
         is_exact = known.contents[first] == known.contents[second]
         pairs.append(LeakPair(_kind(one, other), one, other, apart, is_mirrored, is_exact))
     return Leaks(
-        title=images.title,
+        name=images.name,
+        version=images.version,
         against="",
         images=len(images.names),
         flat=alike.count_flat(images.signatures) - images.unreadable,
@@ -109,8 +121,9 @@ def find_contamination(images: Images, others: Images, distance: float, job: Job
     pairs = dict(_nearest(images, others, distance, job))
     pairs |= dict(_same(images, others))
     return Leaks(
-        title=images.title,
-        against=others.title,
+        name=images.name,
+        version=images.version,
+        against=_title(others.name, others.version),
         images=len(images.names),
         flat=alike.count_flat(images.signatures) - images.unreadable,
         unreadable=images.unreadable + images.bad,
