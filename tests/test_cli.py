@@ -368,3 +368,84 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(
     assert done.returncode == 5
     assert "no version 2.0.0 of flowers" in done.stderr
     assert "hint: there is 1.0.0" in done.stderr
+
+
+# Names and paths
+
+
+@pytest.fixture
+def odd(cli: Cli, tmp_path: Path) -> Path:
+    """A folder of three images, `odd`, beside a dataset of that name with two."""
+    files = {"a/0.jpg": jpeg(0), "b/1.jpg": jpeg(1)}
+    assert cli("pack", write_tree(tmp_path / "two" / "odd", files)).returncode == 0
+    return write_tree(tmp_path / "odd", {**files, "b/2.jpg": jpeg(2)})
+
+
+@pytest.mark.parametrize("path", ["./odd", "odd/", "../{}/odd", "two/../odd"])
+def test_what_is_written_as_a_path_is_no_name(cli: Cli, odd: Path, path: str) -> None:
+    path = path.format(odd.parent.name)
+    assert json.loads(cli("leaks", path, "--json").stdout)["images"] == 3
+    done = cli("info", path)
+    assert (done.returncode, done.stdout) == (5, "")
+
+
+def test_a_name_with_a_config_is_looked_up_where_datasets_are(
+    cli: Cli, odd: Path, data_dir: Path
+) -> None:
+    (data_dir / "odd" / "plain").mkdir()
+    (data_dir / "odd" / "1.0.0").rename(data_dir / "odd" / "plain" / "1.0.0")
+    assert odd.exists()
+    assert cli("info", "odd/plain").returncode == 0
+
+
+def test_a_name_that_is_a_folder_too_is_the_dataset_and_says_so(
+    cli: Cli, odd: Path, data_dir: Path
+) -> None:
+    note = f"odd: the dataset in {data_dir}; for the folder here, write ./odd\n"
+    done = cli("leaks", "odd", "--json", "--quiet")
+    value = json.loads(done.stdout)
+    assert (value["name"], value["version"], value["images"]) == ("odd", "1.0.0", 2)
+    assert done.stderr == note
+    assert cli("leaks", "odd", "--json", "--quiet", cwd=odd).stderr == ""
+    assert cli("report", "odd", "--quiet").stderr == note
+
+
+def test_a_file_that_is_not_there_is_missed_in_the_dataset_by_name(cli: Cli, odd: Path) -> None:
+    assert odd.exists()
+    lines = cli("show", "odd", "nope.jpg").stderr.splitlines()
+    assert lines[0] == "imgrec: odd has no file nope.jpg"
+    lines = cli("show", "odd", "nope.jpg", "--split", "train").stderr.splitlines()
+    assert lines[0] == "imgrec: train of odd has no file nope.jpg"
+
+
+def test_a_sheet_of_no_pairs_is_said_not_to_be_there(cli: Cli, odd: Path) -> None:
+    done = cli("leaks", "./odd", "-o", "pairs.png", "--quiet")
+    assert done.stderr == "pairs.png was not written: there are no pairs to draw\n"
+    assert not (odd.parent / "pairs.png").exists()
+
+
+def test_an_option_before_the_verb_is_said_to_come_after_it(cli: Cli) -> None:
+    done = cli("--json", "info", "odd")
+    assert (done.returncode, done.stderr.splitlines()) == (
+        2,
+        [
+            "imgrec: --json stands before the verb",
+            "  hint: options come after the verb, as in imgrec VERB --json",
+        ],
+    )
+
+
+def test_a_pack_that_was_cut_off_is_said_to_be_one(cli: Cli, data_dir: Path) -> None:
+    left = data_dir / "big" / ".1.0.0.incomplete"
+    left.mkdir(parents=True)
+    (left / "big-train.tfrecord-00000-of-00001").touch()
+    hint = "run the same imgrec pack again: it goes on from there; imgrec clean removes it"
+    for asked in ("big", data_dir / "big"):
+        done = cli("info", asked)
+        assert done.returncode == 5
+        assert done.stderr == f"imgrec: a pack was cut off: {left}\n  hint: {hint}\n"
+
+
+def test_clean_says_that_a_data_directory_is_not_there(cli: Cli) -> None:
+    done = cli("clean", "--data-dir", "nope")
+    assert (done.returncode, done.stdout) == (0, "nothing to remove: nope does not exist\n")

@@ -21,7 +21,7 @@ from damage import edit_json, make_flowers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from inline import pack, read_shard, write_shard
-from pictures import class_tree, encode, jpeg, picture
+from pictures import class_tree, encode, jpeg, picture, write_tree
 
 from imgrec.inspection.diagnosis.diagnose import Diagnosis, diagnose
 from imgrec.inspection.diagnosis.environment import look_around
@@ -490,9 +490,9 @@ def test_doctor_itself_never_imports_tensorflow(base: Path) -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
-def test_a_path_that_is_not_there_is_said_to_hold_nothing(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_is_said_not_to_exist(tmp_path: Path) -> None:
     (finding,) = look(str(tmp_path / "nothing")).findings
-    assert finding.what == f"{tmp_path}/nothing holds no dataset and no TFRecords"
+    assert finding.what == f"{tmp_path}/nothing does not exist"
 
 
 def test_a_package_that_cannot_be_imported_is_a_fault(tmp_path: Path, cli: Cli) -> None:
@@ -552,3 +552,47 @@ def test_hostile_names_in_records_stay_text(cli: Cli, tmp_path: Path) -> None:
     done = cli("doctor", folder, "--quick")
     assert "\x1b" not in done.stdout
     assert run_code(look(str(folder)).cases[0].code, "sum(1 for _ in data)") == 1
+
+
+@pytest.fixture
+def odd(cli: Cli, tmp_path: Path) -> Path:
+    """A folder of images, `odd`, beside a dataset of that name."""
+    source = write_tree(tmp_path / "odd", {"a/0.jpg": jpeg(0), "b/1.jpg": jpeg(1)})
+    assert cli("pack", source).returncode == 0
+    return source
+
+
+def test_a_name_is_found_in_the_data_directory_though_a_folder_here_is_called_so(
+    cli: Cli, odd: Path, data_dir: Path
+) -> None:
+    for place in (data_dir, data_dir / "odd"):
+        done = cli("doctor", "odd", "--data-dir", place, "--quick", "--json")
+        (case,) = json.loads(done.stdout)["datasets"]
+        assert case["path"] == str(data_dir / "odd" / "1.0.0")
+    assert odd.exists()
+
+
+def test_a_folder_of_images_is_said_to_be_one_to_pack(cli: Cli, odd: Path) -> None:
+    assert odd.exists()
+    done = cli("doctor", "./odd", "--quick", "--json")
+    (finding,) = json.loads(done.stdout)["faults"]
+    assert (done.returncode, finding["what"], finding["fix"]) == (
+        1,
+        "./odd holds images, which are yet to be packed",
+        "imgrec pack ./odd",
+    )
+
+
+def test_plain_tfrecords_have_a_headline(cli: Cli, odd: Path, data_dir: Path) -> None:
+    tfr = odd.parent / "tfr"
+    tfr.mkdir()
+    shard = next((data_dir / "odd" / "1.0.0").glob("*-of-00001"))
+    shutil.copy(shard, tfr / "mine.tfrecord")
+    assert "tfr: plain TFRecords" in cli("doctor", "tfr", "--quick").stdout.splitlines()
+
+
+def test_a_folder_that_is_not_there_is_a_fault(cli: Cli) -> None:
+    for arguments in (("--data-dir", "nope"), ("./nope",)):
+        done = cli("doctor", *arguments, "--quick", "--json")
+        (finding,) = json.loads(done.stdout)["faults"]
+        assert (done.returncode, finding["what"].endswith("nope does not exist")) == (1, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -44,8 +45,14 @@ def run(parsed: argparse.Namespace) -> int:
         print(render.as_json(_as_value(found, is_done=not parsed.dry_run)))
         return 0
     lines = [_as_text(left, is_done=not parsed.dry_run) for left in found]
-    print("\n".join(lines) or "nothing to remove")
+    print("\n".join(lines) or f"nothing to remove{_why_not(parsed.data_dir)}")
     return 0
+
+
+def _why_not(data_dir: str) -> str:
+    """Say if there is nothing because there is no such folder."""
+    is_there = not data_dir or os.path.isdir(os.path.expanduser(data_dir))
+    return "" if is_there else render.safe(f": {data_dir} does not exist")
 
 
 def _as_value(found: Sequence[Leftover], *, is_done: bool) -> dict[str, object]:

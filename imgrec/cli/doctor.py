@@ -144,7 +144,8 @@ def _case_lines(case: Case) -> Iterator[str]:
     splits = ", ".join(f"{count:,} {name}" for name, count in case.splits.items())
     verdict = render.number(len(case.findings), "fault") if case.findings else "ok"
     counted = f" ({splits})" if splits else ""
-    yield render.safe(f"{case.title}: {'' if case.contents and not splits else verdict}{counted}")
+    headline = "plain TFRecords" if case.contents and not splits else verdict
+    yield render.safe(f"{case.title}: {headline}{counted}")
     yield render.line("path", case.path)
     for finding in case.findings:
         yield from _finding_lines(finding)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import NamedTuple
 
+from imgrec.cli import render
 from imgrec.cli.arguments import add_source_options
 from imgrec.cli.options import source_of, source_options
 from imgrec.errors import UsageError
+from imgrec.inspection.subject import shadowing
 from imgrec.options import SourceOptions
 
 
@@ -36,4 +39,9 @@ def subject_of(parsed: argparse.Namespace) -> Subject:
     """Return what is to be looked at; raise UsageError if nothing is."""
     if not (parsed.source or parsed.manifest):
         raise UsageError("there is nothing to look at", hint="name a dataset or a source")
-    return Subject(source_of(parsed), source_options(parsed))
+    subject = Subject(source_of(parsed), source_options(parsed))
+    if root := shadowing(subject.what, subject.options, parsed.data_dir):
+        what = subject.what
+        note = f"{what}: the dataset in {root}; for the folder here, write ./{what}"
+        print(render.safe(note), file=sys.stderr)
+    return subject

@@ -9,9 +9,10 @@ from imgrec.errors import DatasetNotFound
 from imgrec.inspection.job import Job
 from imgrec.model import Catalog
 from imgrec.options import SourceOptions
-from imgrec.read.locate import find_dataset
+from imgrec.read.locate import find_dataset, is_path
 from imgrec.source.context import Context
 from imgrec.source.detect import Source, detect, scan
+from imgrec.storage.paths import is_remote
 from imgrec.storage.urls import is_url
 
 
@@ -29,6 +30,21 @@ def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Sou
             hint = f"{error.hint}; or give the path of a source"
             raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
     return detect(what, options)
+
+
+def shadowing(what: str, options: SourceOptions, data_dir: str) -> str:
+    """Return the data directory whose dataset a word means, though a folder here is called so.
+
+    Returns "" if there are not both, or if it is the same folder.
+    """
+    if options != SourceOptions() or is_url(what) or is_path(what) or not os.path.isdir(what):
+        return ""
+    try:
+        found = find_dataset(what, data_dir)
+    except DatasetNotFound:
+        return ""
+    is_here = not is_remote(found) and found.resolve().is_relative_to(Path(what).resolve())
+    return "" if is_here else str(found.parent.parent)
 
 
 def scan_for(job: Job, source: Source, options: SourceOptions, spool: str) -> Catalog:

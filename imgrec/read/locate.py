@@ -11,9 +11,11 @@ from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
 from imgrec.read.unknown import among
 from imgrec.storage.paths import is_remote, to_path
+from imgrec.storage.staging import INCOMPLETE, find_leftovers
 
 _TFRECORDS = (".tfrecord", ".tfrec")
 """What names of TFRecord files hold, whoever wrote them."""
+GO_ON = "run the same imgrec pack again: it goes on from there; imgrec clean removes it"
 _BUCKET_PARTS = 2
 """How many parts the path of a bucket has: s3:, and its name."""
 
@@ -22,7 +24,8 @@ def find_dataset(dataset: str, data_dir: str = "") -> Path:
     """Return the version folder of a dataset.
 
     `dataset` is a name, `name:version`, or the path of a version folder, of a dataset's folder
-    (its highest version is taken) or of a data directory with one dataset in it.
+    (its highest version is taken) or of a data directory with one dataset in it. What is written
+    as a path is never a name.
     Raises DatasetNotFound, which says what there is.
     """
     root = to_path(data_dir) if data_dir else layout.default_data_dir()
@@ -45,8 +48,20 @@ def places(dataset: str, root: Path) -> list[Path]:
 
 
 def _named(dataset: str) -> tuple[str, str, str]:
-    """Take "flowers:1.0.0" apart; a URL names nothing."""
-    return dataset.partition(":") if not is_remote(dataset) else ("", "", "")
+    """Take "flowers:1.0.0" apart; a URL or a path names nothing."""
+    return ("", "", "") if is_remote(dataset) or is_path(dataset) else dataset.partition(":")
+
+
+def is_path(text: str) -> bool:
+    """Tell whether a text is written as a path, and so is no name.
+
+    TFDS calls a dataset with configs "name/config", so that is a path only where there is one.
+
+    >>> is_path("./flowers"), is_path("flowers/"), is_path("flowers:1.0.0")
+    (True, True, False)
+    """
+    is_written_so = text.startswith((os.sep, ".", "~")) or text.endswith(os.sep)
+    return is_written_so or (os.sep in text and os.path.lexists(text))
 
 
 def _only(dataset: str, inside: list[Path]) -> Path:
@@ -100,6 +115,8 @@ def _fault(path: Path) -> tuple[str, str] | None:
     for folder in (path, *sorted(_folders(path))):
         names = _listed(folder)
         missing = [name for name in (layout.DATASET_INFO, layout.FEATURES) if name not in names]
+        if missing and folder.name.endswith(INCOMPLETE):
+            return _unfinished(folder)
         if len(missing) == 1:
             hint = "restore it, or pack the dataset again with --overwrite"
             return f"{folder} has no {missing[0]}", hint
@@ -109,6 +126,13 @@ def _fault(path: Path) -> tuple[str, str] | None:
                 "pack the images themselves, or let tfds.folder_dataset.write_metadata write those",
             )
     return None
+
+
+def _unfinished(folder: Path) -> tuple[str, str]:
+    """Return what there is to say of the folder of a pack that did not end."""
+    if not is_remote(folder) and folder not in find_leftovers(folder.parent):
+        return f"it is being packed right now, in {folder}", "wait for it"
+    return f"a pack was cut off: {folder}", GO_ON
 
 
 def _is_version_folder(path: Path) -> bool:

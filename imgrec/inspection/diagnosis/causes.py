@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -9,6 +10,7 @@ from typing import TypeAlias
 from imgrec import layout
 from imgrec.inspection.diagnosis.code import is_loadable
 from imgrec.inspection.diagnosis.facts import Facts, Finding, ShardFacts, Site, snake_case
+from imgrec.read.locate import GO_ON
 
 CallCause: TypeAlias = Callable[[Facts], Iterator[Finding]]
 SiteCause: TypeAlias = Callable[[Site], Iterator[Finding]]
@@ -46,7 +48,11 @@ def bad_name(facts: Facts) -> Iterator[Finding]:
 
 def nothing_there(facts: Facts) -> Iterator[Finding]:
     """Find no such dataset, here or elsewhere."""
-    if facts.sites or facts.cut_off:
+    if facts.sites or facts.cut_off or facts.is_absent:
+        return
+    if facts.has_images:
+        what = f"{facts.data_dir} holds images, which are yet to be packed"
+        yield Finding("images", what, f"imgrec pack {shlex.quote(facts.data_dir)}")
         return
     if not facts.call.text:
         yield Finding("nothing", f"{facts.data_dir} holds no dataset and no TFRecords")
@@ -54,6 +60,13 @@ def nothing_there(facts: Facts) -> Iterator[Finding]:
     there = f"there is {', '.join(facts.others)}" if facts.others else "there is none"
     what = f"no dataset {facts.call.text} in {facts.data_dir}"
     yield Finding("nothing", what, f"{there}; if it is elsewhere: imgrec doctor PATH")
+
+
+def no_data_dir(facts: Facts) -> Iterator[Finding]:
+    """Find a folder that is not there."""
+    if facts.is_absent:
+        fix = "give the folder that holds datasets"
+        yield Finding("data_dir", f"{facts.data_dir} does not exist", fix)
 
 
 def wrong_level(facts: Facts) -> Iterator[Finding]:
@@ -107,8 +120,7 @@ def cut_off(facts: Facts) -> Iterator[Finding]:
         if is_running:
             yield Finding("running", f"it is being packed right now, in {path}", "wait for it")
         elif not facts.sites:
-            fix = "run the same imgrec pack again: it goes on from there; imgrec clean removes it"
-            yield Finding("cut off", f"a pack was cut off: {path}", fix)
+            yield Finding("cut off", f"a pack was cut off: {path}", GO_ON)
 
 
 def wrong_folder_name(site: Site) -> Iterator[Finding]:
@@ -135,8 +147,7 @@ def no_version_folder(site: Site) -> Iterator[Finding]:
 def missing_metadata(site: Site) -> Iterator[Finding]:
     """Find documents missing that TFDS reads."""
     if Path(site.folder).name.endswith(".incomplete"):
-        fix = "run the same imgrec pack again: it goes on from there; imgrec clean removes it"
-        yield Finding("cut off", "this is what a pack that was cut off left", fix)
+        yield Finding("cut off", "this is what a pack that was cut off left", GO_ON)
     elif site.missing:
         what = f"it has no {' and no '.join(site.missing)}, which TFDS needs"
         yield Finding("missing metadata", what, _AGAIN if len(site.missing) == 1 else "")
@@ -220,6 +231,7 @@ OF_CALLS: tuple[CallCause, ...] = (
     not_importable,
     shadowed,
     bad_name,
+    no_data_dir,
     nothing_there,
     wrong_level,
     wrong_version,

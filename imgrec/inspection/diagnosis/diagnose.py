@@ -20,8 +20,9 @@ from imgrec.inspection.diagnosis.facts import (
     Site,
     parse_call,
 )
-from imgrec.inspection.diagnosis.search import find_folders, listed
+from imgrec.inspection.diagnosis.search import find_folders, has_images, listed
 from imgrec.inspection.diagnosis.site import look_at_site
+from imgrec.read import locate
 from imgrec.storage.paths import refuse_remote
 from imgrec.storage.staging import INCOMPLETE, find_leftovers
 
@@ -70,8 +71,8 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
     path = os.path.expanduser(asked)
     if asked and os.path.isfile(path):
         return _of_file(path, environment)
-    is_path = asked.startswith((".", "/", "~")) or os.path.isdir(path)
-    is_path = not asked or (is_path and not _is_name(asked, root))
+    is_path = not asked or locate.is_path(asked)
+    is_path = is_path or (os.path.isdir(path) and not _is_name(asked, root))
     if is_path:
         folders = _some(find_folders(path if asked else root))
         call = Call("")
@@ -85,6 +86,8 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
         data_dir=path if is_path and asked else root,
         sites=tuple(_highest(sites) if call.text and not call.version else sites),
         cut_off=_cut_off(asked, path if is_path else os.path.join(root, call.name or asked)),
+        is_absent=not os.path.isdir(path) if is_path and asked else _is_absent(data_dir),
+        has_images=is_path and bool(asked) and not sites and has_images(path),
         others=tuple(name for name in listed(root) if os.path.isdir(os.path.join(root, name))),
     )
     is_bare = not asked and not sites  # an empty data directory is no fault
@@ -103,7 +106,13 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
 
 def _is_name(asked: str, root: str) -> bool:
     """Tell whether a text is the name of a dataset, although there is a folder called that."""
+    if any(asked in Path(folder).absolute().parts[-3:] for folder in find_folders(root)):
+        return True
     return os.path.isdir(os.path.join(root, asked)) and not any(find_folders(asked))
+
+
+def _is_absent(data_dir: str) -> bool:
+    return bool(data_dir) and not os.path.isdir(os.path.expanduser(data_dir))
 
 
 def _of_file(path: str, environment: Environment) -> Diagnosis:

@@ -188,6 +188,10 @@ class Facts:
     """Folders of packs that did not end, and whether one is running there right now."""
     others: tuple[str, ...]
     """The datasets that are in the data directory."""
+    is_absent: bool = False
+    """Whether that is a folder someone named, and that is not there."""
+    has_images: bool = False
+    """Whether a folder was given that holds neither datasets nor TFRecords, but images."""
 
 
 class Finding(NamedTuple):

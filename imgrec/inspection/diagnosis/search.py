@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from imgrec import layout
+from imgrec.codec.sniff import HEAD_BYTES, sniff
+from imgrec.inspection.files import RegularFile
 from imgrec.storage.staging import INCOMPLETE
 
 _DOCUMENTS = frozenset({layout.DATASET_INFO, layout.FEATURES})
@@ -16,6 +19,8 @@ _OTHER_FORMATS = (".array_record", ".riegeli", ".parquet")
 _DEPTH = 3
 """From a data directory to a version of a dataset with configs."""
 _MOST_FOLDERS = 5_000
+_TRIED = 20
+"""Folders, and files of each, in which images are looked for."""
 
 
 def find_folders(start: str) -> Iterator[str]:
@@ -32,6 +37,23 @@ def find_folders(start: str) -> Iterator[str]:
             seen_ones = (name for name in names if not (name[0] == "." or INCOMPLETE in name))
             below = (os.path.join(folder, name) for name in seen_ones)
             waiting += [(path, depth + 1) for path in below if os.path.isdir(path)]
+
+
+def has_images(start: str) -> bool:
+    """Tell whether a folder holds images, right in it or in folders of splits and classes."""
+    return any(
+        sniff(_head(os.path.join(folder, name)))
+        for folder, _, names in islice(os.walk(start), _TRIED)
+        for name in names[:_TRIED]
+    )
+
+
+def _head(path: str) -> bytes:
+    try:
+        with RegularFile(path) as file:
+            return file.read(HEAD_BYTES)
+    except OSError:
+        return b""
 
 
 def listed(folder: str) -> list[str]:
