@@ -67,11 +67,11 @@ class Parser(argparse.ArgumentParser):
     def _unknown(self, text: str) -> UsageError:
         if not text.startswith("-"):
             return UsageError(f"{text!r} is one argument too many", hint=self._help())
-        if any(verb_parsers(self)):
-            hint = f"options come after the verb, as in imgrec VERB {text}"
-            return UsageError(f"{text} stands before the verb", hint=hint)
-        options = [option for action in self._actions for option in action.option_strings]
         name = text.partition("=")[0]
+        if any(name in verb._option_string_actions for _, verb in verb_parsers(self)):
+            hint = f"options come after the verb, as in imgrec VERB {name}"
+            return UsageError(f"{name} stands before the verb", hint=hint)
+        options = [option for action in self._actions for option in action.option_strings]
         meant = _meant(options, name)
         hint = f"did you mean {meant}? " if meant else ""
         return UsageError(f"{self._verb()} has no option {name}", hint=hint + self._help())
