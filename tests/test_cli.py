@@ -415,7 +415,7 @@ def test_a_file_that_is_not_there_is_missed_in_the_dataset_by_name(cli: Cli, odd
     lines = cli("show", "odd", "nope.jpg").stderr.splitlines()
     assert lines[0] == "imgrec: odd has no file nope.jpg"
     lines = cli("show", "odd", "nope.jpg", "--split", "train").stderr.splitlines()
-    assert lines[0] == "imgrec: train of odd has no file nope.jpg"
+    assert lines[0] == "imgrec: train has no file nope.jpg"
 
 
 def test_a_sheet_of_no_pairs_is_said_not_to_be_there(cli: Cli, odd: Path) -> None:

@@ -268,8 +268,8 @@ class Split(Sequence[Record]):
         else:
             example = next(iter(self._by_name or ()), "")
             hint = f"one of its files is {example}" if example else "its records have no names"
-        part = "" if self.name == ALL else f"{self.name} of "
-        return UnknownName(f"{part}{self.dataset.info.name} has no file {shown}", hint=hint)
+        where = self.dataset.info.name if self.name == ALL else self.name
+        return UnknownName(f"{where} has no file {shown}", hint=hint)
 
     def __repr__(self) -> str:
         return f"<Split {self.name} of {self.dataset.info.name}: {len(self)} records>"
