@@ -325,7 +325,7 @@ def test_without_a_name_all_datasets_of_the_data_directory_are_looked_at(
     assert [(Path(case.path).parent.name, len(case.findings)) for case in found.cases] == [
         ("flowers", 0), ("petals", 1),
     ]  # fmt: skip
-    assert look("", tmp_path / "no such folder").is_healthy
+    assert not look("", tmp_path / "no such folder").is_healthy
 
 
 def test_a_pack_that_is_running_is_told_from_one_that_was_cut_off(tmp_path: Path) -> None:
