@@ -193,7 +193,19 @@ def test_a_single_folder_of_folders_raises_a_doubt(tmp_path: Path) -> None:
 
 def test_a_folder_without_images_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="has no images in class folders"):
+        found(write_tree(tmp_path, {"rose/notes.txt": b"x"}))
+
+
+def test_images_that_no_folder_gives_a_class_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="has images right in it") as raised:
         found(write_tree(tmp_path, {"1.jpg": jpeg()}))
+    assert "--label-regex" in raised.value.hint
+
+
+def test_classes_deeper_than_all_images_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no images as deep as --class-depth 3") as raised:
+        found(class_tree(tmp_path, {"ash": 1, "birch": 1}), class_depth=3)
+    assert raised.value.hint == "pass --class-depth 1"
 
 
 @pytest.mark.parametrize("missing", [True, False])

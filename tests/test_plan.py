@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -290,3 +291,17 @@ def test_a_split_does_not_change_the_order_of_what_it_leaves(
     order = [name for task in whole.tasks for name in task.filenames]
     for task in parted.tasks:
         assert [name for name in order if name in task.filenames] == list(task.filenames)
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "is_told"),
+    [("日本", "", True), ("日本", "japan", False), ("dataset", "", False), ("Ash", "", False)],
+)
+def test_a_source_of_which_no_letter_can_be_in_a_name_is_told(
+    source: str, name: str, is_told: bool
+) -> None:
+    made = replace(catalog([sample("1", "ash", 1)]), name=source)
+    warnings = make_plan(made, PackOptions(name=name)).warnings
+    assert [said for said in warnings if "--name" in said] == (
+        [f"no letter of {source} can be in a name: pass --name for a better one"] * is_told
+    )

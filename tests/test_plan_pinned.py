@@ -222,6 +222,13 @@ def test_a_dataset_split_from_itself_is_the_same_again(source: Path, engine: Loc
     assert again.info.fingerprint == first.info.fingerprint
 
 
+def test_where_all_splits_are_known_no_other_is_made(source: Path, engine: LocalEngine) -> None:
+    packed(source, engine)
+    again = packed(source, engine, "1.1.0", split_from="trees", val_fraction=0.2)
+    expected = "there is no val: the splits of all images are known already"
+    assert again.report.warnings == (expected,)
+
+
 def test_a_dataset_with_none_of_the_images_is_a_warning(source: Path, engine: LocalEngine) -> None:
     packed(source, engine)
     other = class_tree(source.parent / "others", {"oak": 4}, start=900)

@@ -20,7 +20,13 @@ from imgrec.model import (
     split_order,
 )
 from imgrec.options import OnLeak, PackOptions
-from imgrec.plan.doubts import doubtful_pins, missing_classes, missing_splits, parted_groups
+from imgrec.plan.doubts import (
+    doubtful_pins,
+    missing_classes,
+    missing_splits,
+    nameless,
+    parted_groups,
+)
 from imgrec.plan.fingerprint import facts_about, facts_of, fingerprint, lengths_of
 from imgrec.plan.groups import find_groups, judge, leaked_copies, refuse_leaks
 from imgrec.plan.labels import label_names, normal_name, rarest
@@ -90,9 +96,10 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         near_duplicates=catalog.near.sum_up(*_by_name(placed)) if catalog.near else None,
         warnings=(
             *catalog.warnings,
+            *nameless(catalog.name, name, options),
             *parted_groups(parted, len(parted)),
             *doubtful_pins(samples, options),
-            *missing_splits(found, options),
+            *missing_splits(found, options, are_pinned="" not in (samples.pinned or [""])),
             *missing_classes(classes, found),
         ),
         options=options.deciding(),

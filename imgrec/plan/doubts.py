@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from imgrec.layout import legal_name
 from imgrec.model import FOLD, TEST, TRAIN, UNLABELLED, VAL, Samples
 from imgrec.options import PackOptions
 from imgrec.text import printable
@@ -44,11 +45,22 @@ def doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
         yield f"{new} new images are not divided: pass --val-split as well, or they go to train"
 
 
-def missing_splits(found: Collection[str], options: PackOptions) -> Iterator[str]:
-    """Name the splits that were asked for and that got nothing."""
+def nameless(source: str, name: str, options: PackOptions) -> Iterator[str]:
+    """Say so if nothing of a source's name is left in the dataset's."""
+    if not options.name and name == legal_name("") != source.lower():
+        yield f"no letter of {printable(source)} can be in a name: pass --name for a better one"
+
+
+def missing_splits(
+    found: Collection[str], options: PackOptions, *, are_pinned: bool = False
+) -> Iterator[str]:
+    """Name the splits that were asked for and that got nothing; all images may be pinned."""
+    why = "no class has images or groups enough to spare one"
+    if are_pinned:
+        why = "the splits of all images are known already"
     for split, fraction in ((VAL, options.val_fraction), (TEST, options.test_fraction)):
         if fraction and split not in found:
-            yield f"there is no {split}: no class has images or groups enough to spare one"
+            yield f"there is no {split}: {why}"
     folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
     if missing := [fold for fold in folds if fold not in found]:
         yield f"there is no {_enumerate(missing, 'folds')}: too few images are left for them"

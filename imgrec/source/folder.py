@@ -62,7 +62,7 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
     bad = [*lister.bad, *files.bad]
     samples = _samples(tree, files, context)
     if not samples and not bad:
-        raise _nothing_to_pack(root, splits)
+        raise _nothing_to_pack(root, tree.folders, places)
     class_folders = _class_folders(files)
     return Catalog(
         name=name,
@@ -185,10 +185,17 @@ def _doubts(
             )
 
 
-def _nothing_to_pack(root: str, splits: Mapping[str, str]) -> SourceError:
+def _nothing_to_pack(root: str, folders: Sequence[Folder], places: Places) -> SourceError:
+    splits, depth = places.splits, places.class_depth
     where = f"in the class folders of {', '.join(splits)}" if splits else "in class folders"
-    return SourceError(
-        f"{root} has no images {where}",
-        hint="put the images of each class into a folder of their own, as in roses/1.jpg",
-        path=root,
-    )
+    what = f"{root} has no images {where}"
+    hint = "put the images of each class into a folder of their own, as in roses/1.jpg"
+    found = [folder.path for folder in folders if has_images(folder)]
+    deepest = max((path.count("/") + 1 for path in found if path), default=0)
+    if found == [""]:
+        what = f"{root} has images right in it, which no folder gives a class"
+        hint += ", or let --label-regex or a table name the classes"
+    elif not splits and 0 < deepest < depth:
+        what = f"{root} has no images as deep as --class-depth {depth} says"
+        hint = f"pass --class-depth {deepest}"
+    return SourceError(what, hint=hint, path=root)
