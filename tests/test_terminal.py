@@ -286,7 +286,7 @@ def test_show_writes_an_image_into_a_pipe(cli: Cli) -> None:
     ("arguments", "code", "message"),
     [
         (["show", "flowers", "99"], 5, "train has 15 records, and none of number 99"),
-        (["show", "flowers", "none.jpg"], 5, "all has no file none.jpg"),
+        (["show", "flowers", "none.jpg"], 5, "flowers has no file none.jpg"),
         (["show", "flowers", "0", "--split", "vla"], 5, "there is no split 'vla'"),
         (["head", "flowers", "-n", "-3"], 2, "-n -3 is no number of records"),
         (["head", "flowers", "--split", "train[x]"], 2, "'train[x]' does not name records"),
