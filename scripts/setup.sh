@@ -22,9 +22,14 @@ setup() {
     python=$(find_python)
     echo "setting up $venv (first use; TensorFlow is large, so this takes a minute or two)" >&2
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
         --editable "$here[$1]" >&2
-    # As pip does for what is not editable: else the first run of each process compiles it.
-    "$venv/bin/python" -m compileall -q "$here/imgrec"
+    compile
     cp "$here/pyproject.toml" "$stamp"
+}
+
+# Else every process compiles what it imports. pip would do it with one CPU, and not for imgrec.
+compile() {
+    # Some packages have templates that are no Python.
+    "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" "$here/imgrec" >/dev/null || :
 }
