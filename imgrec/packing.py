@@ -27,14 +27,11 @@ from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken
 from imgrec.storage.staging import find_leftovers, stamp
 from imgrec.write.records import RecordFormat
-from imgrec.write.shard import ShardWriter
-from imgrec.write.shard import warm_up as warm_up_writing
+from imgrec.write.shard import ShardWriter, warm_up
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
 
-_MANY = 5000
-"""So many images keep the parent busy for as long as a worker imports what thumbnails need."""
 _NEEDED_IN_THE_END = ("imgrec.publish.near", "imgrec.inspection.reporting.make")
 
 
@@ -56,7 +53,7 @@ class Job:
 def pack_catalog(catalog: Catalog, job: Job) -> Packed:
     """Pack all that a catalog lists, unless the same dataset is there."""
     options, staging, target = job.options, job.staging, job.staging.target
-    job.engine.prepare(warm_up_writing, options.check)
+    job.engine.prepare(warm_up, options.check)
     plan = make_plan(catalog, options)
     with ExitStack() as stack:
         if not job.is_free:
@@ -237,10 +234,7 @@ def _page_of(
     def draw(report: Report) -> bytes:
         from imgrec.inspection.reporting.make import show
         from imgrec.inspection.reporting.table import table_of_results
-        from imgrec.inspection.reporting.thumbnails import warm_up
 
-        if plan.planned > _MANY:  # or it is known what to show before that is done
-            job.engine.prepare(warm_up, None)
         table = table_of_results(gathered.results, plan.tasks, catalog.samples)
         inspection = Inspection(run=job.engine.run)
         return show(table, report, inspection, job.options.thumbnails).data

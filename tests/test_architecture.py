@@ -11,7 +11,7 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "imgrec"
 RANKS = {
-    "errors": 0, "text": 0, "blob": 0, "background": 0,
+    "errors": 0, "text": 0, "blob": 0, "background": 0, "unknown": 0,
     "options": 1, "extras": 1, "near": 1, "notebook": 1,
     "model": 2,
     "outcome": 3,

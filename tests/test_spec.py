@@ -13,7 +13,7 @@ from tensorflow_datasets.core import splits as tfds_splits
 from imgrec.errors import ImgrecError, UnknownName, UsageError
 from imgrec.outcome import SplitInfo
 from imgrec.read.spec import record_ranges
-from imgrec.read.unknown import among
+from imgrec.unknown import among
 
 NAMES = ("train", "val", "fold_0", "test-new")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields, replace
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from imgrec.errors import UsageError
 from imgrec.options import LEAF, ColumnKind, ColumnOption, PackOptions, SourceKind, SourceOptions
+from imgrec.unknown import closest
 
 _ON_THE_COMMAND_LINE = {
     "val_fraction": "val_split",
@@ -56,8 +56,8 @@ def refuse_unknown(given: Iterable[str]) -> None:
     names = sorted([*_names(PackOptions), *_names(SourceOptions), "dataset", "manifest", "source"])
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {close[0]}? There is " if close else "there is "
+            close = closest(names, name)
+            meant = f"did you mean {close}? There is " if close else "there is "
             raise UsageError(f"there is no option {name!r}", hint=meant + ", ".join(names))
 
 

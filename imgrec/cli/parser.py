@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from imgrec.errors import UsageError
-from imgrec.read.unknown import closest
+from imgrec.unknown import closest
 
 _REQUIRED = "the following arguments are required: "
 _UNKNOWN = "unrecognized arguments: "

@@ -13,7 +13,7 @@ from imgrec.inspection.job import Job
 from imgrec.inspection.where import InDataset, InSource, Where
 from imgrec.model import Plan
 from imgrec.read.dataset import Dataset
-from imgrec.read.unknown import among
+from imgrec.unknown import among
 
 _LINES = 2
 _MOST_ACROSS = 6

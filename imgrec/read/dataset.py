@@ -20,9 +20,9 @@ from imgrec.read.samples import SampleColumns, gather_columns, read_columns
 from imgrec.read.shards import Shards, joined
 from imgrec.read.spec import ALL, record_ranges
 from imgrec.read.stream import CompressedShards
-from imgrec.read.unknown import among
 from imgrec.storage.paths import is_remote, to_path
 from imgrec.text import printable
+from imgrec.unknown import among
 
 if TYPE_CHECKING:
     from imgrec.read.store_shards import StoreShards

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
-from imgrec.read.unknown import among
 from imgrec.storage.paths import is_remote, to_path
 from imgrec.storage.staging import INCOMPLETE, find_leftovers
+from imgrec.unknown import among
 
 _TFRECORDS = (".tfrecord", ".tfrec")
 """What names of TFRecord files hold, whoever wrote them."""

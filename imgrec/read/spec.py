@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from imgrec.errors import UnknownName, UsageError
 from imgrec.outcome import SplitInfo
-from imgrec.read.unknown import among
+from imgrec.unknown import among
 
 ALL = "all"
 _PART = re.compile(r"(?P<split>[\w-]+)(?:\[(?P<slice>[\w%:.-]+)\])?")

@@ -19,6 +19,7 @@ from imgrec.source.folder import catalog_of
 from imgrec.source.listing import open_tree
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.storage.urls import is_url
+from imgrec.unknown import closest
 
 _ARRAY_NAME = re.compile(r"ubyte|^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
 _KNOWN = "a folder of class folders, a zip or tar of them, a table of images, CIFAR or IDX files"
@@ -127,12 +128,9 @@ def _refuse_missing(source: str) -> None:
 
 def _sibling(source: str) -> str:
     """Return what has nearly that name in the same folder; "" if nothing has."""
-    import difflib
-
     folder, name = os.path.split(source.rstrip("/"))
-    there = sorted(entry.name for entry in _entries(folder or "."))
-    close = difflib.get_close_matches(name, there, n=1)
-    return os.path.join(folder, close[0]) if close else ""
+    meant = closest(sorted(entry.name for entry in _entries(folder or ".")), name)
+    return os.path.join(folder, meant) if meant else ""
 
 
 def _scan_tree(source: str, context: Context) -> Catalog:

@@ -18,10 +18,10 @@ from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import read_info, refuse_other_files
 from imgrec.read.record import Record, Value, parse
 from imgrec.read.stream import read_shard
-from imgrec.read.unknown import among
 from imgrec.spark.sessions import session_or_active
 from imgrec.storage.paths import refuse_remote
 from imgrec.text import printable
+from imgrec.unknown import among
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,13 +21,6 @@ _LARGE, _SMALL, _MANY = 224, 128, 400
 _BATCH = 8
 
 
-def warm_up(_: None) -> None:
-    """Import what making thumbnails will need."""
-    from PIL.Image import preinit
-
-    preinit()
-
-
 class Thumbnail(NamedTuple):
     """A small picture, as JPEG."""
 

@@ -1,4 +1,4 @@
-"""What to say of a name that a dataset does not have."""
+"""What to say of a name that is not there."""
 
 from __future__ import annotations
 
