@@ -97,12 +97,12 @@ def pack_pixels(data: bytes, blob: Pixels, shrink_to: ShrinkOptions | None = Non
 
 def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     header = jpeg.read_header(data)
-    pixels.refuse_bomb(*header.shape[:2])
-    if not header.is_common:
+    shape, is_common, _, turn = header
+    pixels.refuse_bomb(shape[0], shape[1])
+    if not is_common:
         return _transcode(data, image_format, wanted, "JPEG of a kind TensorFlow does not read")
-    turn = header.orientation
-    packable = Packable(data, header.shape, image_format, orientation=turn)
-    size = wanted.smaller(header.shape) if wanted.shrink_to else None
+    packable = Packable(data, shape, image_format, "", "", "", None, turn)
+    size = wanted.smaller(shape) if wanted.shrink_to else None
     if wanted.check is Check.HEADER and size is None:
         return packable
     if not jpeg.reaches_end(data, header):
@@ -113,7 +113,7 @@ def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
         return packable
     grey, fault = jpeg.strict_decode(data)
     if not fault:
-        return Packable(data, header.shape, image_format, grey=grey, orientation=turn)
+        return Packable(data, shape, image_format, "", "", "", grey, turn)
     pixels.decode(data, image_format)
     if not jpeg.is_well_formed(data, header):
         return _transcode(data, image_format, wanted, _damaged_jpeg(fault))

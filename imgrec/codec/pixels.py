@@ -41,9 +41,16 @@ _CONVERTED = {
 }  # fmt: skip
 
 
+def preload() -> None:
+    """Import what decodes the usual formats, which takes a while."""
+    from PIL import Image
+
+    Image.preinit()
+
+
 def refuse_bomb(height: int, width: int) -> None:
     """Raise BadImage for a picture that is too large to decode."""
-    if height * width > MAX_PIXELS or max(height, width) > MAX_SIDE:
+    if height * width > MAX_PIXELS or height > MAX_SIDE or width > MAX_SIDE:
         raise BadImage(f"{width}x{height} pixels: more than the limit of {MAX_PIXELS:,}")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from imgrec.layout import dataset_name, shard_filename
@@ -132,12 +133,10 @@ class _Placed(NamedTuple):
 
 def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTask]:
     samples, compression = placed.samples, options.shard_compression
-    orders: dict[str, list[int]] = defaultdict(list)
-    for place in placed.order:
-        orders[placed.splits[place]].append(place)
-    counts = {split: len(order) for split, order in orders.items()}
+    splits = picked(placed.splits, placed.order)
+    counts = Counter(splits)
     for split in sorted(counts, key=split_order):
-        order = orders[split]
+        order = list(compress(placed.order, map(split.__eq__, splits)))
         filenames = picked(samples.filenames, order)
         sizes = picked(samples.sizes, order)
         blobs = picked(samples.blobs, order)

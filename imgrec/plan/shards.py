@@ -18,8 +18,8 @@ _RECORD_BYTES = 96
 
 def record_bytes(sizes: Sequence[int], filenames: Sequence[str]) -> list[int]:
     """Return the most that the record of each image takes in a shard, if it is packed as it is."""
-    named = zip(sizes, filenames, strict=True)
-    return [size + 4 * len(filename) + _RECORD_BYTES for size, filename in named]
+    named = zip(sizes, map(len, filenames), strict=True)
+    return [size + 4 * length + _RECORD_BYTES for size, length in named]
 
 
 def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:

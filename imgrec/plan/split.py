@@ -54,9 +54,13 @@ def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions
     )
     if options.folds:
         _refuse_few(homes, places, options.folds, "groups" if samples.groups else "images")
-    for place, split in enumerate(splits):
-        if split == TRAIN and units[place] in places:
-            splits[place] = places[units[place]]
+    if isinstance(units, range):  # each sample is a unit of its own, and but few leave train
+        for place, split in places.items():
+            splits[place] = split
+    else:
+        for place, split in enumerate(splits):
+            if split == TRAIN and units[place] in places:
+                splits[place] = places[units[place]]
     return _pinned(samples, splits)
 
 
@@ -122,7 +126,8 @@ class Homes(NamedTuple):
 def find_homes(drawn: Drawn, splits: Sequence[str], *, folds: bool) -> Homes:
     """Return the units of which some may leave train, given the split that each sample is in."""
     samples, labels, units, order = drawn
-    if elsewhere := {units[place] for place, split in enumerate(splits) if split != TRAIN}:
+    if {*splits} != {TRAIN}:
+        elsewhere = {units[place] for place, split in enumerate(splits) if split != TRAIN}
         # What the source also has in val or test stays in train: in another val it would leak
         # anew. But there is no train beside folds.
         taken = set() if folds else elsewhere

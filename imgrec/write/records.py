@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SMALL_BYTES = 1 << 14
 """Images of at most so many bytes are rather copied than given to three calls more."""
+_GATHERED_BYTES = 1 << 16
+"""So much of small records is written by one call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +46,36 @@ class RecordFiles:
     def __init__(self, write: Callable[..., object], twins: Sequence[Twin]) -> None:
         self._write = write
         self._twins = twins
+        self._gathered: list[bytes] = []
+        self._written = 0
         self.position = 0
         """Where the next record begins, before compression."""
 
-    def add(self, before: bytes, data: bytes, after: bytes) -> None:
-        """Append a record that is given in three pieces."""
+    def add(self, before: bytes, data: bytes, after: bytes) -> int:
+        """Append a record that is given in three pieces; return where it ends."""
         if self._twins or len(data) <= _SMALL_BYTES:
-            payload = b"".join((before, data, after))
+            payload = before + data + after
             head, foot = tfrecord.frame(payload)
-            self._write(head + payload + foot)
+            self._gathered += (head, payload, foot)
+            self.position += tfrecord.OVERHEAD + len(payload)
+            if self.position - self._written > _GATHERED_BYTES:
+                self.flush()
             for twin in self._twins:
                 twin.write(payload)
         else:
+            self.flush()
             head, foot = tfrecord.frame(before, data, after)
             self._write(head + before, data, after + foot)
-        self.position += tfrecord.OVERHEAD + len(before) + len(data) + len(after)
+            self.position += tfrecord.OVERHEAD + len(before) + len(data) + len(after)
+            self._written = self.position
+        return self.position
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        if self._gathered:
+            self._write(b"".join(self._gathered))
+            self._gathered.clear()
+            self._written = self.position
 
 
 @contextmanager
@@ -77,7 +94,9 @@ def create_records(
         else:
             file = stack.enter_context(create(path, expected_bytes=expected_bytes))
             write = file.write
-        yield RecordFiles(write, _create_twins(path, record_format, stack)), file
+        records = RecordFiles(write, _create_twins(path, record_format, stack))
+        yield records, file
+        records.flush()
 
 
 @contextmanager

@@ -6,14 +6,15 @@ import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from itertools import chain, pairwise
+from operator import sub
+from typing import TYPE_CHECKING
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Blob, Pixels
-from imgrec.codec import example, exif, jpeg, tone
-from imgrec.codec.image import Packable, pack_pixels, prepare
+from imgrec.blob import Pixels
+from imgrec.codec import example, exif, jpeg, pixels, tone
+from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import Resized, ShardTask, Skipped, picked
@@ -26,12 +27,7 @@ from imgrec.storage.memory import keep_freed
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from imgrec.codec.phash import Sketch
-
-T = TypeVar("T")
 
 _LARGE_BYTES = 1 << 14
 """What is read into memory of this size is not taken from what Python itself keeps."""
@@ -40,7 +36,8 @@ _EXAMPLES = 5
 
 
 def warm_up(check: Check) -> None:
-    """Import what writing a shard will need."""
+    """Import what writing a shard will need, or may, and then the pictures of a report will."""
+    pixels.preload()
     if check is Check.DECODE:
         jpeg.preload()
 
@@ -109,13 +106,8 @@ class _Gathered:
         """Whether to decode images once more, for their tones, if their check has left nothing."""
         self.sketches: list[Sketch | None] | None = [] if signs else None
         self.is_plain = not task.label_sets and not task.columns
-        self.places: list[int] = []
-        """Which samples of the task the records are."""
-        self.images: list[tuple[tuple[int, int, int], str]] = []
-        """Shape and format of each."""
-        self.ends: list[int] = []
-        self.hashes: list[bytes] = []
-        self.orientations = bytearray()
+        self.rows: list[tuple[int, Shape, str, int, bytes, int]] = []
+        """A record each: its place in the task, shape, format, end, content hash, orientation."""
         self.tones = tone.Tones()
         self.bad: list[Skipped] = []
         self.transcoded: list[Skipped] = []
@@ -139,14 +131,13 @@ class _Gathered:
                 self.bad.append(Skipped(filename, str(error)))
             else:
                 self.add(out, image, place, xxh3_128_digest(data))
-                is_seen = image.grey is not None
-                self.tones.add(image.grey if is_seen else self._levels(image, blob, data))
+                levels = image.grey
+                if levels is None and type(blob) is Pixels:
+                    levels = tone.levels_of_pixels(data)
+                elif levels is None and self.looks_closer:
+                    levels = tone.levels_of(image.data, "")
+                self.tones.add(levels)
         close_files()
-
-    def _levels(self, image: Packable, blob: Blob, data: bytes) -> NDArray[np.uint8] | None:
-        if type(blob) is Pixels:
-            return tone.levels_of_pixels(data)
-        return tone.levels_of(image.data, "") if self.looks_closer else None
 
     def add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
         data, shape, image_format, transcoded, damaged, resized, grey, orientation = image
@@ -162,12 +153,9 @@ class _Gathered:
             before, after = example.encode_all_around(
                 len(data), features=_features(self.task, place, shape)
             )
-        out.add(before, data, after)
-        self.places.append(place)
-        self.images.append((shape, image_format))
-        self.ends.append(out.position)
-        self.hashes.append(content_hash)
-        self.orientations.append(orientation or exif.orientation(data))
+        end = out.add(before, data, after)
+        turn = orientation or exif.orientation(data)
+        self.rows.append((place, shape, image_format, end, content_hash, turn))
         if self.sketches is not None and grey is None:
             self.sketches.append(None)
         elif self.sketches is not None:
@@ -181,16 +169,16 @@ class _Gathered:
         if resized:
             self.resized.append(Skipped(filename, resized))
 
-    def _spans(self) -> Iterator[tuple[int, int]]:
-        """Yield offset and length of each record."""
-        return ((start, end - start) for start, end in pairwise((0, *self.ends)))
-
     def index(self) -> bytes:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
-        return "".join([f"{offset} {length}\n" for offset, length in self._spans()]).encode()
+        bounds = pairwise((0, *(end for _, _, _, end, _, _ in self.rows)))
+        return "".join([f"{start} {end - start}\n" for start, end in bounds]).encode()
 
     def result(self, seal: Seal, xxh3: str, beside: tuple[Seal, ...]) -> ShardResult:
         task = self.task
+        columns = zip(*self.rows, strict=True) if self.rows else ((),) * 6
+        places, shapes, formats, ends, hashes, turns = columns
+        offsets = (0, *ends)[:-1] if ends else ()
         return ShardResult(
             split=task.split,
             index=task.index,
@@ -198,22 +186,22 @@ class _Gathered:
             size=seal.size,
             sha256=seal.sha256,
             xxh3=xxh3,
-            plain_size=self.ends[-1] if self.ends else 0,
+            plain_size=ends[-1] if ends else 0,
             beside=beside,
             records=RecordTable(
-                filenames=self._picked(task.filenames),
-                labels=array("q", self._picked(task.labels)),
-                label_sets=self._picked(task.label_sets) if task.label_sets else (),
-                offsets=array("Q", [0, *self.ends[:-1]] if self.ends else []),
-                lengths=array("Q", [length for _, length in self._spans()]),
-                shapes=array("I", [size for shape, _ in self.images for size in shape]),
-                formats=tuple([image_format for _, image_format in self.images]),
-                hashes=b"".join(self.hashes),
+                filenames=picked(task.filenames, places),
+                labels=array("q", picked(task.labels, places)),
+                label_sets=picked(task.label_sets, places),
+                offsets=array("Q", offsets),
+                lengths=array("Q", map(sub, ends, offsets)),
+                shapes=array("I", chain.from_iterable(shapes)),
+                formats=formats,
+                hashes=b"".join(hashes),
                 signatures=self._signatures(),
-                orientations=bytes(self.orientations),
+                orientations=bytes(turns),
                 tones=self.tones.encode(),
             ),
-            source_bytes=sum(self._picked(task.sizes)),
+            source_bytes=sum(picked(task.sizes, places)),
             bad=tuple(self.bad),
             transcoded=tuple(self.transcoded),
             damaged=tuple(self.damaged),
@@ -228,9 +216,6 @@ class _Gathered:
         from imgrec.codec import phash
 
         return phash.encode(sketches)
-
-    def _picked(self, column: tuple[T, ...]) -> tuple[T, ...]:
-        return column if len(self.places) == len(column) else picked(column, self.places)
 
 
 def _features(

@@ -27,20 +27,17 @@ def measure(table: ImageTable) -> Measures:
     """Sum up the sizes of all images; there is at least one."""
     heights, widths = table.shapes[0::3], table.shapes[1::3]
     sizes = Counter(zip(widths, heights, strict=True))
+    by_area = [(width * height, (width, height)) for width, height in sizes]
     return Measures(
         median=(_median(widths), _median(heights)),
-        smallest=min(sizes, key=_by_area),
-        largest=max(sizes, key=_by_area),
+        smallest=min(by_area)[1],
+        largest=max(by_area)[1],
         cells=_cells(sizes),
         aspects=_aspects(sizes),
         sizes=_doublings(table.sizes),
         formats=_ranked(Counter(table.formats)),
         channels=_ranked(_named(Counter(table.shapes[2::3]))),
     )
-
-
-def _by_area(size: tuple[int, int]) -> tuple[int, tuple[int, int]]:
-    return size[0] * size[1], size
 
 
 def _median(values: Sequence[int]) -> int:

@@ -55,8 +55,16 @@ def _outliers(way: _Way) -> Outliers:
 def _ways_of_shape(table: ImageTable, measures: Measures) -> Iterator[_Way]:
     short_side, long_side = min(measures.median), max(measures.median)
     heights, widths = table.shapes[0::3], table.shapes[1::3]
-    sizes = {*zip(heights, widths, strict=True)}  # of which there are few
+    sizes = {*zip(heights, widths, strict=True)}
+    small, large = short_side / _TINY, _HUGE * long_side
     least_ratio = max(_ASPECT, 1.5 * long_side / short_side)
+    # Photos may have as many sizes as there are, so as little as can be is done for each.
+    tiny = [size for size in sizes if size[0] < small or size[1] < small]
+    huge = [size for size in sizes if size[0] > large or size[1] > large]
+    stretched = [
+        size for size in sizes
+        if size[0] >= least_ratio * size[1] or size[1] >= least_ratio * size[0]
+    ]  # fmt: skip
 
     def ranked(odd: dict[tuple[int, int], float]) -> list[tuple[float, int]]:
         if not odd:
@@ -76,18 +84,18 @@ def _ways_of_shape(table: ImageTable, measures: Measures) -> Iterator[_Way]:
         "tiny", "Tiny",
         "Their shorter side is less than a quarter of the median: icons, previews, crops. "
         "--min-side leaves them out.",
-        ranked({size: min(size) for size in sizes if min(size) * _TINY < short_side}), size,
+        ranked({size: min(size) for size in tiny}), size,
     )  # fmt: skip
     yield _Way(
         "huge", "Huge",
         "Their longer side is more than four times the median, and slows down loading. "
         "--max-side shrinks them.",
-        ranked({size: -max(size) for size in sizes if max(size) > _HUGE * long_side}), size,
+        ranked({size: -max(size) for size in huge}), size,
     )  # fmt: skip
     yield _Way(
         "stretched", "Extreme proportions",
         "Resized to a square, they are squeezed beyond recognition: crop them instead.",
-        ranked({size: -_ratio(size) for size in sizes if _ratio(size) >= least_ratio}), ratio,
+        ranked({size: -_ratio(size) for size in stretched}), ratio,
     )  # fmt: skip
 
 
