@@ -27,26 +27,31 @@ _LEN = 2  # protobuf wire type: length-delimited
 _TAG_1 = b"\x0a"  # field 1, length-delimited
 _TAG_2 = b"\x12"  # field 2, length-delimited
 _TAG_3 = b"\x1a"  # field 3, length-delimited
+_LAST = [bytes((digit,)) for digit in range(0x80)]  # of a varint, by its value
+_MORE = [bytes((digit | 0x80,)) for digit in range(0x80)]  # of which more follow
 _IMAGE = b"image"
 _ANY = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # a varint
 _VALUE = rb"\x12" + (_ANY + rb"\n") * 2 + rb"(" + _ANY + rb")"
 _FILENAME_HEAD = re.compile((rb"\n" + _ANY) * 2 + rb"\n\x08filename" + _VALUE)
 _IMAGE_HEAD = re.compile(rb"\n" + _ANY + rb"\n\x05image" + _VALUE)
+_MANY_ALIKE = 1 << 14
+"""Below so many bytes, images are of the same length often enough to keep what tells it."""
 _LONGEST_END = 70
 """Bytes of a label and a shape whose four numbers take ten bytes each."""
 
 
-@lru_cache(maxsize=1 << 16)
 def varint(value: int) -> bytes:
     """Encode an int64 as protobuf does; a negative one takes ten bytes.
 
     >>> varint(300).hex(), len(varint(-1))
     ('ac02', 10)
     """
-    if 0 <= value < 1 << 14:  # quickly, what most are
-        return bytes((value & 0x7F | 0x80, value >> 7) if value > 0x7F else (value,))
-    if 0 < value < 1 << 21:
-        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    if 0 <= value < 1 << 21:  # quickly, what most are
+        if value < 1 << 7:
+            return _LAST[value]
+        if value < 1 << 14:
+            return _MORE[value & 0x7F] + _LAST[value >> 7]
+        return _MORE[value & 0x7F] + _MORE[value >> 7 & 0x7F] + _LAST[value >> 14]
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 0x7F:
@@ -62,26 +67,21 @@ def _field(tag: bytes, payload: bytes) -> bytes:
 
 def _int64_entry(key: bytes, values: Sequence[int]) -> bytes:
     packed = b"".join(map(varint, values))
-    return _entry_head(key, _TAG_3, len(packed)) + packed
+    return _kept_entry_head(key, _TAG_3, len(packed)) + packed
 
 
-@lru_cache(maxsize=1 << 14)
 def _entry_head(key: bytes, kind: bytes, length: int) -> bytes:
     """Return all of an entry of one value, or of packed ones, but the `length` bytes that end it.
 
     `kind` is the tag of the list that it is in.
     """
-    head = b""
-    for tag in (_TAG_1, kind, _TAG_2):  # value in list in feature in entry
-        head = tag + varint(length + len(head)) + head
-    head = _field(_TAG_1, key) + head
-    return _TAG_1 + varint(len(head) + length) + head
+    value = _TAG_1 + varint(length)
+    inside = kind + varint(length + len(value)) + value
+    feature = _field(_TAG_1, key) + _TAG_2 + varint(length + len(inside)) + inside
+    return _TAG_1 + varint(length + len(feature)) + feature
 
 
-@lru_cache(maxsize=1 << 14)
-def _head(length: int) -> bytes:
-    """Return what begins a record of features that take `length` bytes."""
-    return _TAG_1 + varint(length)
+_kept_entry_head = lru_cache(maxsize=1 << 14)(_entry_head)
 
 
 def encode_around(
@@ -91,13 +91,14 @@ def encode_around(
 
     The image itself, by far the largest part, is never copied.
     """
+    image_head = _kept_entry_head if image_length < _MANY_ALIKE else _entry_head
     before = (
-        _entry_head(b"filename", _TAG_1, len(filename))
+        _kept_entry_head(b"filename", _TAG_1, len(filename))
         + filename
-        + _entry_head(_IMAGE, _TAG_1, image_length)
+        + image_head(_IMAGE, _TAG_1, image_length)
     )
     after = _label_and_shape(label, shape)
-    return _head(len(before) + image_length + len(after)) + before, after
+    return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
 
 
 def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> tuple[bytes, bytes]:
@@ -113,7 +114,7 @@ def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> 
     before = b"".join(_entry(key, entries[key]) for key in ordered if key < _IMAGE)
     before += _entry_head(_IMAGE, _TAG_1, image_length)
     after = b"".join(_entry(key, entries[key]) for key in ordered if key > _IMAGE)
-    return _head(len(before) + image_length + len(after)) + before, after
+    return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
 
 
 def _entry(key: bytes, values: Feature) -> bytes:

@@ -24,6 +24,8 @@ _CRC = struct.Struct("<I")
 _MASK_DELTA = 0xA282EAD8
 OVERHEAD = _HEAD.size + _CRC.size
 """Bytes a frame adds to its payload."""
+_MANY_ALIKE = 1 << 14
+"""Below so many bytes, payloads are of the same length often enough to keep what tells it."""
 _MOST_STREAMED_BYTES = (1 << 31) - 1
 """The longest payload where the size of the file does not tell: all that protobuf takes."""
 
@@ -46,10 +48,16 @@ def frame(*payload: bytes) -> tuple[bytes, bytes]:
     return _head(length), _CRC.pack(_masked(crc))
 
 
-@lru_cache(maxsize=1 << 14)
 def _head(length: int) -> bytes:
+    return _kept_head(length) if length < _MANY_ALIKE else _new_head(length)
+
+
+def _new_head(length: int) -> bytes:
     packed = _LENGTH.pack(length)
     return packed + _CRC.pack(_masked(google_crc32c.value(packed)))
+
+
+_kept_head = lru_cache(maxsize=1 << 14)(_new_head)
 
 
 def payload_span(framed: bytes, *, path: str, offset: int) -> tuple[int, int]:
