@@ -39,6 +39,9 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Pack, and print what came of it."""
     options, source = pack_options(parsed), source_of(parsed)
+    import imgrec.source.probe  # so that workers that are copies of us have it
+    import imgrec.write.shard  # noqa: F401  # the same
+
     with working(parsed, engine_of(parsed)) as workers:
         from imgrec import api  # while the workers start
 

@@ -53,7 +53,7 @@ def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
     """
     try:
         if isinstance(blob, str):
-            return look_at_file(blob, head_bytes, dated=dated)
+            return Look(*look_at_file(blob, head_bytes, dated=dated))
         if isinstance(blob, ZipMember):
             return Look(size, 0, _read_head(blob, min(size, head_bytes)))
         return Look(size, 0, _pread(blob[0], min(size, head_bytes), blob[1]))
@@ -61,18 +61,19 @@ def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
         raise BadImage(fault_of(error)) from error
 
 
-def look_at_file(path: str, head_bytes: int, *, dated: bool) -> Look:
-    """Look at a whole file, as `look` does; raises OSError too."""
+def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, int, bytes]:
+    """Look at a whole file, as `look` does, and return a plain tuple; raises OSError too."""
     # O_NONBLOCK: a file that has become a pipe since it was listed must not hold us up.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         head = os.read(descriptor, head_bytes)
-        if not dated and 0 < len(head) < head_bytes:
-            return Look(len(head), 0, head)  # all of it: asking for its size would cost a fifth
+        size = len(head)
+        if not dated and 0 < size < head_bytes:
+            return size, 0, head  # all of it: asking for its size would cost a fifth
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BadImage("unreadable: not a regular file")
-        return Look(status.st_size, status.st_ctime_ns, head)
+        return status.st_size, status.st_ctime_ns, head
     finally:
         os.close(descriptor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from peer import Epoch, Task, at_random, serve, torch_batches
@@ -53,6 +54,26 @@ def grain_threads(task: Task) -> Epoch:
     return epoch
 
 
+def grain_processes(task: Task) -> Epoch:
+    """Let two processes decode, as `load_grain.py` does."""
+    import grain
+
+    import imgrec
+
+    source = imgrec.grain_source(task.packed, "all", image_size=task.size or None)
+    data = grain.MapDataset.source(source).batch(task.batch)
+    count = len(data)
+    ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=1)
+    workers = grain.MultiprocessingOptions(num_workers=2)
+    batches = iter(data.repeat().to_iter_dataset(ahead).mp_prefetch(workers))
+
+    def epoch() -> Iterator[Any]:
+        for batch in islice(batches, count):
+            yield batch["image"]
+
+    return epoch
+
+
 def at_places(task: Task) -> Epoch:
     """Read records at random, one by one, checksums checked."""
     import imgrec
@@ -70,6 +91,7 @@ CONTENDERS = {
     "torch": _torch(),
     "torch_exact": _torch(exact=True),
     "grain": grain_threads,
+    "grain_processes": grain_processes,
     "random": at_places,
 }
 

@@ -70,6 +70,10 @@ LOADERS: Mapping[str, Loader] = {
         title="**`imgrec.grain_source`**, threads", script="load_imgrec.py", contender="grain",
         packer="structure", pixels=SCALED + "bilinear, uint8",
     ),
+    "grain2": Loader(
+        title="**`imgrec.grain_source`**, 2 processes", script="load_imgrec.py",
+        contender="grain_processes", packer="structure", pixels=SCALED + "bilinear, uint8",
+    ),
     "tfds": Loader(
         title="`tfds.load`, as documented", environment="tensorflow", script="load_tensorflow.py",
         contender="documented", packer="tfds", pixels=TF, against="load_float",
@@ -113,7 +117,7 @@ LOADERS: Mapping[str, Loader] = {
     ),
     "grain_processes": Loader(
         title="Grain and array_record, 2 processes", environment="grain", script="load_grain.py",
-        contender="processes", packer="array_record2", pixels=PIL, against="grain",
+        contender="processes", packer="array_record2", pixels=PIL, against="grain2",
     ),
 }  # fmt: skip
 

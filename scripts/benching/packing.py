@@ -6,7 +6,7 @@ import json
 import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench_pack import PEERS, ImageSet, make_images, read_all
@@ -142,8 +142,11 @@ PACKERS: Mapping[str, Packer] = {
         "Hugging Face imagefolder to Parquet, `num_proc=2`", "huggingface", "pack_huggingface.py"
     ),
     "array_record": _scripted("array_record, as documented", "grain", "pack_array_record.py", 1),
-    "array_record2": _scripted(
-        "array_record, uncompressed, 2 processes", "grain", "pack_array_record.py"
+    "array_record2": replace(
+        _scripted(
+            "array_record, uncompressed, 2 processes of our own", "grain", "pack_array_record.py"
+        ),
+        is_limit=True,  # it has no workers: this is bytes being copied, as fast as Python can
     ),
     "litdata": _scripted("LitData `optimize`, `num_workers=2`", "litdata", "pack_litdata.py"),
     "ffcv": _scripted("FFCV `DatasetWriter`, `num_workers=2`", "ffcv", "pack_ffcv.py"),

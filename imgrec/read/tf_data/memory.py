@@ -15,24 +15,53 @@ def from_memory(pipeline: Pipeline) -> Data:
     """Decode all images now; return a dataset that shuffles all of them, and hardly takes time."""
     tf, options = pipeline.tf, pipeline.options
     values = _decoded(pipeline)
-    count = pipeline.part.count
-    order = tf.data.Dataset.range(count)
+    order = tf.range(pipeline.part.count, dtype=tf.int64)
     if pipeline.times:
-        places = tf.repeat(tf.range(count, dtype=tf.int64), list(pipeline.times))
-        order = tf.data.Dataset.from_tensor_slices(places)
-    if options.shuffle:
-        order = order.shuffle(sum(pipeline.times) or count, seed=options.seed)
-    if options.repeat:
-        order = order.repeat(None if options.repeat is True else options.repeat)
-    if options.batch_size:
-        order = order.batch(options.batch_size, drop_remainder=pipeline.drops(options.batch_size))
+        order = tf.repeat(order, list(pipeline.times))
+    if options.batch_size and not options.repeat:
+        chosen = _batches(pipeline, order, options.batch_size)
+    else:
+        chosen = _singles(pipeline, order)
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]  # TensorFlow has no types
     def gathered(places: Data) -> Data:
         return pipeline.scaled({key: tf.gather(column, places) for key, column in values.items()})
 
-    data = order.map(gathered)
+    data = chosen.map(tf.autograph.experimental.do_not_convert(gathered))
     return data.prefetch(2).with_options(pipeline.tf_options())
+
+
+def _singles(pipeline: Pipeline, order: Data) -> Data:
+    """Return the places of images one by one, or in batches that epochs may share."""
+    options = pipeline.options
+    chosen = pipeline.tf.data.Dataset.from_tensor_slices(order)
+    if options.shuffle:
+        chosen = chosen.shuffle(len(order), seed=options.seed)
+    if options.repeat:
+        chosen = chosen.repeat(None if options.repeat is True else options.repeat)
+    if options.batch_size:
+        is_even = pipeline.drops(options.batch_size)
+        chosen = chosen.batch(options.batch_size, drop_remainder=is_even)
+    return chosen
+
+
+def _batches(pipeline: Pipeline, order: Data, batch_size: int) -> Data:
+    """Return the places of the images of each batch, of which none passes alone."""
+    tf, options = pipeline.tf, pipeline.options
+    epochs = tf.data.Dataset.from_tensors(order)
+    if options.shuffle:
+        seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True)
+        epochs = seeds.batch(2, drop_remainder=True).take(1)
+        epochs = epochs.map(lambda seed: tf.random.experimental.stateless_shuffle(order, seed))
+    is_even = pipeline.drops(batch_size)
+    stop = len(order) // batch_size * batch_size if is_even else len(order)
+
+    def cut(places: Data) -> Data:
+        starts = tf.data.Dataset.range(0, stop, batch_size)
+        size = batch_size if is_even else None
+        return starts.map(lambda at: tf.ensure_shape(places[at : at + batch_size], [size]))
+
+    count = tf.data.experimental.assert_cardinality(-(-stop // batch_size))
+    return epochs.flat_map(cut).apply(count)
 
 
 def _decoded(pipeline: Pipeline) -> dict[str, Data]:
