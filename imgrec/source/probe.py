@@ -18,6 +18,7 @@ from xxhash import xxh3_128_digest
 from imgrec.blob import Blob
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, describe, extension, format_of
 from imgrec.errors import BadImage
+from imgrec.storage import slow
 from imgrec.storage.ahead import heads_of_objects, reader
 from imgrec.storage.blobs import (
     close_files,
@@ -85,6 +86,8 @@ def probe(batch: Batch) -> Probes:
     newest = 0
     keeps = bool(batch.spool)
     far = heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
+    if not far:
+        slow.bring_heads(batch.blobs, batch.start, HEAD_BYTES)
     for place, blob in enumerate(batch.blobs):
         try:
             if place in far:

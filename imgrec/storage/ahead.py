@@ -7,6 +7,7 @@ from typing import Protocol
 
 from imgrec.blob import Blob
 from imgrec.errors import BadImage
+from imgrec.storage import slow
 from imgrec.storage.blobs import fault_of, read_blob
 
 
@@ -21,9 +22,10 @@ class Read(Protocol):
 def reader(blobs: Sequence[Blob], sizes: Sequence[int]) -> Read:
     """Return what reads these blobs, as `read_blob` does, if it is asked for all in this order.
 
-    Those on an object store are then read many at once, before they are asked for.
+    Those on an object store, or a slow disk, are then read many at once, before they are asked for.
     """
     if not any(isinstance(blob, str) and "://" in blob for blob in (*blobs[:1], *blobs[-1:])):
+        slow.bring(blobs, max(sizes, default=0), sum(sizes))
         return read_blob
     from imgrec.storage.remote.prefetch import Prefetch
 
