@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -19,49 +20,62 @@ def from_memory(pipeline: Pipeline) -> Data:
     if pipeline.times:
         order = tf.repeat(order, list(pipeline.times))
     if options.batch_size and not options.repeat:
-        chosen = _batches(pipeline, order, options.batch_size)
+        data = _batches(pipeline, values, order, options.batch_size)
     else:
-        chosen = _singles(pipeline, order)
+        data = _singles(pipeline, values, order)
+    return data.prefetch(2).with_options(pipeline.tf_options())
+
+
+def _singles(pipeline: Pipeline, values: dict[str, Data], order: Data) -> Data:
+    """Choose images one by one, and then put them into batches, which epochs may share."""
+    tf, options = pipeline.tf, pipeline.options
+    places = tf.data.Dataset.from_tensor_slices(order)
+    if options.shuffle:
+        places = places.shuffle(len(order), seed=options.seed)
+    if options.repeat:
+        places = places.repeat(None if options.repeat is True else options.repeat)
+    if options.batch_size:
+        is_even = pipeline.drops(options.batch_size)
+        places = places.batch(options.batch_size, drop_remainder=is_even)
 
     def gathered(places: Data) -> Data:
         return pipeline.scaled({key: tf.gather(column, places) for key, column in values.items()})
 
-    data = chosen.map(tf.autograph.experimental.do_not_convert(gathered))
-    return data.prefetch(2).with_options(pipeline.tf_options())
+    return places.map(tf.autograph.experimental.do_not_convert(gathered))
 
 
-def _singles(pipeline: Pipeline, order: Data) -> Data:
-    """Return the places of images one by one, or in batches that epochs may share."""
-    options = pipeline.options
-    chosen = pipeline.tf.data.Dataset.from_tensor_slices(order)
-    if options.shuffle:
-        chosen = chosen.shuffle(len(order), seed=options.seed)
-    if options.repeat:
-        chosen = chosen.repeat(None if options.repeat is True else options.repeat)
-    if options.batch_size:
-        is_even = pipeline.drops(options.batch_size)
-        chosen = chosen.batch(options.batch_size, drop_remainder=is_even)
-    return chosen
-
-
-def _batches(pipeline: Pipeline, order: Data, batch_size: int) -> Data:
-    """Return the places of the images of each batch, of which none passes alone."""
+def _batches(pipeline: Pipeline, values: dict[str, Data], order: Data, batch_size: int) -> Data:
+    """Take whole batches, so that no image passes alone."""
     tf, options = pipeline.tf, pipeline.options
+    is_even = pipeline.drops(batch_size)
+    stop = len(order) // batch_size * batch_size if is_even else len(order)
+    starts = tf.data.Dataset.range(0, stop, batch_size)
+
+    def cut(at: Data, places: Data | None = None) -> Data:
+        """Return a batch: what stands there, or what stands at the places that stand there."""
+        part = slice(at, at + batch_size)
+        taken = {
+            key: column[part] if places is None else tf.gather(column, places[part])
+            for key, column in values.items()
+        }
+        size = batch_size if is_even else None
+        even = {key: tf.ensure_shape(each, [size, *each.shape[1:]]) for key, each in taken.items()}
+        return pipeline.scaled(even)
+
+    if not options.shuffle and not pipeline.times:
+        return _mapped(tf, starts, cut)
     epochs = tf.data.Dataset.from_tensors(order)
     if options.shuffle:
         seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True)
         epochs = seeds.batch(2, drop_remainder=True).take(1)
         epochs = epochs.map(lambda seed: tf.random.experimental.stateless_shuffle(order, seed))
-    is_even = pipeline.drops(batch_size)
-    stop = len(order) // batch_size * batch_size if is_even else len(order)
+    batches = epochs.flat_map(lambda places: _mapped(tf, starts, lambda at: cut(at, places)))
+    return batches.apply(tf.data.experimental.assert_cardinality(len(starts)))
 
-    def cut(places: Data) -> Data:
-        starts = tf.data.Dataset.range(0, stop, batch_size)
-        size = batch_size if is_even else None
-        return starts.map(lambda at: tf.ensure_shape(places[at : at + batch_size], [size]))
 
-    count = tf.data.experimental.assert_cardinality(-(-stop // batch_size))
-    return epochs.flat_map(cut).apply(count)
+def _mapped(tf: Any, data: Data, function: Callable[[Data], Data]) -> Data:
+    as_it_is = tf.autograph.experimental.do_not_convert(function)
+    return data.map(as_it_is, num_parallel_calls=2)
 
 
 def _decoded(pipeline: Pipeline) -> dict[str, Data]:
