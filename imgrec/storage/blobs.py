@@ -12,12 +12,10 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from mmap import ACCESS_READ, mmap
 from typing import NamedTuple
 
 from imgrec.blob import Blob, Pixels, Slice, ZipMember
 from imgrec.errors import BadImage
-from imgrec.storage.spool import SUFFIX as SPOOL_SUFFIX
 
 _READ_BYTES = 1 << 30
 _OPEN_FILES = 32
@@ -146,11 +144,7 @@ class _Handle:
 
     def __init__(self, path: str) -> None:
         self.descriptor = -1
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as in _look_at_file
-        # Thousands of small pieces of a file of ours, which no one cuts short meanwhile, are
-        # quicker to come by in memory. Of any other, a piece that is gone must be an error.
-        is_ours = path.endswith(SPOOL_SUFFIX)
-        self.memory = mmap(self.descriptor, 0, access=ACCESS_READ) if is_ours else b""
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as in look_at_file
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
@@ -166,10 +160,7 @@ def close_files() -> None:
 
 
 def _pread(path: str, size: int, offset: int) -> bytes:
-    handle = _handle(path)
-    if offset + size <= len(handle.memory):
-        return handle.memory[offset : offset + size]
-    descriptor = handle.descriptor
+    descriptor = _handle(path).descriptor
     data = os.pread(descriptor, min(size, _READ_BYTES), offset)
     while len(data) < size and (more := os.pread(descriptor, size - len(data), offset + len(data))):
         data += more

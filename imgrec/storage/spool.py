@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-SUFFIX = ".spool"
+_SUFFIX = ".spool"
 
 
 def append(folder: str, pieces: Sequence[bytes]) -> tuple[str, int]:
@@ -13,7 +13,7 @@ def append(folder: str, pieces: Sequence[bytes]) -> tuple[str, int]:
 
     Returns ("", 0) if the disk does not take them; they are then in no file.
     """
-    path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")
+    path = os.path.join(folder, f"{os.getpid()}{_SUFFIX}")
     try:
         os.makedirs(folder, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
