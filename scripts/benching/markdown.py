@@ -134,7 +134,7 @@ def _sentences(figures: Mapping[str, Any]) -> Iterator[str]:
         f"Medians of {facts['rounds']} interleaved rounds."
     )
     if skipped := figures.get("skipped"):
-        told = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+        told = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in skipped.items())
         yield f"Not run: {told}."
 
 
