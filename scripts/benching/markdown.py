@@ -126,7 +126,7 @@ def _sentences(figures: Mapping[str, Any]) -> Iterator[str]:
     if growth := figures.get("growth"):
         yield _growth(growth)
     if ahead := [*_faster_packers(figures), *_faster_loaders(figures)]:
-        yield f"Ahead of imgrec, which alone checks and hashes: {'; '.join(ahead)}."
+        yield f"Ahead of imgrec: {'; '.join(ahead)}."
     facts = figures["setting"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     yield (
