@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,19 @@ from imgrec.plan.build import make_plan
 from imgrec.publish.gathering import Gathered, Gathering
 from imgrec.publish.publish import complete, summed_up
 from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
-from imgrec.resume import Hearing, Judge, Run, Verdict, claim_of, noted, resume, start_over
+from imgrec.resume import (
+    Claim,
+    Hearing,
+    Judge,
+    Resumed,
+    Run,
+    Verdict,
+    claim_of,
+    claimed_results,
+    noted,
+    resume,
+    start_over,
+)
 from imgrec.storage.files import changed_since
 from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken
@@ -65,8 +77,12 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
             started_ns=job.started_ns,
             newest_change_ns=catalog.newest_change_ns,
         )
-        resumed = resume(staging, plan, run) if options.resume else start_over(staging, run)
-        writing = _Writing(plan, job, resumed.claimed, catalog.newest_change_ns)
+        writer = _writer(plan, job, catalog.newest_change_ns)
+        files_of = writer.record_format.filenames
+        resumed = (
+            resume(staging, plan, run, files_of) if options.resume else start_over(staging, run)
+        )
+        writing = _Writing(plan, job, writer, resumed)
         gathered = writing.finish()
         _refuse_changed(plan, job)
         if options.near_dups is NearDups.AUTO:
@@ -75,7 +91,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
             plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
         written = summed_up(staging.path, plan, gathered, options)
         complete(staging.path, plan, written, options, _page_of(catalog, plan, gathered, job))
-        stamp(staging.path / layout.METADATA, resumed.started_ns)
+        stamp(staging.path / layout.METADATA, resumed.run.started_ns)
         is_new = _publish(staging, options)
     packed = _packed(job, is_new=is_new)
     return replace(
@@ -149,25 +165,27 @@ def _refuse_changed(plan: Plan, job: Job) -> None:
             )
 
 
+def _writer(plan: Plan, job: Job, newest_ns: int) -> ShardWriter:
+    options = job.options
+    return ShardWriter(
+        folder=str(job.staging.path),
+        check=plan.check,
+        shrink_to=plan.shrink_to,
+        record_format=RecordFormat(compression=options.shard_compression, also=options.also),
+        signs=options.near_dups is NearDups.AUTO,
+        newest_ns=newest_ns,
+    )
+
+
 class _Writing:
     """Writes all shards but those that are there, the largest first so that the last are small."""
 
-    def __init__(
-        self, plan: Plan, job: Job, claimed: Mapping[str, ShardResult], newest_ns: int
-    ) -> None:
-        options = job.options
-        self._plan, self._job, self._claimed = plan, job, claimed
-        self._writer = ShardWriter(
-            folder=str(job.staging.path),
-            check=plan.check,
-            shrink_to=plan.shrink_to,
-            record_format=RecordFormat(compression=options.shard_compression, also=options.also),
-            signs=options.near_dups is NearDups.AUTO,
-            newest_ns=newest_ns,
-        )
-        self._judge = Judge(folder=self._writer.folder)
+    def __init__(self, plan: Plan, job: Job, writer: ShardWriter, resumed: Resumed) -> None:
+        self._plan, self._job, self._writer, self._resumed = plan, job, writer, resumed
+        self._judge = Judge(folder=writer.folder)
         self._needed_soon = Background("pyarrow.parquet", *_NEEDED_IN_THE_END)
         self._gathering = Gathering(plan.tasks)
+        self._claimed: dict[str, ShardResult] = {}
         self._kept: set[str] = set()
 
     @property
@@ -175,33 +193,45 @@ class _Writing:
         return len(self._kept)
 
     def finish(self) -> Gathered:
-        self._needed_soon.start()  # while the workers work
-        for result in self._claimed.values():
-            _tell(self._job.on_progress, result, self._plan)
-        missing = [task for task in self._plan.tasks if task.filename not in self._claimed]
-        missing.sort(key=lambda task: -task.expected_bytes)
-        is_sure = self._job.staging.is_sure
-        for result in self._claimed.values() if is_sure else ():
-            self._keep(result)
-        claims = () if is_sure else map(claim_of, self._claimed.values())
-        with Hearing(self._judge, claims) as hearing:
-            self._write(missing, hearing)
-            if rest := hearing.rest():  # there are more workers than threads
-                with closing(self._job.engine.run(self._judge, rest)) as running:
-                    self._keep_true(running)
-            hearing.wait()
-            self._keep_true(hearing.verdicts())
-        if lost := self._claimed.keys() - self._kept:
-            self._write([task for task in self._plan.tasks if task.filename in lost], hearing)
+        tasks, noted = self._plan.tasks, self._resumed.notes
+        missing = [task for task in tasks if task.filename not in noted]
+        with self._written(missing) as running:  # from here on, the workers work
+            self._needed_soon.start()
+            if not noted:  # or the run that this one continues has said it all
+                self._job.staging.note(*self._resumed.run.noted())
+            claims = self._claims()
+            with Hearing(self._judge, claims) as hearing:
+                self._take_all(running, hearing)
+                if rest := hearing.rest():  # there are more workers than threads
+                    with closing(self._job.engine.run(self._judge, rest)) as judging:
+                        self._keep_true(judging)
+                hearing.wait()
+                self._keep_true(hearing.verdicts())
+        if lost := noted.keys() - self._kept:
+            with self._written([task for task in tasks if task.filename in lost]) as running:
+                self._take_all(running, hearing)
         self._needed_soon.wait()
         return self._gathering.finish()
 
-    def _write(self, tasks: Sequence[ShardTask], hearing: Hearing) -> None:
-        """Write shards, and meanwhile keep those of which the hearing says that they are whole."""
-        with closing(self._job.engine.run(self._writer, tasks)) as running:
-            for result in running:
-                self._take(result)
-                self._keep_true(hearing.verdicts())
+    def _written(self, tasks: list[ShardTask]) -> closing[Generator[ShardResult, None, None]]:
+        tasks.sort(key=lambda task: -task.expected_bytes)
+        return closing(self._job.engine.run(self._writer, tasks))
+
+    def _claims(self) -> list[Claim]:
+        """Return which shards are said to be there and are to be read; keep those that need not."""
+        staging = self._job.staging
+        self._claimed = claimed_results(staging, self._plan, self._resumed)
+        for result in self._claimed.values():
+            _tell(self._job.on_progress, result, self._plan)
+            if staging.is_sure:
+                self._keep(result)
+        return [] if staging.is_sure else [claim_of(result) for result in self._claimed.values()]
+
+    def _take_all(self, results: Iterable[ShardResult], hearing: Hearing) -> None:
+        """Take shards as they come, and meanwhile those that the hearing says are whole."""
+        for result in results:
+            self._take(result)
+            self._keep_true(hearing.verdicts())
 
     def _keep_true(self, verdicts: Iterable[Verdict]) -> None:
         for verdict in verdicts:

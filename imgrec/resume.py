@@ -8,36 +8,31 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from threading import Thread
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
+
+from xxhash import xxh3_64_hexdigest
 
 from imgrec import __version__
 from imgrec.codec import result as result_codec
+from imgrec.codec.pixels import CODERS
 from imgrec.errors import DatasetError
 from imgrec.model import Plan
 from imgrec.outcome import ShardResult
 from imgrec.storage.files import Seal, has_xxh3, is_intact
 from imgrec.storage.stages import Stage
 
+FilesOf: TypeAlias = Callable[[str], Iterable[str]]
+
 _RUN = "run"
 _THREADS = 2
 """How many judge claims. A disk was measured to give two twice as much as one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
-    """What is left of a run that was cut off."""
-
-    started_ns: int
-    """When the first of the runs began that this one continues."""
-    claimed: Mapping[str, ShardResult]
-    """The shards that need not be written again if they are what their results say, by name."""
-    restarted: str = ""
-    """Why what there was could not be kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,35 +44,63 @@ class Run:
     newest_change_ns: int
     """When the source last changed."""
 
-    def encode(self, started_ns: int) -> bytes:
-        """Return the note that the next run reads."""
-        value = {"started_ns": started_ns, "fingerprint": self.fingerprint, "made_by": _made_by()}
-        return json.dumps(value).encode() + b"\n"
+    def noted(self) -> tuple[str, bytes]:
+        """Return the note that the next run reads, and its name."""
+        value = {
+            "started_ns": self.started_ns,
+            "fingerprint": self.fingerprint,
+            "made_by": _made_by(),
+        }
+        return _RUN, _sealed(json.dumps(value).encode())
 
 
-def resume(staging: Stage, plan: Plan, run: Run) -> Resumed:
-    """Keep what can be kept of a run before, remove the rest, and note that this one has begun."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What is left of a run that was cut off."""
+
+    run: Run
+    """The one that goes on, which began when the first of those began that it continues."""
+    notes: Mapping[str, bytes]
+    """Of the shards that may be finished, by their names."""
+    restarted: str = ""
+    """Why what there was could not be kept."""
+
+
+def resume(staging: Stage, plan: Plan, run: Run, files_of: FilesOf) -> Resumed:
+    """Keep what may be of use of a run before, and remove the rest.
+
+    `files_of` names all files of a shard.
+    """
     notes = staging.notes()
     before = _decode(notes.pop(_RUN, b""))
     why = _difference(before, run) if notes else ""
-    claimed = {} if why else _claimed(staging, plan, notes)
-    beside = (name for result in claimed.values() for name, *_ in result.beside)
-    staging.keep({*claimed, *beside}, claimed)
-    started_ns = _started_ns(before) if claimed else run.started_ns
-    staging.note(_RUN, run.encode(started_ns))
-    return Resumed(started_ns=started_ns, claimed=claimed, restarted=why)
+    if why or not notes:
+        return replace(start_over(staging, run), restarted=why)
+    noted = {task.filename: notes[task.filename] for task in plan.tasks if task.filename in notes}
+    staging.keep({name for shard in noted for name in files_of(shard)}, {*noted, _RUN})
+    return Resumed(run=replace(run, started_ns=_started_ns(before)), notes=noted)
 
 
 def start_over(staging: Stage, run: Run) -> Resumed:
-    """Remove all that a run before left, and note that this one has begun."""
+    """Remove all that a run before left."""
     staging.keep((), ())
-    staging.note(_RUN, run.encode(run.started_ns))
-    return Resumed(started_ns=run.started_ns, claimed={})
+    return Resumed(run=run, notes={})
 
 
 def noted(result: ShardResult) -> tuple[str, bytes]:
     """Return the note that a shard is finished, and its name."""
-    return result.filename, result_codec.encode(result)
+    return result.filename, _sealed(result_codec.encode(result))
+
+
+def _sealed(data: bytes) -> bytes:
+    """Return a note of some data: a line of its hash, and then the data itself."""
+    return xxh3_64_hexdigest(data).encode() + b"\n" + data
+
+
+def _unsealed(note: bytes) -> bytes:
+    """Return the data of a note, or nothing if a single bit of it has changed."""
+    data = note.partition(b"\n")[2]
+    return data if note == _sealed(data) else b""
 
 
 def _difference(before: Mapping[str, object], run: Run) -> str:
@@ -92,12 +115,13 @@ def _difference(before: Mapping[str, object], run: Run) -> str:
     return ""
 
 
-def _claimed(staging: Stage, plan: Plan, notes: Mapping[str, bytes]) -> dict[str, ShardResult]:
+def claimed_results(staging: Stage, plan: Plan, resumed: Resumed) -> dict[str, ShardResult]:
+    """Return what the notes say of shards that seem to be whole, by their names."""
     found = {}
-    for task in plan.tasks:
-        if task.filename in notes:
+    for task in plan.tasks if resumed.notes else ():
+        if note := _unsealed(resumed.notes.get(task.filename, b"")):
             with suppress(DatasetError):  # or it is as if it had not been finished
-                found[task.filename] = result_codec.decode(notes[task.filename], task)
+                found[task.filename] = result_codec.decode(note, task)
     intact = staging.intact(seal for result in found.values() for seal in _seals(result))
     return {
         filename: result
@@ -192,9 +216,9 @@ class Hearing:
             thread.join()
 
 
-def _decode(data: bytes) -> dict[str, object]:
+def _decode(note: bytes) -> dict[str, object]:
     try:
-        value = json.loads(data)
+        value = json.loads(_unsealed(note))
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
@@ -207,6 +231,11 @@ def _started_ns(before: Mapping[str, object]) -> int:
 
 def _made_by() -> str:
     """Name the versions of all that decides the bytes of a shard."""
-    import PIL
-
-    return f"imgrec {__version__}, Pillow {PIL.__version__}"
+    specs = filter(None, map(find_spec, CODERS))
+    folders = {os.path.dirname(os.path.dirname(spec.origin or "")) for spec in specs}
+    packages = {package.replace("-", "_") for package in CODERS.values()}
+    # importlib.metadata tells the same, but to import it takes longer than to pack a few images.
+    found = (name for folder in folders for name in os.listdir(folder or os.curdir))
+    versions = (name.removesuffix(".dist-info") for name in found if name.endswith(".dist-info"))
+    coders = sorted(name for name in versions if name.partition("-")[0].lower() in packages)
+    return ", ".join((f"imgrec-{__version__}", f"zlib-{zlib.ZLIB_RUNTIME_VERSION}", *coders))

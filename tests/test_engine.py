@@ -86,6 +86,37 @@ def test_the_last_words_of_a_dying_worker_are_in_the_error() -> None:
         list(engine.run(tasks.leave, [1]))
 
 
+def test_workers_begin_before_the_first_result_is_asked_for(tmp_path: Path) -> None:
+    with LocalEngine(1) as engine:
+        running = engine.run(tasks.note_pid_and_sleep, [str(tmp_path)])
+        wait_for(lambda: any(tmp_path.iterdir()))
+        running.close()
+
+
+def test_closing_a_run_that_no_one_has_asked_stops_its_workers(tmp_path: Path) -> None:
+    with LocalEngine(1) as engine:
+        running = engine.run(tasks.note_pid_and_sleep, [str(tmp_path)])
+        wait_for(lambda: any(tmp_path.iterdir()))
+        running.close()
+        assert not any(is_running(int(path.name)) for path in tmp_path.iterdir())
+
+
+def test_a_worker_does_not_print_to_what_the_parent_has_put_in_the_place_of_its_output(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import contextlib, tasks\n"
+        "from imgrec.engine.local import LocalEngine\n"
+        f"with open({str(tmp_path / 'out')!r}, 'w') as out, contextlib.redirect_stdout(out):\n"
+        "    with LocalEngine(1) as engine:\n"
+        "        print(list(engine.run(tasks.print_something, [7])))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert (tmp_path / "out").read_text() == "[7]\n"
+
+
 def test_workers_end_in_the_middle_of_a_task_when_their_parent_is_killed(tmp_path: Path) -> None:
     code = (
         "from imgrec.engine.local import LocalEngine; import tasks\n"

@@ -34,6 +34,11 @@ _PLUGINS = {
     "HEIF": _Plugin("pillow_heif", "pillow-heif", "register_heif_opener"),
     "JXL": _Plugin("pillow_jxl", "pillow-jxl-plugin", ""),
 }
+CODERS = {
+    "PIL": "pillow", "simplejpeg": "simplejpeg",
+    **{plugin.module: plugin.install for plugin in _PLUGINS.values()},
+}  # fmt: skip
+"""What decides which images can be decoded, and to what bytes: modules, and their packages."""
 _AS_IS = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 _CONVERTED = {
     "CMYK": "RGB", "YCbCr": "RGB", "LAB": "RGB", "HSV": "RGB", "RGBX": "RGB",

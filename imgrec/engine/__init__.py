@@ -16,7 +16,10 @@ class Engine(Protocol):
         ...
 
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
-        """Yield the results in any order; raise the first error; when closed, stop working."""
+        """Yield the results in any order; raise the first error; when closed, stop working.
+
+        Work may begin before the first result is asked for.
+        """
         ...
 
     def prepare(self, function: Callable[[T], object], task: T) -> None:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import IO, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from imgrec.engine import Engine
 from imgrec.engine.process import start
@@ -87,23 +87,29 @@ class LocalEngine:
             worker.send(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
 
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
-        """Yield `function(task)` for each task, as results come; raise the first error.
+        """Have `function(task)` called for each task, from now on; yield what it returns.
 
-        Each worker has at most one task at hand and one waiting in its pipe. A run that is broken
-        off, by an error or by closing the iterator, stops the workers.
+        Results are yielded as they come, and the first error is raised. Each worker has at most one
+        task at hand and one waiting in its pipe. A run that is broken off, by an error or by
+        closing the iterator, stops the workers.
         """
         if not self._workers:
             raise ExecutionError("the engine has been stopped")
-        calls = _Calls(function, tasks)
+        results = self._run(_Calls(function, tasks))
+        next(results)  # what has not begun could not be closed
+        return results
+
+    def _run(self, calls: _Calls) -> Generator[Any, None, None]:  # what a worker has pickled
+        """Hand out the first calls, and yield once; then yield results."""
         with selectors.DefaultSelector() as selector, self._stopped_unless_finished():
             for worker in self._workers:
                 worker.settle()
                 selector.register(worker.replies, selectors.EVENT_READ, worker)
             self._hand_out(calls)
+            yield None
             while any(worker.at_hand for worker in self._workers):
                 for key, _ in selector.select():
-                    worker = key.data
-                    result: R = worker.receive()
+                    result = key.data.receive()
                     self._hand_out(calls)
                     yield result
 

@@ -87,6 +87,8 @@ def _work(calls: int, replies: int, complaints: int) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for place, descriptor in enumerate((calls, replies, complaints)):
             os.dup2(descriptor, place)
+        # Whatever stands in for them (notebooks, pytest) may write to what is closed here.
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         # The pipes of other workers, held open here, would keep those from noticing their end.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         if sys.modules.get("numpy", worker) is None:

@@ -24,6 +24,9 @@ def main() -> None:
     """Answer calls until there are no more, or no one to answer."""
     # Ctrl-C reaches the whole terminal; the parent decides what it means for us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # There is a worker for each CPU. More threads of NumPy's would only turn in circles, which was
+    # measured to cost as much as importing it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # a task makes many small values and no cycles worth looking for
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the replies

@@ -106,9 +106,9 @@ class Staging:
             for leftover in self.path.iterdir():
                 if leftover.is_file() and leftover.name not in filenames:
                     leftover.unlink()
-            for name in _read_all(self._notes):
-                if name not in notes:
-                    (self._notes / name).unlink()
+            for note in self._notes.iterdir() if self._notes.is_dir() else ():
+                if note.name not in notes:
+                    note.unlink()
 
     def settle(self, *filenames: str) -> None:
         """Begin to bring finished files to disk, while others are still being written."""

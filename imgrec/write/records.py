@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imgrec.codec import tfrecord
-from imgrec.layout import twin_filename
+from imgrec.layout import INDEX_SUFFIX, twin_filename
 from imgrec.options import AlsoFormat
 from imgrec.storage.files import OutFile, create
 
@@ -30,6 +30,12 @@ class RecordFormat:
     compression: str = ""
     """As in `DatasetInfo`."""
     also: tuple[AlsoFormat, ...] = ()
+
+    def filenames(self, shard: str) -> tuple[str, ...]:
+        """Name all files of a shard, which is the first of them."""
+        # Of a compressed one, no one finds records by their offsets.
+        index = () if self.compression else (shard + INDEX_SUFFIX,)
+        return shard, *index, *self.twin_paths(shard)
 
     def twin_paths(self, path: str) -> tuple[str, ...]:
         """Return the paths of the files beside the shard at `path` that hold its records too."""

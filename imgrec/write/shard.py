@@ -74,9 +74,10 @@ class ShardWriter:
 
     def _beside(self, path: str, gathered: _Gathered) -> Iterator[Seal]:
         """Write what goes with a shard, and yield its seals."""
-        if not self.record_format.compression:  # whose records no one finds by their offsets
-            yield write_file(path + INDEX_SUFFIX, gathered.index())
-        yield from map(seal_of, self.record_format.twin_paths(path))
+        _, *beside = self.record_format.filenames(path)
+        for other in beside:
+            is_index = other == path + INDEX_SUFFIX
+            yield write_file(other, gathered.index()) if is_index else seal_of(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
