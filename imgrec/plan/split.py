@@ -54,13 +54,9 @@ def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions
     )
     if options.folds:
         _refuse_few(homes, places, options.folds, "groups" if samples.groups else "images")
-    if isinstance(units, range):  # each sample is a unit of its own, and but few leave train
-        for place, split in places.items():
-            splits[place] = split
-    else:
-        for place, split in enumerate(splits):
-            if split == TRAIN and units[place] in places:
-                splits[place] = places[units[place]]
+    for place, split in enumerate(splits):
+        if split == TRAIN:
+            splits[place] = places.get(units[place], TRAIN)
     return _pinned(samples, splits)
 
 

@@ -9,9 +9,7 @@ from typing import Protocol
 
 from imgrec.storage.files import Seal, telling
 from imgrec.storage.paths import is_remote
-from imgrec.storage.staging import Staging
-
-_DATED = "metadata.json"
+from imgrec.storage.staging import DATED, Staging
 
 
 class Stage(Protocol):
@@ -86,4 +84,4 @@ def begun_ns(target: Path) -> int:
 
         return staging.begun_ns(target)
     with telling(target):
-        return (target / _DATED).stat().st_mtime_ns
+        return (target / DATED).stat().st_mtime_ns

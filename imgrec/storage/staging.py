@@ -15,7 +15,7 @@ from imgrec.storage.lock import holds, lock, make_locked
 from imgrec.storage.syncing import Syncer, sync
 
 INCOMPLETE, REPLACED = ".incomplete", ".replaced"
-_DATED = "metadata.json"
+DATED = "metadata.json"
 """The file whose date says when the run began that made a dataset."""
 
 
@@ -126,7 +126,7 @@ class Staging:
 
     def renew(self) -> None:
         """Note that the dataset which is there is also what the source holds now."""
-        stamp(self.target / _DATED, (self.path / _DATED).stat().st_mtime_ns)
+        stamp(self.target / DATED, (self.path / DATED).stat().st_mtime_ns)
 
     def publish(self) -> None:
         """Give the folder its final name, at once, replacing what stood there."""

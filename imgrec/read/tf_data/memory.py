@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -10,6 +9,8 @@ from imgrec.read.tf_data.pipeline import Pipeline
 
 Data: TypeAlias = Any  # TensorFlow has no types
 _BATCH = 128
+_CALLS = 2
+"""How many batches are cut at once. More were measured to be slower: all are bound by memory."""
 
 
 def from_memory(pipeline: Pipeline) -> Data:
@@ -63,19 +64,16 @@ def _batches(pipeline: Pipeline, values: dict[str, Data], order: Data, batch_siz
         return pipeline.scaled(even)
 
     if not options.shuffle and not pipeline.times:
-        return _mapped(tf, starts, cut)
+        return pipeline.mapped(starts, cut, calls=_CALLS)
     epochs = tf.data.Dataset.from_tensors(order)
     if options.shuffle:
         seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True)
         epochs = seeds.batch(2, drop_remainder=True).take(1)
         epochs = epochs.map(lambda seed: tf.random.experimental.stateless_shuffle(order, seed))
-    batches = epochs.flat_map(lambda places: _mapped(tf, starts, lambda at: cut(at, places)))
+    batches = epochs.flat_map(
+        lambda places: pipeline.mapped(starts, lambda at: cut(at, places), calls=_CALLS)
+    )
     return batches.apply(tf.data.experimental.assert_cardinality(len(starts)))
-
-
-def _mapped(tf: Any, data: Data, function: Callable[[Data], Data]) -> Data:
-    as_it_is = tf.autograph.experimental.do_not_convert(function)
-    return data.map(as_it_is, num_parallel_calls=2)
 
 
 def _decoded(pipeline: Pipeline) -> dict[str, Data]:

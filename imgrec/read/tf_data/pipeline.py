@@ -82,10 +82,10 @@ class Pipeline:
             parsed = tf.io.parse_single_example(record, self._spec())
             return {**parsed, "image": self.decoder(parsed["image"], parsed["shape"], seeds)}
 
-        data = self._mapped(data, decode)
+        data = self.mapped(data, decode)
         if options.batch_size:
             data = data.batch(options.batch_size, drop_remainder=self.drops(options.batch_size))
-        return self._mapped(data, self._finished)
+        return self.mapped(data, self._finished)
 
     def _decoded_together(self, data: Data, batch_size: int) -> Data:
         """Parse and decode a whole batch in one map."""
@@ -107,15 +107,16 @@ class Pipeline:
 
         if unrolled == batch_size:
             whole = data.batch(batch_size, drop_remainder=self.drops(batch_size))
-            return self._mapped(whole, decode)
+            return self.mapped(whole, decode)
         pieces = data.batch(unrolled, drop_remainder=self._is_even(unrolled))
-        batches = self._mapped(pieces, decode).rebatch(batch_size, self.drops(batch_size))
+        batches = self.mapped(pieces, decode).rebatch(batch_size, self.drops(batch_size))
         return batches.apply(tf.data.experimental.assert_cardinality(self._batches(batch_size)))
 
-    def _mapped(self, data: Data, function: Callable[..., Any]) -> Data:
+    def mapped(self, data: Data, function: Callable[..., Any], *, calls: int = 0) -> Data:
+        """Apply a function to all of `data`, so many at once; by default, as many as decode."""
         # What is in there is plain Python: looking for loops to convert takes as long as the rest.
         as_it_is = self.tf.autograph.experimental.do_not_convert(function)
-        return data.map(as_it_is, num_parallel_calls=_cpus() + _WAITING)
+        return data.map(as_it_is, num_parallel_calls=calls or _cpus() + _WAITING)
 
     def _batches(self, batch_size: int) -> int:
         if self.options.repeat is True:

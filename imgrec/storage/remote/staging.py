@@ -33,6 +33,7 @@ from imgrec.storage.remote.listing import objects
 from imgrec.storage.remote.notes import Evidence, decode_note, encode_note, read_notes
 from imgrec.storage.remote.reading import Stat, read_object
 from imgrec.storage.remote.uploading import Uploader, copy_object, put_bytes, remove_objects
+from imgrec.storage.staging import DATED
 
 VISIBLE = "dataset_info.json"
 """The document without which there is no dataset; `layout` has the name, for those above."""
@@ -165,7 +166,7 @@ class StoreStaging:
         self._raise_fault(wait=True)
         with telling(self.path):
             files = [path for path in self.path.iterdir() if path.is_file()]
-            begun_ns = (self.path / "metadata.json").stat().st_mtime_ns
+            begun_ns = (self.path / DATED).stat().st_mtime_ns
         documents = [path.name for path in files if not path.name.endswith(PART)]
         names = {*documents, *_listed(self.path)}
         early = [name for name in documents if name != VISIBLE]
@@ -208,7 +209,7 @@ class StoreStaging:
     def renew(self) -> None:
         """Note that the dataset which is there is also what the source holds now."""
         with telling(self.path):
-            begun_ns = (self.path / "metadata.json").stat().st_mtime_ns
+            begun_ns = (self.path / DATED).stat().st_mtime_ns
         put_bytes(date_url(self.target), str(begun_ns).encode())
 
 
