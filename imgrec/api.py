@@ -103,7 +103,7 @@ def _pack(
             started_ns=started_ns,
             staging=staging,
             is_free=is_free,
-            copies=here.copies,
+            own_folders=(spool, *filter(None, [here.copies])),
         )
         return pack_catalog(catalog, job)
 

@@ -122,6 +122,8 @@ class Report:
     skipped: tuple[Skipped, ...]
     ignored: tuple[Ignored, ...]
     transcoded: tuple[Skipped, ...]
+    unlisted_transcoded: int = 0
+    """How many more there are, where they are too many to name them all."""
     damaged: tuple[Skipped, ...]
     resized: Resized | None = None
     """None if images were to keep their size."""
@@ -138,7 +140,7 @@ class Report:
         images = sum(split.examples for split in self.splits)
         said = {
             "skipped": len(self.skipped),
-            "transcoded": len(self.transcoded),
+            "transcoded": len(self.transcoded) + self.unlisted_transcoded,
             "damaged": len(self.damaged),
             "duplicates": len(self.duplicates),
             "leaks": len(self.leaks),

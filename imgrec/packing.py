@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,8 @@ from imgrec.resume import (
     resume,
     start_over,
 )
-from imgrec.storage.files import changed_since
+from imgrec.storage.blobs import close_files
+from imgrec.storage.files import Seal, changed_after
 from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken
 from imgrec.storage.staging import find_leftovers, stamp
@@ -58,8 +59,8 @@ class Job:
     staging: Stage
     is_free: bool
     """Whether nothing stands in the way of the target; then the staging is open already."""
-    copies: str = ""
-    """Where files are that were copied here from an object store, if any were."""
+    own_folders: tuple[str, ...]
+    """Where files of the source were copied to, from archives or an object store."""
 
 
 def pack_catalog(catalog: Catalog, job: Job) -> Packed:
@@ -84,15 +85,17 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
         )
         writing = _Writing(plan, job, writer, resumed)
         gathered = writing.finish()
-        _refuse_changed(plan, job)
+        _refuse_changed(plan, catalog.newest_change_ns, job)
         if options.near_dups is NearDups.AUTO:
             from imgrec.publish.near import near_duplicates
 
             plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
         written = summed_up(staging.path, plan, gathered, options)
-        complete(staging.path, plan, written, options, _page_of(catalog, plan, gathered, job))
+        page = _page_of(catalog, plan, gathered, job)
+        files = complete(staging.path, plan, written, options, page)
         stamp(staging.path / layout.METADATA, resumed.run.started_ns)
-        is_new = _publish(staging, options)
+        close_files()  # some are in the spool, and a network file system keeps what is open
+        is_new = _publish(staging, files, options)
     packed = _packed(job, is_new=is_new)
     return replace(
         packed,
@@ -126,16 +129,22 @@ def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:
     return newest_change_ns < begun_ns(target)
 
 
-def _publish(staging: Stage, options: PackOptions) -> bool:
+def _publish(staging: Stage, files: Collection[Seal], options: PackOptions) -> bool:
     """Make the dataset visible, unless the very same one is."""
     if not options.overwrite and is_taken(staging.target):
-        old, new = (folder / layout.CHECKSUMS for folder in (staging.target, staging.path))
-        if not old.exists() or old.read_bytes() != new.read_bytes():
+        if _checksums(staging.target) != _checksums(staging.path):
             raise _in_the_way(staging.target)
         staging.renew()
         return False
-    staging.publish()
+    staging.publish(files)
     return True
+
+
+def _checksums(folder: Path) -> list[str]:
+    """Return the lines of SHA256SUMS, but for files that tell who made them: other versions may."""
+    checksums = folder / layout.CHECKSUMS
+    lines = checksums.read_text("utf-8").splitlines() if checksums.exists() else []
+    return [line for line in lines if not line.endswith((layout.SAMPLES, layout.PAGE))]
 
 
 def _in_the_way(target: Path) -> DatasetExists:
@@ -146,17 +155,16 @@ def _in_the_way(target: Path) -> DatasetExists:
     )
 
 
-def _refuse_changed(plan: Plan, job: Job) -> None:
+def _refuse_changed(plan: Plan, newest_ns: int, job: Job) -> None:
     """Raise ExecutionError if an archive or another file of many images was written to meanwhile.
 
     A single image is read whole, and its size is checked; but in a file of many, offsets that were
     right when it was scanned may mean anything in another that has taken its place.
     """
     paths = {blob[0] for task in plan.tasks for blob in task.blobs if not isinstance(blob, str)}
-    ours = [str(job.staging.path), *filter(None, [job.copies])]
     for path in sorted(paths):
-        is_ours = any(map(Path(path).is_relative_to, ours))
-        if not is_ours and changed_since(path, job.started_ns):
+        is_ours = any(map(Path(path).is_relative_to, job.own_folders))
+        if not is_ours and changed_after(path, newest_ns):
             job.staging.keep((), ())
             raise ExecutionError(
                 f"{path} changed while it was being packed",

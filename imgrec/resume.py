@@ -105,6 +105,8 @@ def _unsealed(note: bytes) -> bytes:
 
 def _difference(before: Mapping[str, object], run: Run) -> str:
     """Say why a run does not continue the one before, or ""."""
+    if not before:
+        return "nothing is known of how it was begun"
     if before.get("made_by") != _made_by():
         return "it was begun by other versions of imgrec or of its decoders"
     if before.get("fingerprint") != run.fingerprint:
@@ -193,9 +195,14 @@ class Hearing:
         self._left.clear()
 
     def _hear(self) -> None:
-        with suppress(IndexError):  # when none is left
-            while True:
-                self._verdicts.append(self._judge(self._left.popleft()))
+        while claim := self._next():
+            self._verdicts.append(self._judge(claim))
+
+    def _next(self) -> Claim | None:
+        try:
+            return self._left.popleft()  # which others do, too: to look first would not do
+        except IndexError:
+            return None
 
     def verdicts(self) -> Iterator[Verdict]:
         """Yield those that were not yielded before."""
@@ -204,11 +211,7 @@ class Hearing:
 
     def rest(self) -> list[Claim]:
         """Return the claims that no thread has begun to judge, and none will."""
-        rest = []
-        with suppress(IndexError):
-            while True:
-                rest.append(self._left.popleft())
-        return rest
+        return list(iter(self._next, None))
 
     def wait(self) -> None:
         """Wait until all claims that were not returned have a verdict."""

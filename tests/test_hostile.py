@@ -24,8 +24,12 @@ from parsers import TASK
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
 
 import imgrec
+from imgrec.codec import jpeg as jpeg_codec
+from imgrec.codec import phash
+from imgrec.codec.image import prepare
 from imgrec.codec.result import decode as decode_note
 from imgrec.errors import DatasetError, SourceError
+from imgrec.options import Check
 
 GIB = 1 << 30
 
@@ -81,6 +85,29 @@ def test_picture_bombs_are_named_and_cost_little_memory(tmp_path: Path, check: s
     value = json.loads(done.stdout)
     assert value["splits"]["train"]["examples"] == 9
     assert len(value["skipped"]) == len(BOMBS)
+
+
+def test_of_a_picture_of_a_million_parts_only_the_pixels_are_packed() -> None:
+    data = png(1)
+    many = data[:33] + chunk(b"teXt", b"") * 1_000_000 + data[33:]
+    packable = prepare(many, "x.png", Check.DECODE)
+    assert packable.transcoded == "PNG of more than 200,000 chunks"
+    assert len(packable.data) < 2 * len(data)
+
+
+def test_long_headers_are_not_kept_in_memory() -> None:
+    jpeg_codec._known_header.cache_clear()
+    for number in range(20):
+        segment = b"\xff\xe1" + struct.pack(">H", 65_000) + bytes([number]) * 64_998
+        jpeg_codec.read_header(b"\xff\xd8" + segment + jpeg(1)[2:])
+    assert jpeg_codec._known_header.cache_info().currsize == 0
+
+
+def test_the_waves_of_endless_pictures_are_not_kept_in_memory() -> None:
+    phash._kept_cosines.cache_clear()
+    sketch = phash.sketch(png(1, (50_000, 40)), "x.png")
+    assert sketch.pixels == 2_000_000
+    assert phash._kept_cosines.cache_info().currsize == 1
 
 
 def test_folders_that_are_too_deep_to_name_are_an_error(tmp_path: Path) -> None:

@@ -230,8 +230,31 @@ def test_a_run_of_which_nothing_is_known_starts_afresh(
     cut_off(source, data_dir, 5, KeyboardInterrupt())
     (staging(data_dir) / ".notes/run").write_bytes(b"[]")
     packed = pack(source, data_dir)
-    assert packed.restarted == "it was begun by other versions of imgrec or of its decoders"
+    assert packed.restarted == "nothing is known of how it was begun"
     assert files(data_dir / "flowers/1.0.0") == whole
+
+
+def test_what_was_not_looked_for_in_the_run_before_is_looked_for_in_all_of_this_one(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    source = write_tree(
+        tmp_path / "flowers",
+        {f"rose/{n}_{quality}.jpg": jpeg(n, (320, 280), quality=quality)
+         for n in range(8) for quality in (70, 90)},
+    )  # fmt: skip
+    calls = iter(range(100))
+
+    def on_progress(stage: str, _count: int, _total: int | None) -> None:
+        if stage == "pack" and next(calls) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        imgrec.pack(source, options(data_dir, near_dups="off"), on_progress=on_progress)
+    packed = pack(source, data_dir)
+    assert packed.restarted == "its source or its options were others"
+    near = packed.report.near_duplicates
+    assert near is not None
+    assert (near.looked_at, near.pairs) == (16, 8)
 
 
 def test_other_versions_of_what_encodes_images_start_afresh(
@@ -366,6 +389,35 @@ def test_an_archive_that_changes_while_it_is_packed_is_an_error(tmp_path: Path) 
     with pytest.raises(ExecutionError, match=r"flowers\.tar changed while it was being packed"):
         imgrec.pack(archive, options(tmp_path / "out"), on_progress=on_progress)
     assert not (tmp_path / "out/flowers").exists()
+
+
+@pytest.mark.parametrize("ahead_s", [-60, 60])
+def test_an_archive_that_another_takes_the_place_of_is_an_error_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: int
+) -> None:
+    """A file server has a clock of its own."""
+    source = class_tree(tmp_path / "flowers", {"rose": 2, "tulip": 2})
+    archive = Path(shutil.make_archive(str(tmp_path / "flowers"), "tar", tmp_path, "flowers"))
+    other = Path(shutil.make_archive(str(tmp_path / "other"), "tar", tmp_path, "flowers"))
+    shutil.rmtree(source)
+    time_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: time_ns() + ahead_s * 10**9)
+
+    def meddle() -> None:
+        time.sleep(0.05)  # the clocks of file systems are slow
+        other.replace(archive)
+
+    with pytest.raises(ExecutionError, match=r"flowers\.tar changed while it was being packed"):
+        imgrec.pack(archive, options(tmp_path / "out", shards=2), engine=_Meddler(meddle))
+
+
+@pytest.mark.parametrize("kind", ["tar", "gztar", "zip"])
+def test_an_archive_that_was_only_touched_is_packed_already(tmp_path: Path, kind: str) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 2, "tulip": 2})
+    archive = Path(shutil.make_archive(str(tmp_path / "flowers"), kind, tmp_path, "flowers"))
+    assert imgrec.pack(archive, options(tmp_path / "out", shards=None)).is_new
+    archive.touch()
+    assert not imgrec.pack(archive, options(tmp_path / "out", shards=None)).is_new
 
 
 def test_an_archive_that_is_dated_in_the_future_is_packed(tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import mmap
 import os
+import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +19,11 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
+import imgrec
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import create, write_file
 from imgrec.storage.lock import lock, make_locked
-from imgrec.storage.staging import Staging
+from imgrec.storage.staging import Staging, find_leftovers
 
 SMALL, LARGE = 100, 5 << 20
 """How much is expected of files that are written through the page cache, and past it."""
@@ -126,7 +130,7 @@ def test_nothing_is_visible_before_publishing_and_all_of_it_after(tmp_path: Path
     with Staging(target) as staging:
         fill(staging, b"new")
         assert not target.exists()
-        staging.publish()
+        staging.publish(())
     assert (target / "file").read_bytes() == b"new"
     assert [path.name for path in target.parent.iterdir()] == ["1.0.0"]
 
@@ -144,7 +148,7 @@ def test_leftovers_of_a_dead_run_are_cleared(tmp_path: Path) -> None:
     with Staging(target) as staging:
         staging.keep((), ())
         fill(staging, b"new")
-        staging.publish()
+        staging.publish(())
     assert [path.name for path in target.iterdir()] == ["file"]
 
 
@@ -154,7 +158,7 @@ def test_publishing_replaces_the_old_folder_whole(tmp_path: Path) -> None:
     (target / "old").touch()
     with Staging(target) as staging:
         fill(staging, b"new")
-        staging.publish()
+        staging.publish(())
     assert [path.name for path in target.iterdir()] == ["file"]
     assert [path.name for path in target.parent.iterdir()] == ["1.0.0"]
 
@@ -169,6 +173,139 @@ def test_a_run_that_died_while_replacing_loses_nothing(tmp_path: Path) -> None:
     assert (target / "old").exists()
 
 
+def test_a_file_that_is_gone_when_all_is_to_be_published_is_an_error(tmp_path: Path) -> None:
+    """As when a run on another machine has cleared the folder, where locks do not reach."""
+    target = tmp_path / "set" / "1.0.0"
+    wrong = pytest.raises(ExecutionError, match="other is not what was written there")
+    with wrong as caught, Staging(target) as staging:
+        fill(staging, b"new")
+        seal = write_file(str(staging.path / "other"), b"more")
+        (staging.path / "other").unlink()
+        staging.publish([seal])
+    assert "another machine" in caught.value.hint
+    assert not target.exists()
+
+
+def interrupted_between_the_renames(target: Path, what_happens: Callable[[], object]) -> None:
+    """Replace a dataset, and let something happen when the old one has just been put aside."""
+    rename = Path.rename
+
+    def renamed(self: Path, to: Path) -> Path:
+        moved = rename(self, to)
+        if str(to).endswith(".replaced"):
+            what_happens()
+        return moved
+
+    with pytest.MonkeyPatch.context() as patch, Staging(target) as staging:
+        patch.setattr(Path, "rename", renamed)
+        fill(staging, b"new")
+        staging.publish(())
+
+
+def test_an_interruption_while_replacing_brings_the_old_dataset_back(tmp_path: Path) -> None:
+    target = tmp_path / "set" / "1.0.0"
+    target.mkdir(parents=True)
+    (target / "old").touch()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_between_the_renames(target, interrupt)
+    assert [path.name for path in target.parent.iterdir()] == ["1.0.0"]
+    assert (target / "old").exists()
+
+
+def test_cleaning_while_a_dataset_is_replaced_does_not_bring_the_old_one_back(
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "set" / "1.0.0"
+    target.mkdir(parents=True)
+    (target / "old").touch()
+    cleaned: list[object] = []
+    interrupted_between_the_renames(target, lambda: cleaned.extend(imgrec.clean(data_dir=tmp_path)))
+    assert cleaned == []
+    assert [path.name for path in target.iterdir()] == ["file"]
+    assert [path.name for path in target.parent.iterdir()] == ["1.0.0"]
+
+
+def test_a_link_to_a_dataset_is_replaced_again_and_again_and_what_it_leads_to_stays(
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "set" / "1.0.0"
+    target.parent.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "old").touch()
+    target.symlink_to(tmp_path / "elsewhere")
+    for text in (b"new", b"newer"):
+        with Staging(target) as staging:
+            fill(staging, text)
+            staging.publish(())
+        assert (target / "file").read_bytes() == text
+        assert [path.name for path in target.parent.iterdir()] == ["1.0.0"]
+    assert (tmp_path / "elsewhere" / "old").exists()
+
+
+def test_what_others_have_or_what_has_just_gone_is_not_left_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".1.0.0.incomplete", ".2.0.0.incomplete", ".3.0.0.incomplete"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+    answers = {".1.0.0.incomplete": PermissionError, ".2.0.0.incomplete": FileNotFoundError}
+
+    def locked(path: Path) -> int:
+        if path.name in answers:
+            raise answers[path.name]
+        return lock(path)
+
+    monkeypatch.setattr("imgrec.storage.staging.lock", locked)
+    assert [path.name for path in find_leftovers(tmp_path / "set")] == [".3.0.0.incomplete"]
+
+
+def test_where_folders_cannot_be_synced_files_still_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def synced(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    with Staging(tmp_path / "set" / "1.0.0") as staging:
+        fill(staging, b"new")
+        staging.publish(())
+    assert (tmp_path / "set/1.0.0/file").read_bytes() == b"new"
+
+
+def test_a_kernel_without_huge_pages_writes_large_files_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Small(mmap.mmap):
+        def madvise(self, *_: object) -> None:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(mmap, "mmap", Small)
+    monkeypatch.setattr("imgrec.storage.direct._spare", [])
+    with create(str(tmp_path / "file"), expected_bytes=LARGE) as file:
+        file.write(b"x" * LARGE)
+    assert (tmp_path / "file").stat().st_size == LARGE
+
+
+def test_an_interruption_while_a_thread_is_started_is_not_another_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_self: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Staging(tmp_path / "set" / "1.0.0") as staging:
+        fill(staging, b"new")
+        monkeypatch.setattr(threading.Thread, "start", interrupt)
+        staging.settle("file")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_runs_cannot_write_one_dataset(tmp_path: Path) -> None:
     target = tmp_path / "set" / "1.0.0"
     with Staging(target) as staging:
@@ -176,7 +313,7 @@ def test_two_runs_cannot_write_one_dataset(tmp_path: Path) -> None:
         with pytest.raises(ExecutionError, match="another run is packing") as caught:
             Staging(target).__enter__()
         assert caught.value.hint.startswith("wait for it")
-        staging.publish()
+        staging.publish(())
     assert (target / "file").read_bytes() == b"mine"
 
 
@@ -191,7 +328,7 @@ def test_a_crash_leaves_no_lock_behind(tmp_path: Path) -> None:
     assert target.with_name(".1.0.0.incomplete").exists()
     with Staging(target) as staging:
         fill(staging, b"next")
-        staging.publish()
+        staging.publish(())
     assert (target / "file").read_bytes() == b"next"
 
 
@@ -246,7 +383,7 @@ def test_files_are_synced_before_they_are_visible_and_all_folders_after(
         fill(staging, b"new")
         staging.settle("file")
         write_file(str(staging.path / "other"), b"more")
-        staging.publish()
+        staging.publish(())
     names = [(path, False) for path in (f"{hidden}/file", f"{hidden}/other", str(hidden))]
     assert synced[:3] == names
     assert set(synced[3:]) == {

@@ -127,6 +127,36 @@ def test_a_sound_dataset_of_a_manifest_has_no_faults(
     assert faults_of(folder, decode=True, source=source / "table.csv") == []
 
 
+def test_files_that_become_the_same_png_are_no_leak(tmp_path: Path) -> None:
+    pictures = {
+        f"{name}/{n}.{extension}": encode(picture(n + 50 * (name == "b")), image_format, **options)
+        for name in "ab" for n in range(10)
+        for extension, image_format, options in (
+            ("webp", "WEBP", {"lossless": True}), ("tif", "TIFF", {})
+        )
+    }  # fmt: skip
+    folder = pack(write_tree(tmp_path / "x", pictures), tmp_path / "out", val_fraction=0.3)
+    train, val = (
+        {record["image"] for record in read_shard(folder / f"x-{split}.tfrecord-00000-of-00001")}
+        for split in ("train", "val")
+    )
+    assert train & val
+    assert faults_of(folder, decode=True) == []
+
+
+@pytest.mark.parametrize(("more", "faults"), [(4, 0), (3, 1)])
+def test_transcoded_files_that_are_counted_but_not_named_have_other_hashes(
+    tmp_path: Path, more: int, faults: int
+) -> None:
+    files = {f"a/{n}.gif": encode(picture(n, "P"), "GIF") for n in range(6)}
+    folder = pack(write_tree(tmp_path / "x", files), tmp_path / "out")
+    report = json.loads((folder / "report.json").read_text())
+    report |= {"transcoded": report["transcoded"][:2], "unlisted_transcoded": more}
+    (folder / "report.json").write_text(json.dumps(report))
+    reseal(folder)
+    assert len(faults_of(folder)) == faults
+
+
 @pytest.fixture
 def twins(pristine: Path, tmp_path: Path) -> Path:
     return pack(source_of(pristine), tmp_path / "twins", also="array_record", val_fraction=0.25)

@@ -35,6 +35,8 @@ for _marker in (0x01, *range(0xD0, 0xD9)):
 _KINDS[0xDA], _KINDS[0xD9], _KINDS[0x00], _KINDS[0xFF] = _SCAN, _END, _NONE, _NONE
 _HUFFMAN_8_BIT = frozenset({0xC0, 0xC1, 0xC2})
 _SOS, _EOI = b"\xff\xda", b"\xff\xd9"
+_KEPT_BYTES = 1 << 14
+"""The longest headers that are kept: of larger ones, no two are alike."""
 _CHANNELS = {1: 1, 3: 3, 4: 3}  # TensorFlow turns CMYK and YCCK into RGB
 _BETWEEN_SCANS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\xff]")
@@ -55,7 +57,8 @@ class JpegHeader(NamedTuple):
 def read_header(data: bytes) -> JpegHeader:
     """Walk the segments up to the first scan; raise BadImage if they do not lead there."""
     # Files of one camera or program begin alike, and what leads to the scan is all that counts.
-    return _known_header(data[: data.find(_SOS) + 2]) or _walk(data)
+    end = data.find(_SOS) + 2
+    return (end <= _KEPT_BYTES and _known_header(data[:end])) or _walk(data)
 
 
 @lru_cache(maxsize=256)

@@ -44,6 +44,8 @@ Plain gradients, halves and spots of light were found to have 4 to 14 such waves
 """
 _CELLS = 32
 """How many pixels a picture must be left with, both ways, when it is decoded smaller."""
+_KEPT_CELLS = 1 << 8
+"""The longest waves that are kept: 16 KiB each."""
 _SCALES = (8, 4, 2, 1)
 _UNIT = 1 << 16
 _LUMA = (299, 587, 114)
@@ -160,8 +162,10 @@ def _sketch_array(array: NDArray[np.uint8], scale: int, shape: tuple[int, ...]) 
         luma = levels @ np.array(_LUMA, np.float64)
         red, green, blue = (float(mean) for mean in levels.mean(axis=(0, 1)))
         colour = _colour(red, green, blue)
-    down = _cosines(luma.shape[0], scale, shape[0])
-    across = _cosines(luma.shape[1], scale, shape[1])
+    down, across = (
+        (_kept_cosines if cells <= _KEPT_CELLS else _cosines)(cells, scale, extent)
+        for cells, extent in zip(luma.shape, shape[:2], strict=True)
+    )
     waves = (down @ luma @ across.T) / (_UNIT * _UNIT * sum(_LUMA))
     return Sketch(waves, colour, shape[0] * shape[1])
 
@@ -172,7 +176,6 @@ def _colour(red: float, green: float, blue: float) -> tuple[int, int]:
     return round(128 + 0.564 * (blue - luma)), round(128 + 0.713 * (red - luma))
 
 
-@lru_cache(maxsize=2048)
 def _cosines(cells: int, scale: int, extent: int) -> NDArray[np.float64]:
     """Return the waves over cells of `scale` pixels, the last of which may stick out of `extent`.
 
@@ -186,6 +189,9 @@ def _cosines(cells: int, scale: int, extent: int) -> NDArray[np.float64]:
     waves[cells:] = 0  # so few pixels cannot hold so fine a wave
     rounded: NDArray[np.float64] = np.round(waves * _UNIT)
     return rounded
+
+
+_kept_cosines = lru_cache(maxsize=2048)(_cosines)
 
 
 def _upright(found: Sketch, orientation: int) -> Sketch:

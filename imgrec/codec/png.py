@@ -34,6 +34,8 @@ _ADAM7 = (
     (0, 1, 1, 2),
 )
 _INFLATE_BYTES = 1 << 18
+_MOST_CHUNKS = 200_000
+"""Far more than the largest picture has; what is known of so many takes some 60 MB."""
 _ESSENTIAL = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 
 
@@ -58,9 +60,9 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(data: bytes) -> Iterator[_Chunk]:
-    """Yield the chunks up to IEND; raise BadImage where the file ends too early."""
+    """Yield the chunks up to IEND; raise BadImage where the file ends too early, or never."""
     view, position = memoryview(data), _FIRST_CHUNK
-    while True:
+    for _ in range(_MOST_CHUNKS):
         if position + 8 > len(data):
             raise BadImage("truncated PNG")
         length, kind = _CHUNK.unpack_from(data, position)
@@ -72,6 +74,7 @@ def _chunks(data: bytes) -> Iterator[_Chunk]:
         if kind == b"IEND":
             return
         position = end + 4
+    raise BadImage(f"PNG of more than {_MOST_CHUNKS:,} chunks")
 
 
 def read_header(data: bytes) -> PngHeader:

@@ -39,6 +39,7 @@ def encode(report: Report) -> bytes:
             for i in report.ignored
         ],
         "transcoded": _said(report.transcoded),
+        **({"unlisted_transcoded": more} if (more := report.unlisted_transcoded) else {}),
         "damaged": _said(report.damaged),
         **_resized(report.resized),
         "duplicates": _same(report.duplicates),
@@ -114,6 +115,7 @@ def _decode(value: Any) -> Report:  # JSON is untyped until here
             for item in value["ignored"]
         ),
         transcoded=said("transcoded"),
+        unlisted_transcoded=int(value.get("unlisted_transcoded", 0)),
         damaged=said("damaged"),
         resized=Resized(resized["count"], said("examples", resized)) if resized else None,
         duplicates=same("duplicates"),

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from imgrec.model import FORMAT, ShardTask
-from imgrec.options import PackOptions
+from imgrec.options import NearDups, PackOptions
 
 
 def fingerprint(
@@ -32,6 +32,8 @@ def facts_about(name: str, classes: Sequence[str], options: PackOptions) -> byte
         asked += [f"{what} {value}" for what, value in options.shrink_options.deciding().items()]
     if options.thumbnails is not None:
         asked.append(f"--thumbnails {options.thumbnails}")
+    if options.near_dups is not NearDups.AUTO:  # which decides what is known of each image
+        asked.append(f"--near-dups {options.near_dups}")
     facts = (FORMAT, name, options.version, options.check, *classes, *asked)
     return "".join(f"{fact}\n" for fact in facts).encode()
 

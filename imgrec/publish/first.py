@@ -30,7 +30,11 @@ class First(Generic[N]):
         """Return the first, in their order."""
         return tuple(sorted(self._items)[: self._most])
 
+    @property
+    def more(self) -> int:
+        """Count those that are not among the first."""
+        return max(self.total - self._most, 0) if self._most is not None else 0
+
     def unlisted(self, what: str) -> tuple[str, ...]:
         """Return a warning about those that are not among the first, if there are any."""
-        more = self.total - len(self.listed())
-        return (f"{more:,} more {what} are not listed",) if more else ()
+        return (f"{self.more:,} more {what} are not listed",) if self.more else ()

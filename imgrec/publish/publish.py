@@ -41,8 +41,8 @@ def complete(
     written: Written,
     options: PackOptions,
     draw_page: Callable[[Report], bytes] | None = None,
-) -> Report:
-    """Write all that goes beside the shards in `folder`, and return the report.
+) -> list[Seal]:
+    """Write all that goes beside the shards in `folder`; return the seals of all files in there.
 
     `draw_page` makes report.html, if there is to be one. Raises, and the folder is worth nothing,
     if too much of the source is bad.
@@ -57,8 +57,8 @@ def complete(
     if draw_page:
         seals.append(write_file(str(folder / layout.PAGE), draw_page(report)))
     lines = (f"{seal.sha256}  {seal.filename}\n" for seal in sorted(seals))
-    write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
-    return report
+    checksums = write_file(str(folder / layout.CHECKSUMS), "".join(lines).encode())
+    return [*seals, checksums]
 
 
 def _documents(

@@ -34,6 +34,7 @@ def make_report(plan: Plan, planned: Planned, tally: Tally) -> Report:
         skipped=tuple(sorted([*plan.bad, *tally.bad, *plan.unplaced, *plan.left_out])),
         ignored=plan.ignored,
         transcoded=tally.transcoded.listed(),
+        unlisted_transcoded=tally.transcoded.more,
         damaged=tally.damaged.listed(),
         resized=tally.resized if plan.shrink_to else None,
         duplicates=plan.duplicates,

@@ -14,6 +14,7 @@ from imgrec.errors import BadImage
 from imgrec.model import Catalog, Samples
 from imgrec.source.probe import Run
 from imgrec.storage.ahead import reader
+from imgrec.storage.blobs import close_files
 
 V = TypeVar("V")
 
@@ -72,6 +73,7 @@ def _hashes(images: ImageBatch) -> tuple[int, list[bytes]]:
             values.append(xxh3_128_digest(read(blob, size)))
         except BadImage:  # the writer will say why
             values.append(b"")
+    close_files()
     return images.start, values
 
 
@@ -87,4 +89,5 @@ def _short_sides(images: ImageBatch) -> tuple[int, list[int | None]]:
             values.append(min(shape_of(read(blob, size), filename)[:2]))
         except BadImage:  # the writer will say why
             values.append(None)
+    close_files()
     return images.start, values

@@ -168,6 +168,7 @@ def digest(suspects: _Suspects) -> tuple[int, bytes]:
         except BadImage:
             content = repr(blob).encode("utf-8", "surrogateescape")  # the writer will say why
         keys += hashlib.sha256(content).digest()[:KEY_BYTES]
+    close_files()
     return suspects.start, bytes(keys)
 
 

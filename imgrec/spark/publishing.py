@@ -47,9 +47,10 @@ def publish(planned: RowPlan, seen: Seen, job: Job, started_ns: int) -> None:
     plan = _plan(planned, seen, job)
     plan = replace(plan, warnings=(*plan.warnings, *page.missed()))
     written = Written(planned.planned, tally, samples)
-    complete(staging.path, plan, written, options, page.draw if page.is_drawn else None)
+    draw = page.draw if page.is_drawn else None
+    files = complete(staging.path, plan, written, options, draw)
     stamp(staging.path / layout.METADATA, started_ns)
-    staging.publish()
+    staging.publish(files)
 
 
 def _write(planned: RowPlan, seen: Seen, job: Job) -> None:

@@ -14,6 +14,7 @@ import hashlib
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 
@@ -45,7 +46,7 @@ class DirectFile:
         self._descriptor = descriptor
         self._sha256 = hashlib.sha256()
         self._xxh3 = xxh3_128()
-        self._buffers = [_spare.pop() if _spare else _new_buffer() for _ in range(_BUFFERS)]
+        self._buffers = [_buffer() for _ in range(_BUFFERS)]
         self._free: SimpleQueue[memoryview] = SimpleQueue()
         self._full: SimpleQueue[memoryview | None] = SimpleQueue()
         self._fault: OSError | None = None
@@ -147,10 +148,18 @@ class DirectFile:
                 _make_plain(self._descriptor)
 
 
+def _buffer() -> memoryview:
+    try:
+        return _spare.pop()  # which threads share: to look first would not do
+    except IndexError:
+        return _new_buffer()
+
+
 def _new_buffer() -> memoryview:
     memory = mmap.mmap(-1, _BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):  # of which the kernel has to look up fewer
-        memory.madvise(mmap.MADV_HUGEPAGE)
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # of which the kernel has to look up fewer, if it has them
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(memory)
 
 
@@ -176,7 +185,7 @@ def read_direct(path: str) -> Iterator[memoryview]:
     to find that place was measured to cost more CPU than all else that is done to read it.
     """
     descriptor = open_direct(path, os.O_RDONLY)
-    buffer = _spare.pop() if _spare else _new_buffer()
+    buffer = _buffer()
     try:
         count = _BLOCK_BYTES
         while count and not count % _BLOCK_BYTES:  # or it was the end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import time
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, TypeAlias
@@ -180,14 +180,12 @@ def has_xxh3(path: str, size: int, wanted: str) -> bool:
     return count == size and found.hexdigest() == wanted
 
 
-def changed_since(path: str, time_ns: int) -> bool:
-    """Tell whether a file was written to since then, or is gone; dates yet to come tell nothing."""
+def changed_after(path: str, time_ns: int) -> bool:
+    """Tell whether a file changed after that time, by the clock of its own disk, or is gone."""
     try:
-        found = os.stat(path)
+        return os.stat(path).st_ctime_ns > time_ns
     except OSError:
         return True
-    now_ns = time.time_ns()
-    return any(time_ns <= change <= now_ns for change in (found.st_mtime_ns, found.st_ctime_ns))
 
 
 def _reserve(descriptor: int, count: int) -> None:
@@ -241,6 +239,15 @@ def remove(*paths: str) -> None:
             os.unlink(path)
 
 
+def remove_all(path: str | os.PathLike[str]) -> None:
+    """Delete a file, a link, or a folder with all that is in it, if it is there."""
+    with suppress(FileNotFoundError):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
 @contextmanager
 def telling(path: str | os.PathLike[str]) -> Iterator[None]:
     """Raise ExecutionError if the operating system refuses something that `path` needs."""
@@ -258,6 +265,7 @@ def write_error(path: str, error: OSError) -> ExecutionError:
         errno.EACCES: "choose a folder you may write to with --data-dir",
         errno.EPERM: "choose a folder you may write to with --data-dir",
         errno.EROFS: "choose a folder you may write to with --data-dir",
+        errno.ENOLCK: "its file system has no locks: choose another disk with --data-dir",
     }
     return ExecutionError(
         f"cannot write {path}: {error.strerror or error}",

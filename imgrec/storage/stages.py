@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -49,8 +50,8 @@ class Stage(Protocol):
         """Name the files that are still what their seals say; or may be, unless this `is_sure`."""
         ...
 
-    def publish(self) -> None:
-        """Make the dataset visible, replacing what stood there."""
+    def publish(self, files: Collection[Seal]) -> None:
+        """Make the dataset visible, if these are its files, replacing what stood there."""
         ...
 
     def renew(self) -> None:
@@ -74,7 +75,7 @@ def is_taken(target: Path) -> bool:
 
         return staging.is_taken(target)
     with telling(target):
-        return target.exists()
+        return os.path.lexists(target)  # a link to a disk that is not mounted is not ours, either
 
 
 def begun_ns(target: Path) -> int:

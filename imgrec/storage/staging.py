@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from imgrec.errors import ExecutionError, ImgrecError
-from imgrec.storage.files import PART, Seal, telling, write_error
+from imgrec.storage.files import PART, Seal, remove_all, telling, write_error
 from imgrec.storage.lock import holds, lock, make_locked
 from imgrec.storage.syncing import Syncer, sync
 
@@ -55,7 +55,7 @@ class Staging:
         try:
             with telling(self.target):
                 _restore(self._replaced)
-                _remove_folder(self.spool)
+                remove_all(self.spool)
         except BaseException:
             os.close(self._lock)
             raise
@@ -75,11 +75,11 @@ class Staging:
     def _clear(self, error: BaseException | None) -> None:
         """Leave no more than a run that continues this one can use."""
         is_cut_off = isinstance(error, ExecutionError) or not isinstance(error, ImgrecError)
-        if error is None or not is_cut_off or len(_read_all(self._notes)) <= 1:
-            shutil.rmtree(self.path)
+        if error is None or not is_cut_off or len(_listed(self._notes)) <= 1:
+            remove_all(self.path)
             self._unmake()
             return
-        _remove_folder(self.spool)
+        remove_all(self.spool)
         _remove_parts(self.path)
 
     def _unmake(self) -> None:
@@ -91,7 +91,7 @@ class Staging:
     def notes(self) -> dict[str, bytes]:
         """Return all that was noted here, by name, by this run or one before."""
         with telling(self.target):
-            return _read_all(self._notes)
+            return {path.name: path.read_bytes() for path in _listed(self._notes)}
 
     def note(self, name: str, data: bytes) -> None:
         """Note something that the next run must know if this one is cut off."""
@@ -106,7 +106,7 @@ class Staging:
             for leftover in self.path.iterdir():
                 if leftover.is_file() and leftover.name not in filenames:
                     leftover.unlink()
-            for note in self._notes.iterdir() if self._notes.is_dir() else ():
+            for note in _listed(self._notes):
                 if note.name not in notes:
                     note.unlink()
 
@@ -128,24 +128,44 @@ class Staging:
         """Note that the dataset which is there is also what the source holds now."""
         stamp(self.target / DATED, (self.path / DATED).stat().st_mtime_ns)
 
-    def publish(self) -> None:
-        """Give the folder its final name, at once, replacing what stood there."""
+    def publish(self, files: Collection[Seal]) -> None:
+        """Give the folder, which holds these files, its final name, replacing what stood there.
+
+        Raises ExecutionError, and publishes nothing, if one of them is not there any more.
+        """
         with telling(self.target):
-            _remove_folder(self.spool)
+            remove_all(self.spool)
             _remove_parts(self.path)
             self._syncer.finish(path for path in self.path.iterdir() if path != self._notes)
-            _remove_folder(self._notes)  # as late as can be: without them nothing is resumed
+            self._refuse_missing(files)
+            remove_all(self._notes)  # as late as can be: without them nothing is resumed
             sync(self.path)
             try:
-                if self.target.exists():
+                if os.path.lexists(self.target):
                     self.target.rename(self._replaced)
                 self.path.rename(self.target)
                 self._sync_above()
-            except OSError:
+            except BaseException:  # also an interruption between the two
                 with suppress(OSError):  # the next run brings it back
                     _restore(self._replaced)
                 raise
-        shutil.rmtree(self._replaced, ignore_errors=True)
+            with suppress(OSError):  # the next run removes it
+                remove_all(self._replaced)
+
+    def _refuse_missing(self, files: Collection[Seal]) -> None:
+        """Raise ExecutionError if a run on another machine, which no lock told us of, came by."""
+        for filename, size, _ in files:
+            try:
+                found = os.lstat(self.path / filename)
+            except FileNotFoundError:
+                found = None
+            if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                raise ExecutionError(
+                    f"{self.path / filename} is not what was written there",
+                    hint="is another machine packing to the same place? Run this again when it is "
+                    "done",
+                    path=str(self.path / filename),
+                )
 
     def _sync_above(self) -> None:
         """Bring the names of the dataset, and of each folder made for it, to disk."""
@@ -178,7 +198,7 @@ def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
         for suffix in (INCOMPLETE, REPLACED):
             with telling(folder):
                 found = sorted(folder.glob(f".*{suffix}"))
-                left = [path for path in found if path.is_dir() and not _is_locked(path)]
+                left = [path for path in found if path.is_dir() and not _is_taken(path)]
             yield from left
 
 
@@ -190,52 +210,67 @@ def size_of(path: Path) -> int:
 
 def restorable(path: Path) -> str:
     """Return the path of a dataset that a run put aside and died before it had another, or ""."""
-    target = path.with_name(path.name[1:].removesuffix(REPLACED))
-    return str(target) if path.name.endswith(REPLACED) and not target.exists() else ""
+    target = _target(path)
+    is_aside = path.name.endswith(REPLACED) and not os.path.lexists(target)
+    return str(target) if is_aside else ""
 
 
 def remove_leftover(path: Path) -> None:
-    """Remove what `find_leftovers` found; or bring it back if that is `restorable`."""
+    """Remove what `find_leftovers` found; or bring it back if that is `restorable`.
+
+    Raises ExecutionError if a run has begun there since.
+    """
+    guard = _guard(path)
     with telling(path):
-        held = lock(path)  # fails if a run has begun there since
+        held = make_locked(guard)
         try:
-            if restorable(path):
-                _restore(path)
+            if path == guard:
+                remove_all(path)
             else:
-                _remove_folder(path)
+                _restore(path)
+                with suppress(OSError):  # unless there is something in it
+                    guard.rmdir()
         finally:
             os.close(held)
     with suppress(OSError):  # unless there is a dataset in it
         path.parent.rmdir()
 
 
-def _is_locked(path: Path) -> bool:
-    """Tell whether a run is at work in a folder; links to folders are none of ours."""
+def _target(path: Path) -> Path:
+    """Return the path of the dataset that a hidden folder belongs to."""
+    return path.with_name(path.name[1:].removesuffix(REPLACED).removesuffix(INCOMPLETE))
+
+
+def _guard(path: Path) -> Path:
+    """Return the hidden folder that whoever works on a dataset holds the lock of."""
+    return path.with_name(f".{_target(path).name}{INCOMPLETE}")
+
+
+def _is_taken(path: Path) -> bool:
+    """Tell whether a hidden folder is not ours to remove.
+
+    That is so while a run is at work, or if it belongs to others or is a link.
+    """
     if path.is_symlink():
         return True
     try:
-        os.close(lock(path))
-    except BlockingIOError:
+        os.close(lock(_guard(path)))
+    except FileNotFoundError:
+        return not path.is_dir() or path == _guard(path)  # it has just gone
+    except OSError:
         return True
     return False
 
 
 def _restore(path: Path) -> None:
     """Bring back a dataset that was put aside, unless there is another in its place."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return
     if target := restorable(path):
         path.rename(target)
     else:
-        shutil.rmtree(path)
+        remove_all(path)
 
 
-def _read_all(folder: Path) -> dict[str, bytes]:
-    if not folder.is_dir():
-        return {}
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def _remove_folder(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        shutil.rmtree(path)
+def _listed(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []

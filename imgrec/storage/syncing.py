@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+
+_UNFIT = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
+"""What file systems say that bring folders to disk by themselves, or not at all."""
 
 
 def sync(path: Path) -> None:
@@ -14,6 +18,9 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNFIT or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)
 
@@ -45,8 +52,9 @@ class Syncer:
         self._begun[path] = _inode(path)
         self._queue.put(path)
         if self._thread is None:
-            self._thread = Thread(target=self._work, daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._work, daemon=True)
+            thread.start()
+            self._thread = thread  # not before: one that has not begun cannot be waited for
 
     def _work(self) -> None:
         while (path := self._queue.get()) and not self._is_stopped:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
+from imgrec.storage.files import remove_all
 from imgrec.storage.lock import NO_LINKS, holds, make_locked
 
 _COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"
@@ -64,7 +64,7 @@ class NewTree:
             raise _write_error(self._shown, error) from error
         try:
             for leftover in self.path.iterdir():
-                _remove(leftover)
+                remove_all(leftover)
         except OSError as error:
             os.close(self._lock)
             raise _write_error(self._shown, error) from error
@@ -74,7 +74,7 @@ class NewTree:
         try:
             with suppress(OSError):  # what cannot be removed now, the next run removes
                 if holds(self._lock, self.path):
-                    shutil.rmtree(self.path)
+                    remove_all(self.path)
                     for folder in self._made:  # up to the first that is not empty
                         folder.rmdir()
         finally:
@@ -160,13 +160,6 @@ def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
             os.close(descriptor)
     except OSError as error:
         raise _write_error(path, error) from error
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _limit(path: Path, name: str, usual: int) -> int:

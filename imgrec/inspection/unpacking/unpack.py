@@ -106,7 +106,7 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
         images=len(images),
         unnamed=unnamed,
         bytes=written,
-        transcoded=len(report.transcoded) if report else 0,
+        transcoded=len(report.transcoded) + report.unlisted_transcoded if report else 0,
         resized=report.resized.total if report and report.resized else 0,
         skipped=len(report.skipped) if report else 0,
         manifest=str(tree.target / beside[_MANIFEST]) if _MANIFEST in beside else "",

@@ -13,6 +13,7 @@ from imgrec.text import printable
 
 Looked = Sequence[tuple[ShardClaim, ShardSeen]]
 """All shards, in the order of splits and shards."""
+Hashes = Mapping[str, Sequence[bytes]]
 
 
 def check_names(looked: Looked, faults: Faults) -> None:
@@ -36,14 +37,20 @@ def check_names(looked: Looked, faults: Faults) -> None:
                 )
 
 
-def check_leaks(looked: Looked, hashes: Mapping[str, Sequence[bytes]], faults: Faults) -> None:
+def check_leaks(looked: Looked, hashes: Hashes, trusted: Hashes, faults: Faults) -> None:
     """Find images that are in more than one split.
 
-    `hashes` are those of the images as they were in the source, by shard, where they are known.
+    `hashes` are those of the images as they were in the source, by shard, where they are known, and
+    `trusted` those of them that can be true: of two files with other bytes, re-encoding may have
+    made the same PNG.
     """
     if not _have_common(looked, hashes):
         return
     homes: dict[bytes, tuple[int, int]] = {}
+
+    def source_hash(shard: int, place: int) -> bytes:
+        return b"".join(trusted.get(looked[shard][1].filename, ())[place : place + 1])
+
     for number, (claim, seen) in enumerate(looked):
         known = hashes.get(seen.filename, ())
         for place in range(seen.records):
@@ -51,17 +58,21 @@ def check_leaks(looked: Looked, hashes: Mapping[str, Sequence[bytes]], faults: F
                 continue
             for digest in filter(None, {seen.digest(place), *known[place : place + 1]}):
                 shard, other = homes.setdefault(digest, (number, place))
-                if looked[shard][0].split != claim.split:
-                    faults.add(
-                        seen.filename,
-                        f"{_called(seen, place)} in {claim.split} is the same image as "
-                        f"{_called(looked[shard][1], other)} in {looked[shard][0].split}",
-                        seen.offsets[place],
-                    )
-                    break
+                if looked[shard][0].split == claim.split:
+                    continue
+                ours, theirs = source_hash(number, place), source_hash(shard, other)
+                if ours and theirs and ours != theirs:
+                    continue
+                faults.add(
+                    seen.filename,
+                    f"{_called(seen, place)} in {claim.split} is the same image as "
+                    f"{_called(looked[shard][1], other)} in {looked[shard][0].split}",
+                    seen.offsets[place],
+                )
+                break
 
 
-def _have_common(looked: Looked, hashes: Mapping[str, Sequence[bytes]]) -> bool:
+def _have_common(looked: Looked, hashes: Hashes) -> bool:
     """Tell whether a hash is in more than one split: almost always there is none."""
     splits: dict[str, set[bytes]] = {}
     for claim, seen in looked:

@@ -34,6 +34,15 @@ class TableSeen(NamedTuple):
     doubtful: Mapping[str, Mapping[int, bytes]]
     """By shard and record: hashes that are not those of the images, though these seem raw."""
 
+    def trusted(self) -> dict[str, Sequence[bytes]]:
+        """Return the hashes by shard, with b"" for those that are doubtful."""
+        return {
+            shard: [b"" if place in doubts else value for place, value in enumerate(known)]
+            if (doubts := self.doubtful.get(shard))
+            else known
+            for shard, known in self.hashes.items()
+        }
+
 
 def check_table(inquiry: Inquiry) -> TableSeen:
     """Compare the table, row by row, with the records of all shards."""
@@ -129,27 +138,31 @@ class _Changes:
         self._transcoded = {file.filename for file in report.transcoded} if report else set()
         options = report.options if report else {}
         self._short_side, self._max_side = options.get("short_side"), options.get("max_side")
-        self._claimed = report.resized.total if report and report.resized else 0
-        self._resized = 0
+        self._unlisted = report.unlisted_transcoded if report else 0
+        self._claimed = (report.resized.total if report and report.resized else 0) + self._unlisted
+        self._unnamed = 0
 
     def has(self, seen: ShardSeen, place: int) -> bool:
         """Tell whether an image may have another hash than its file."""
         if printable(seen.filenames[place]) in self._transcoded:
             return True
-        # The report counts the images that were shrunk, but does not name them all.
+        # The report counts the images that were shrunk, but does not name them all; nor does it
+        # name more of those that are PNGs now than anyone reads.
         sides = seen.shapes[place][:2]
-        is_resized = min(sides) == self._short_side or max(sides) == self._max_side
-        self._resized += is_resized
-        return is_resized
+        may_be = min(sides) == self._short_side or max(sides) == self._max_side
+        may_be = may_be or bool(self._unlisted and seen.formats[place] == "PNG")
+        self._unnamed += may_be
+        return may_be
 
     @property
     def fault(self) -> str:
-        """Say if more images were shrunk than the report knows of."""
-        if self._resized <= self._claimed:
+        """Say if more images were changed than the report knows of."""
+        if self._unnamed <= self._claimed:
             return ""
         return (
-            f"{self._resized:,} images have another hash than their files, and "
-            f"{layout.REPORT} tells of {self._claimed:,} that were shrunk"
+            f"{self._unnamed:,} images have another hash than their files, and "
+            f"{layout.REPORT} tells of {self._claimed:,} that were "
+            f"{'shrunk or transcoded' if self._unlisted else 'shrunk'}"
         )
 
 

@@ -62,7 +62,7 @@ def verify_folder(
     table = check_table(inquiry) if is_readable else TableSeen({}, {})
     explain(table.doubtful, inquiry)
     check_names(looked, faults)
-    check_leaks(looked, table.hashes, faults)
+    check_leaks(looked, table.hashes, table.trusted(), faults)
     check_counts(looked, claims, inquiry.maimed, faults)
     check_sizes(looked, claims, inquiry.maimed, faults)
     if source:

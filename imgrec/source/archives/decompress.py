@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from bz2 import BZ2File
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import FileIO
@@ -47,11 +48,18 @@ def decompressed(path: str, codec: str, shown: str) -> Iterator[bytes]:
         ) from error
 
 
-def _arrow_blocks(file: FileIO, codec: Literal["gzip", "bz2", "zstd"]) -> Iterator[bytes]:
+def _arrow_blocks(file: FileIO, codec: Literal["gzip", "zstd"]) -> Iterator[bytes]:
     # Measured on 390 MB of photos in a tar.gz: 2.0 s, where Python's gzip takes 2.8 s.
     import pyarrow
 
+    buffer = memoryview(bytearray(_BLOCK_BYTES))  # read() would never free one when it fails
     with pyarrow.CompressedInputStream(file, codec) as stream:
+        while count := stream.readinto(buffer):
+            yield bytes(buffer[:count])
+
+
+def _bz2_blocks(file: FileIO) -> Iterator[bytes]:
+    with BZ2File(file) as stream:  # each of pyarrow's keeps its memory for good
         while block := stream.read(_BLOCK_BYTES):
             yield block
 
@@ -73,7 +81,7 @@ def _xz_blocks(file: FileIO) -> Iterator[bytes]:
 
 _READERS: dict[str, Callable[[FileIO], Iterator[bytes]]] = {
     "gzip": partial(_arrow_blocks, codec="gzip"),
-    "bz2": partial(_arrow_blocks, codec="bz2"),
+    "bz2": _bz2_blocks,
     "zstd": partial(_arrow_blocks, codec="zstd"),
     "xz": _xz_blocks,
 }

@@ -28,7 +28,7 @@ from threading import BoundedSemaphore
 from types import TracebackType
 
 from imgrec.errors import ExecutionError, ImgrecError
-from imgrec.storage.files import PART, Seal, telling
+from imgrec.storage.files import Seal, telling
 from imgrec.storage.remote.listing import objects
 from imgrec.storage.remote.notes import Evidence, decode_note, encode_note, read_notes
 from imgrec.storage.remote.reading import Stat, read_object
@@ -161,14 +161,13 @@ class StoreStaging:
             and self._sent[seal.filename].size == seal.size
         )
 
-    def publish(self) -> None:
-        """Make the dataset visible, when all of it is on the store."""
+    def publish(self, files: Collection[Seal]) -> None:
+        """Make the dataset visible, when all of its files are on the store."""
         self._raise_fault(wait=True)
+        names = {seal.filename for seal in files}
         with telling(self.path):
-            files = [path for path in self.path.iterdir() if path.is_file()]
+            documents = [path.name for path in self.path.iterdir() if path.name in names]
             begun_ns = (self.path / DATED).stat().st_mtime_ns
-        documents = [path.name for path in files if not path.name.endswith(PART)]
-        names = {*documents, *_listed(self.path)}
         early = [name for name in documents if name != VISIBLE]
         self._each(lambda name: self._send(name, self._place), early)
         self._confirm(names - {VISIBLE})
@@ -242,13 +241,6 @@ def begun_ns(target: Path) -> int:
 
 def _below(folder: Path, *, but: Collection[str] = ()) -> list[str]:
     return [str(folder / found.path) for found in objects(str(folder)) if found.path not in but]
-
-
-def _listed(folder: Path) -> list[str]:
-    """Name the files that SHA256SUMS lists."""
-    with telling(folder):
-        lines = (folder / "SHA256SUMS").read_text("utf-8").splitlines()
-    return [line.partition("  ")[2] for line in lines]
 
 
 def _is_same(found: Stat | None, sent: Evidence | None) -> bool:
