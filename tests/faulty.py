@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import errno
 import fcntl
 import io
@@ -36,11 +35,9 @@ class Kind(NamedTuple):
 WRITING = (
     Kind(os, "open", (errno.EACCES, errno.ENOSPC, errno.EIO, errno.EMFILE)),
     Kind(io, "open", (errno.EACCES, errno.ENOSPC, errno.EIO)),
-    Kind(builtins, "open", (errno.EACCES, errno.EIO)),
     Kind(os, "write", (errno.ENOSPC, errno.EIO)),
     Kind(os, "writev", (errno.ENOSPC, errno.EIO)),
     Kind(os, "fsync", (errno.EIO, errno.ENOSPC)),
-    Kind(os, "sync", (errno.EIO,)),
     Kind(os, "posix_fallocate", (errno.ENOSPC, errno.EIO)),
     Kind(os, "ftruncate", (errno.EIO,)),
     Kind(os, "replace", (errno.EACCES, errno.ENOSPC, errno.EIO)),
@@ -55,12 +52,16 @@ WRITING = (
     Kind(os, "listdir", (errno.EACCES, errno.EIO)),
     Kind(fcntl, "flock", (errno.EIO, errno.ENOLCK)),
 )
-READING = (
-    Kind(os, "open", (errno.EACCES, errno.EIO, errno.EMFILE)),
-    Kind(os, "read", (errno.EIO,)),
-    Kind(os, "pread", (errno.EIO,)),
-    Kind(os, "fstat", (errno.EIO,)),
-)
+UNPACKING = tuple(kind for kind in WRITING if kind.name in {
+    "write", "rename", "unlink", "mkdir", "stat", "lstat", "listdir", "flock",
+} or (kind.module, kind.name) == (os, "open"))  # fmt: skip
+CLEANING = tuple(kind for kind in WRITING if kind.name in {
+    "unlink", "mkdir", "rmdir", "stat", "lstat", "scandir", "flock",
+} or (kind.module, kind.name) == (os, "open"))  # fmt: skip
+_OPEN = Kind(os, "open", (errno.EACCES, errno.EIO, errno.EMFILE))
+_READ, _PREAD, _FSTAT = (Kind(os, name, (errno.EIO,)) for name in ("read", "pread", "fstat"))
+READING = {"source": (_OPEN, _READ, _FSTAT), "archive": (_OPEN, _PREAD)}
+"""By what is read: files, or the parts of one."""
 SHORT = (Kind(os, "write", ()), Kind(os, "writev", ()))
 
 
@@ -71,7 +72,7 @@ class Disk:
         self._function: Callable[..., object] = getattr(kind.module, kind.name)
         self._failing = failing
         self._error = kind.errors[failing % len(kind.errors)] if failing else 0
-        self._is_read = kind in READING
+        self._is_read = any(kind in kinds for kinds in READING.values())
         self._guard = threading.Lock()
         self.calls = 0
 

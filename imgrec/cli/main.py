@@ -61,6 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}", "")
         return 6
+    except MemoryError:
+        _complain("there is not enough memory", "try fewer --workers, or a part of it")
+        return 6
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        _complain_of_ourselves(error)
+        return 6
 
 
 def run() -> NoReturn:
@@ -85,6 +93,18 @@ def _complain(message: str, hint: str) -> None:
     print(f"imgrec: {safe(message)}", file=sys.stderr)
     if hint:
         print(f"  hint: {safe(hint)}", file=sys.stderr)
+
+
+def _complain_of_ourselves(error: Exception) -> None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace else ""
+    _complain(
+        f"it failed with {type(error).__name__}: {error}{where}",
+        "this should not happen: please report it with this message; python -X dev -m imgrec tells "
+        "more",
+    )
 
 
 def make_parser(verbs: Sequence[str] = _VERBS) -> Parser:

@@ -97,7 +97,7 @@ def pack_pixels(data: bytes, blob: Pixels, shrink_to: ShrinkOptions | None = Non
 
 def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     header = jpeg.read_header(data)
-    shape, is_common, _, turn = header
+    shape, is_common, _, _, turn = header
     pixels.refuse_bomb(shape[0], shape[1])
     if not is_common:
         return _transcode(data, image_format, wanted, "JPEG of a kind TensorFlow does not read")

@@ -35,6 +35,8 @@ for _marker in (0x01, *range(0xD0, 0xD9)):
 _KINDS[0xDA], _KINDS[0xD9], _KINDS[0x00], _KINDS[0xFF] = _SCAN, _END, _NONE, _NONE
 _HUFFMAN_8_BIT = frozenset({0xC0, 0xC1, 0xC2})
 _SOS, _EOI = b"\xff\xda", b"\xff\xd9"
+_PROGRESSIVE, _MOST_SCANS = 0xC2, 200
+"""Programs write 10 or so. Each takes as long as all pixels do, however little it adds to them."""
 _KEPT_BYTES = 1 << 14
 """The longest headers that are kept: of larger ones, no two are alike."""
 _CHANNELS = {1: 1, 3: 3, 4: 3}  # TensorFlow turns CMYK and YCCK into RGB
@@ -48,6 +50,7 @@ class JpegHeader(NamedTuple):
     shape: tuple[int, int, int]
     is_common: bool
     """Huffman-coded, 8 bits, 1, 3 or 4 components: the kind that TensorFlow decodes."""
+    is_progressive: bool
     scan: int
     """Where the first start-of-scan segment is."""
     orientation: int
@@ -58,7 +61,11 @@ def read_header(data: bytes) -> JpegHeader:
     """Walk the segments up to the first scan; raise BadImage if they do not lead there."""
     # Files of one camera or program begin alike, and what leads to the scan is all that counts.
     end = data.find(_SOS) + 2
-    return (end <= _KEPT_BYTES and _known_header(data[:end])) or _walk(data)
+    header = (end <= _KEPT_BYTES and _known_header(data[:end])) or _walk(data)
+    # In coded data, FF is never followed by DA; so nearly all that are counted are scans.
+    if header.is_progressive and data.count(_SOS, header.scan) > _MOST_SCANS:
+        raise BadImage(f"JPEG of more than {_MOST_SCANS} scans")
+    return header
 
 
 @lru_cache(maxsize=256)
@@ -100,7 +107,8 @@ def _walk(data: bytes) -> JpegHeader:
     is_common = marker in _HUFFMAN_8_BIT and precision == 8 and components in _CHANNELS
     shape = (height, width, _CHANNELS.get(components, components))
     tells = data.find(exif.MARK, 0, position) >= 0
-    return JpegHeader(shape, is_common, position, exif.orientation(data) if tells else exif.UPRIGHT)
+    orientation = exif.orientation(data) if tells else exif.UPRIGHT
+    return JpegHeader(shape, is_common, marker == _PROGRESSIVE, position, orientation)
 
 
 def reaches_end(data: bytes, header: JpegHeader) -> bool:

@@ -70,7 +70,8 @@ def sketch(data: bytes, filename: str) -> Sketch:
         raise BadImage(describe(data[:HEAD_BYTES]))
     found = _sketch_jpeg(data) if image_format == "JPEG" else None
     if found is None:
-        found = sketch_picture(pixels.decode_to_fit(data, image_format)[0])
+        with pixels.bad_images(image_format):
+            found = sketch_picture(pixels.decode_to_fit(data, image_format)[0])
     return _upright(found, exif.orientation(data))
 
 

@@ -20,6 +20,7 @@ MAX_PIXELS = 89_478_485
 MAX_SIDE = 1_000_000
 """libpng's limit, and so TensorFlow's, for the width and height of a PNG."""
 
+_TILE_WIDTH, _TILE_HEIGHT = 322, 323
 _PILLOW_FORMATS = {"JPEG": ("JPEG", "MPO")}
 """Where Pillow has more than one name for what a format's first bytes begin."""
 
@@ -144,12 +145,16 @@ def opened(data: bytes, image_format: str) -> Image:
     with bad_images(image_format):
         image = _open(data, image_format)
         refuse_bomb(image.height, image.width)
+        tags = getattr(image, "tag_v2", {})  # of TIFF, whose tiles may be larger than the picture
+        refuse_bomb(int(tags.get(_TILE_HEIGHT, 1)), int(tags.get(_TILE_WIDTH, 1)))
     return image
 
 
 def _decode(data: bytes, image_format: str) -> Image:
     image = opened(data, image_format)
     image.load()
+    for key in [key for key, value in image.info.items() if isinstance(value, str)]:
+        del image.info[key]  # a text of a PNG may be called as what Pillow relies on
     return image
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 HEAD_BYTES = 4096
+MOST_IMAGE_BYTES = (1 << 30) - (1 << 20)
+"""No picture that can be decoded takes more, even uncompressed; protobuf takes twice as much."""
 """How much of a file's beginning is looked at."""
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (

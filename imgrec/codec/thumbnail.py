@@ -31,15 +31,17 @@ def thumbnail(data: bytes, filename: str, side: int, blob: Pixels | None = None)
     """
     from PIL.Image import Resampling
 
-    if blob is not None:
-        picture = _seen(pixels.picture_of(data, blob))
-    elif data.startswith(b"\xff\xd8"):
-        picture = _small_jpeg(data, side)
-    else:
-        picture = _seen(pixels.decode_to_fit(data, format_of(data, filename))[0])
-        picture = exif.upright(picture, exif.orientation(data))
-    # Of what is at most twice as large, bicubic ones look no better, and take twice as long.
-    picture.thumbnail((side, side), Resampling.BILINEAR)
+    image_format = format_of(data, filename) if blob is None else "pixels"
+    with pixels.bad_images(image_format):
+        if blob is not None:
+            picture = _seen(pixels.picture_of(data, blob))
+        elif data.startswith(b"\xff\xd8"):
+            picture = _small_jpeg(data, side)
+        else:
+            picture = _seen(pixels.decode_to_fit(data, image_format)[0])
+            picture = exif.upright(picture, exif.orientation(data))
+        # Of what is at most twice as large, bicubic ones look no better, and take twice as long.
+        picture.thumbnail((side, side), Resampling.BILINEAR)
     return picture
 
 
@@ -76,9 +78,9 @@ def rough_thumbnail(data: bytes, filename: str, side: int) -> bytes:
 
 
 def encode_thumbnail(picture: Image) -> bytes:
-    """Encode a small picture as JPEG."""
+    """Encode a small picture as JPEG, and nothing that came with it."""
     out = io.BytesIO()
-    picture.save(out, "JPEG", quality=_QUALITY)
+    picture.save(out, "JPEG", quality=_QUALITY, comment=b"")
     return out.getvalue()
 
 

@@ -12,7 +12,7 @@ from imgrec.inspection.files import RegularFile
 
 _LENGTH_BYTES, _HEAD_BYTES, _FOOT_BYTES = 8, 12, 4
 _MOST_BYTES = 1 << 30
-"""No image that can be decoded takes more, even uncompressed; protobuf takes twice as much."""
+"""Of a record: somewhat more than the largest image that is packed."""
 _LOST = "what follows cannot be read"
 
 

@@ -24,6 +24,8 @@ def decode_report(data: bytes) -> Report | None:
 def _is_typed(report: Report) -> bool:
     files = (*report.skipped, *report.transcoded)
     texts = (
+        report.name,
+        report.version,
         report.layout,
         *(file.filename for file in files),
         *(ignored.kind for ignored in report.ignored),

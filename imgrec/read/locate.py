@@ -114,7 +114,8 @@ def _fault(path: Path) -> tuple[str, str] | None:
         return f"{path} is a file", f"give the folder of the dataset, such as {path.parent}"
     for folder in (path, *sorted(_folders(path))):
         names = _listed(folder)
-        missing = [name for name in (layout.DATASET_INFO, layout.FEATURES) if name not in names]
+        needed = (layout.DATASET_INFO, layout.FEATURES)
+        missing = [name for name in needed if not _is_file(folder / name)]
         if missing and folder.name.endswith(INCOMPLETE):
             return _unfinished(folder)
         if len(missing) == 1:

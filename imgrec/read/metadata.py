@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from imgrec.outcome import DatasetInfo, Report, SplitInfo
 
 _MOST_RECORDS = 1 << 40
 """Of a shard: a number that no other fault reaches, and that no sum of them overflows."""
+_MOST_BYTES = 1 << 28
+"""Of a document, all of which is kept in memory."""
 _MOST_CLASSES = 1 << 20
 """Of those without names, which are made here."""
 
@@ -29,12 +32,14 @@ def read_info(folder: Path) -> DatasetInfo:
         name, version = _name(value["name"]), str(value["version"])
         counts = ours.get("class_counts", {})
         splits = tuple(_split(split, counts) for split in value.get("splits", ()))
+        if len({split.name for split in splits}) < len(splits):
+            raise ValueError("two splits of one name")
         fingerprint = str(ours.get("fingerprint", ""))
         compression = str(ours.get("compression", ""))
         _ = layout.FILE_FORMATS[compression]
         uncompressed_bytes = int(ours.get("uncompressed_bytes", 0))
-        also = tuple(map(str, value.get("alternativeFileFormats", ())))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        also = tuple(map(_name, value.get("alternativeFileFormats", ())))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _wrong(folder / layout.DATASET_INFO) from error
     first = splits[0].name if splits else "train"
     data_dir = folder.absolute().parent.parent
@@ -66,13 +71,14 @@ def _split(value: Any, counts: Any) -> SplitInfo:  # JSON is untyped until here
         name=name,
         shard_lengths=lengths,
         num_bytes=int(value.get("numBytes", 0)),
-        class_counts=tuple(counts[name]) if name in counts else None,
+        class_counts=tuple(map(int, counts[name])) if name in counts else None,
     )
 
 
 def _name(value: Any) -> str:  # JSON is untyped until here
     if not isinstance(value, str) or set(value) & {"/", "\0"}:
         raise ValueError("a name that no file can have")
+    value.encode()  # which half of a surrogate pair does not let one do
     return value
 
 
@@ -101,7 +107,7 @@ def read_report(folder: Path) -> Report:
     """Read the report of the pack that made a dataset."""
     path = folder / layout.REPORT
     try:
-        return report_codec.decode(path.read_bytes(), path=str(path))
+        return report_codec.decode(_read(path), path=str(path))
     except OSError as error:
         raise DatasetError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
 
@@ -117,11 +123,13 @@ def read_fingerprint(folder: Path) -> str:
 def find_damage(folder: Path) -> str:
     """Return what a glance at its files shows to be wrong with a dataset, or ""."""
     try:
-        lines = (folder / layout.CHECKSUMS).read_text("utf-8").splitlines()
+        lines = _read(folder / layout.CHECKSUMS).decode().splitlines()
         listed = [line.partition("  ")[2] for line in lines]
         sizes = {name: (folder / name).stat().st_size for name in listed}
     except OSError as error:
         return f"{Path(error.filename).name}: {error.strerror}"
+    except ValueError:  # no text, or names that no file can have
+        return f"{layout.CHECKSUMS}: not a list of files"
     return _find_wrong_size(folder, sizes)
 
 
@@ -147,7 +155,7 @@ def _read_labels(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         return ()
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = _read(path).decode().split("\n")
         return tuple(line.strip() for line in lines if line.strip())  # as TFDS does
     except (OSError, ValueError) as error:
         raise _wrong(path) from error
@@ -160,7 +168,7 @@ def _numbered_classes(path: Path) -> tuple[str, ...]:
         value = value.get(key, {}) if isinstance(value, dict) else {}
     try:
         count = int(value or 0)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise _wrong(path) from error
     if count > _MOST_CLASSES:
         raise _wrong(path)
@@ -169,12 +177,21 @@ def _numbered_classes(path: Path) -> tuple[str, ...]:
 
 def _read_json(path: Path) -> dict[str, Any]:  # JSON is untyped until it is looked at
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(_read(path))
     except (OSError, ValueError, RecursionError) as error:
         raise _wrong(path) from error
     if not isinstance(value, dict):
         raise _wrong(path)
     return value
+
+
+def _read(path: Path) -> bytes:
+    """Read a document; raise OSError also for what is no file, or larger than any document."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    if path.stat().st_size > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES:,} bytes", str(path))
+    return path.read_bytes()
 
 
 def _wrong(path: Path) -> DatasetError:

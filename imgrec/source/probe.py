@@ -16,7 +16,14 @@ from typing import NamedTuple, Protocol, TypeVar
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Blob
-from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, describe, extension, format_of
+from imgrec.codec.sniff import (
+    HEAD_BYTES,
+    IMAGE_EXTENSIONS,
+    MOST_IMAGE_BYTES,
+    describe,
+    extension,
+    format_of,
+)
 from imgrec.errors import BadImage
 from imgrec.storage import slow
 from imgrec.storage.ahead import heads_of_objects, reader
@@ -111,6 +118,8 @@ def probe(batch: Batch) -> Probes:
                 faults[place] = describe(head)
             else:
                 others.append(place)
+        elif size > MOST_IMAGE_BYTES:
+            faults[place] = f"larger than {MOST_IMAGE_BYTES:,} bytes"
         elif keeps and len(head) == size:
             spooled.append(place)
             copies.append(head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from pathlib import Path
@@ -45,5 +46,12 @@ def refuse_unwritable(text: str) -> None:
 
 
 def seekable(path: Path) -> str | BinaryIO:
-    """Return what a library can read that knows files only: the path, or all that is there."""
-    return io.BytesIO(path.read_bytes()) if is_remote(path) else str(path)
+    """Return what a library can read that knows files only: the path, or all that is there.
+
+    Raises OSError for what is no file: a library would wait for a pipe for ever.
+    """
+    if is_remote(path):
+        return io.BytesIO(path.read_bytes())
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return str(path)

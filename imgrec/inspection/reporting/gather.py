@@ -151,7 +151,7 @@ def _sheets(table: ImageTable, report: Report, most: int) -> Iterator[Sheet]:
     totals = Counter(
         chain.from_iterable(labels or (UNLABELLED,) for labels in table.label_sets)
         if table.label_sets
-        else table.labels
+        else (max(label, UNLABELLED) for label in table.labels)
     )
     chosen = _first_of_each(table, totals, -(-most // max(classes, 1)))
     labels = sorted(chosen, key=lambda label: label if label != UNLABELLED else classes)

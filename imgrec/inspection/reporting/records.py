@@ -21,6 +21,7 @@ from imgrec.read.metadata import read_report
 from imgrec.text import printable
 
 _BATCH = 512
+_MOST_SIDE = (1 << 32) - 1
 
 
 class Batch(NamedTuple):
@@ -100,7 +101,7 @@ def _look(batch: Batch) -> _Looks:
         names.append(printable(record.filename) or f"record {number}")
         labels.append(record.labels)
         singles.append(record.label)
-        shapes.extend(max(side, 1) for side in record.shape)
+        shapes.extend(min(max(side, 1), _MOST_SIDE) for side in record.shape)
         formats.append(format_of(record.image, record.filename) or "unknown")
         sizes.append(len(record.image))
         orientations.append(exif.orientation(record.image))

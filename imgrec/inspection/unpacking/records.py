@@ -121,11 +121,12 @@ def _shards(
         names = layout.shard_filenames(info, split)
         for filename, length in zip(names, split.shard_lengths, strict=True):
             _refuse_lie(folder / filename, length, info.compression)
-            places: set[int] = set()
-            for part in ranges:
-                first, last = max(part.start - start, 0), min(part.stop - start, length)
-                places.update(range(first, last))
-            yield filename, split.name, length, sorted(places)
+            here = range(start, start + length)
+            parts = [range(max(p.start, start), min(p.stop, here.stop)) for p in ranges]
+            # A shard that is wanted whole may say that it has more records than fit into memory.
+            whole = [part for part in parts if part == here]
+            places = range(length) if whole else sorted({at - start for p in parts for at in p})
+            yield filename, split.name, length, places
             start += length
 
 

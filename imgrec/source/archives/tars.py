@@ -37,6 +37,11 @@ _LONG_NAMES = {b"L": "path", b"K": "linkpath"}
 _PAX, _PAX_FOR_ALL = (b"x", b"X"), b"g"
 _EXTENSIONS = frozenset({*_LONG_NAMES, *_PAX, _PAX_FOR_ALL})
 _SPARSE, _SPARSE_KEY = b"S", "GNU.sparse."
+_USED_KEYS = frozenset({
+    "path", "linkpath", "size",
+    *(f"{_SPARSE_KEY}{key}" for key in ("name", "major", "size", "realsize", "numblocks", "map")),
+})  # fmt: skip
+"""What is kept of extended headers, of which there may be any number before a member."""
 _FAULTS = {
     b"2": "a symbolic link in an archive",
     b"3": "a device in an archive",
@@ -153,7 +158,7 @@ class _Tar:
         if records is None:
             raise self._damaged(f"an extended header that makes no sense at byte {start}")
         if header.type != _PAX_FOR_ALL:
-            return records
+            return {key: value for key, value in records.items() if key in _USED_KEYS}
         if not records.keys().isdisjoint(("path", "linkpath", "size")):
             raise self._damaged("one extended header gives all members the same name or size")
         return {}

@@ -33,6 +33,9 @@ from imgrec.source.tally import Tally
 from imgrec.source.tree import Folder
 from imgrec.storage.blobs import Look, look
 
+_FREE_IMAGES = 1_000_000
+"""So many may be in a few bytes, and one more for each byte: what is known of each takes 700."""
+
 
 class IdxFiles(NamedTuple):
     """The IDX files of a tree."""
@@ -182,6 +185,14 @@ def _refuse_too_much(files: Sequence[_Opened], context: Context) -> None:
             f"the gzipped IDX files unpack to {unpacked:,} bytes, by their headers",
             hint=f"pass --max-archive-bytes {unpacked} if that is so",
         )
+    for file in files:
+        is_images = len(file.header.sizes) == IMAGES
+        if is_images and file.is_packed and file.items > _FREE_IMAGES + file.look.size:
+            raise SourceError(
+                f"{file.file.path} holds {file.items:,} images in {file.look.size:,} bytes, by its "
+                "header, as only a bomb does",
+                hint="if you trust it, unpack it and pack the folder",
+            )
 
 
 @contextmanager

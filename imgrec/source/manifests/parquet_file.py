@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.codec.parquet import read_bounded
+from imgrec.codec.parquet import open_table, read_bounded
 from imgrec.errors import SourceError
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ def read_parquet(path: str, name: str) -> Parquet:
     Columns of bytes, which may be whole images, are not read.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with open_table(path) as file:
             schema = file.schema_arrow
             kept = [field.name for field in schema if _is_plain(field.type)]
             table = read_bounded(file, path, kept)

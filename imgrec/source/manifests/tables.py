@@ -17,6 +17,8 @@ from imgrec.source.manifests.text_file import encoding_of, head_of, lines_of
 Cell: TypeAlias = str | tuple[str, ...]
 """Text, as a number or a nothing ("") is too; or a list, where the format has them."""
 _HEAD_BYTES = 1 << 16
+_FREE_CELLS, _MOST_SPARSE = 10_000_000, 50
+"""How many empty cells JSON lines may stand for: so many, and so many for each that is there."""
 _SHOWN = 80
 
 
@@ -214,6 +216,11 @@ def _read_json_lines(name: str, lines: Iterable[str]) -> Table:
         objects.append(found)
         numbers.append(number)
     keys = tuple(dict.fromkeys(key for found in objects for key in found))
+    if len(keys) * len(objects) > _FREE_CELLS + _MOST_SPARSE * sum(map(len, objects)):
+        raise SourceError(
+            f"{name} has {len(keys):,} different keys in {len(objects):,} rows",
+            hint="write values that differ from row to row as values, not as keys",
+        )
     rows = [tuple([found.get(key, "") for key in keys]) for found in objects]
     return Table(
         name=name,
