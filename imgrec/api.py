@@ -228,7 +228,8 @@ def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tu
 
     refuse_remote(os.fspath(data_dir), "imgrec clean")
     root = Path(data_dir).expanduser() if data_dir else layout.default_data_dir()
-    folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    below = root.iterdir() if root.is_dir() else ()
+    folders = sorted(path for path in below if path.is_dir() and not path.is_symlink())
     left = []
     for path in list(find_leftovers(*folders)):
         left.append(Leftover(path=str(path), size=size_of(path), restored=restorable(path)))

@@ -12,7 +12,9 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,13 +24,15 @@ from damage import make_flowers
 from inline import ENGINE, faults_of, pack
 from parsers import TASK
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
+from PIL.PngImagePlugin import PngInfo
 
 import imgrec
+from imgrec.cli.main import main
 from imgrec.codec import jpeg as jpeg_codec
 from imgrec.codec import phash
 from imgrec.codec.image import prepare
 from imgrec.codec.result import decode as decode_note
-from imgrec.errors import DatasetError, SourceError
+from imgrec.errors import BadImage, DatasetError, SourceError
 from imgrec.options import Check
 
 GIB = 1 << 30
@@ -43,6 +47,13 @@ def png_of(width: int, height: int, rows: bytes) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = (chunk(b"IHDR", head), chunk(b"IDAT", rows), chunk(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def texts(**values: str) -> PngInfo:
+    info = PngInfo()
+    for key, value in values.items():
+        info.add_text(key, value)
+    return info
 
 
 def jpeg_of_size(width: int, height: int) -> bytes:
@@ -264,3 +275,144 @@ def test_images_of_every_class_name_stay_in_their_folder(tmp_path: Path) -> None
     folder = pack(source, tmp_path / "out")
     assert sorted(imgrec.info(folder).classes) == ["$(id)", "a;rm -rf x", "r..e"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["x"]
+
+
+TEXTS = {
+    "a text called transparency": png(1, pnginfo=texts(transparency="x")),
+    "a long comment in a GIF": encode(picture(1, "P"), "GIF", comment=b"a" * 70_000),
+    "a long comment in a PNG": png(1, pnginfo=texts(comment="a" * 70_000)),
+}
+
+
+@pytest.mark.parametrize("data", TEXTS.values(), ids=TEXTS)
+def test_texts_that_pillow_relies_on_stop_no_pack(tmp_path: Path, data: bytes) -> None:
+    root = write_tree(tmp_path / "x", {"a/1.png": data, "a/2.jpg": jpeg(2)})
+    folder = pack(root, tmp_path / "out", near_dups="report", short_side=8)
+    assert imgrec.report(folder, path=tmp_path / "r.html", engine=ENGINE).thumbnails == 2
+    assert not imgrec.leaks(root, engine=ENGINE).is_leaking
+
+
+def test_a_jpeg_of_endless_scans_is_named(tmp_path: Path) -> None:
+    data = jpeg(1, progressive=True)
+    scans = data.index(b"\xff\xda")
+    many = data[:scans] + data[scans:-2] * 60 + data[-2:]
+    root = write_tree(tmp_path / "x", {"a/1.jpg": many, "a/2.jpg": jpeg(2)})
+    report = json.loads((pack(root, tmp_path / "out", max_bad=1) / "report.json").read_text())
+    assert report["skipped"] == [{"file": "a/1.jpg", "reason": "JPEG of more than 200 scans"}]
+
+
+def test_a_file_of_a_terabyte_is_named(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "x", {"a/1.jpg": jpeg(1), "a/2.jpg": jpeg(2)})
+    os.truncate(root / "a/1.jpg", 1 << 40)
+    report = json.loads((pack(root, tmp_path / "out", max_bad=1) / "report.json").read_text())
+    assert report["skipped"] == [{"file": "a/1.jpg", "reason": "larger than 1,072,693,248 bytes"}]
+
+
+def test_a_tile_larger_than_any_picture_is_not_decoded() -> None:
+    tags = {256: 16, 257: 16, 258: 8, 259: 1, 262: 1, 277: 1, 322: 20_000, 323: 20_000, 324: 8,
+            325: 256}  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    data = b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(260)
+    with pytest.raises(BadImage, match="20000x20000 pixels"):
+        prepare(data, "x.tif", Check.DECODE)
+
+
+def test_json_lines_of_endless_keys_are_refused(tmp_path: Path) -> None:
+    lines = [json.dumps({"image": "1.jpg", "label": "x", f"k{n}": 1}) for n in range(20_000)]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    with pytest.raises(SourceError, match="20,002 different keys in 20,000 rows"):
+        imgrec.dry_run(tmp_path / "x.jsonl", engine=ENGINE)
+
+
+def test_gzipped_images_of_no_bytes_each_are_refused(tmp_path: Path) -> None:
+    count = 5_000_000
+    images = struct.pack(">HBBIII", 0, 8, 3, count, 1, 1) + bytes(count)
+    labels = struct.pack(">HBBI", 0, 8, 1, count) + bytes(count)
+    write_tree(tmp_path / "x", {
+        "train-images-idx3-ubyte.gz": gzip.compress(images, 1),
+        "train-labels-idx1-ubyte.gz": gzip.compress(labels, 1),
+    })  # fmt: skip
+    with pytest.raises(SourceError, match=r"5,000,000 images in .* as only a bomb does"):
+        imgrec.dry_run(tmp_path / "x", engine=ENGINE)
+
+
+@pytest.mark.parametrize("keeps_type", [True, False])
+def test_a_value_that_a_parquet_file_repeats_is_measured_before_it_is_spelt_out(
+    tmp_path: Path, keeps_type: bool
+) -> None:
+    rows = 4096
+    value = pa.array(["x" * 2_000_000])
+    label = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), value)
+    table = pa.table({"image": ["a.png"] * rows, "label": label})
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path, compression="zstd", store_schema=keeps_type)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(SourceError, match="as only a bomb does"):
+        imgrec.dry_run(path, engine=ENGINE)
+    assert pa.default_memory_pool().max_memory() - before < 100 << 20
+
+
+@pytest.mark.parametrize("name", ["samples.parquet", "report.json", "SHA256SUMS"])
+def test_a_pipe_in_a_dataset_holds_nothing_up(tmp_path: Path, name: str) -> None:
+    folder = make_flowers(tmp_path)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    code = (
+        "import imgrec, sys\n"
+        "def told(do):\n"
+        "    try: do()\n"
+        "    except imgrec.ImgrecError as error: print(error)\n"
+        "told(lambda: imgrec.open_dataset(sys.argv[1])['train'].of_class('rose'))\n"
+        "told(lambda: imgrec.report(sys.argv[1], path=sys.argv[2]))\n"
+        "told(lambda: imgrec.pack(sys.argv[3],"
+        " imgrec.PackOptions(data_dir=sys.argv[4], val_fraction=0.25)))\n"
+    )
+    places = (folder, tmp_path / "r.html", tmp_path / "flowers", tmp_path / "datasets")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, places)],
+        env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert name in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("document", "change"),
+    [
+        ("dataset_info.json", lambda value: value["splits"][0].update(shardLengths=[1e999])),
+        ("dataset_info.json", lambda value: value.update(name="\ud800")),
+        ("dataset_info.json", lambda value: value["splits"].append(value["splits"][0])),
+        ("dataset_info.json", lambda value: value.update(alternativeFileFormats=["\ud800"])),
+        ("metadata.json", lambda value: value["imgrec"]["class_counts"].update(train="abc")),
+    ],
+)  # fmt: skip
+def test_documents_that_make_no_sense_are_our_error(
+    tmp_path: Path, document: str, change: Callable[[dict[str, Any]], object]
+) -> None:
+    folder = make_flowers(tmp_path)
+    value = json.loads((folder / document).read_text())
+    change(value)
+    (folder / document).write_text(json.dumps(value))
+    with pytest.raises(DatasetError, match="is not what a packed dataset has there"):
+        imgrec.open_dataset(folder)
+
+
+def test_a_document_larger_than_any_is_not_read(tmp_path: Path) -> None:
+    folder = make_flowers(tmp_path)
+    os.truncate(folder / "dataset_info.json", 1 << 40)
+    with pytest.raises(DatasetError, match="is not what a packed dataset has there"):
+        imgrec.open_dataset(folder)
+
+
+def test_what_should_not_happen_is_one_sentence_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("imgrec.api.info", fail)
+    assert main(["info", "flowers"]) == 6
+    complaint, hint = capsys.readouterr().err.splitlines()
+    assert complaint.startswith("imgrec: it failed with KeyError: 'x' (")
+    assert "please report it" in hint

@@ -393,6 +393,21 @@ def test_grouped_near_duplicates_are_never_parted(versions: Path, data_dir: Path
         assert {split.name for split in done.info.splits} == {"train", "val"}
 
 
+def test_groups_of_what_looks_alike_do_not_gather_in_one_split(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    files = {}
+    for number in range(80):
+        picture = drawn(number)
+        for copy in range(6 if number % 2 else 1):
+            name = f"{'ab'[number % 4 // 2]}/{number}_{copy}.jpg"
+            files[name] = encode(picture, "JPEG", quality=95 - 5 * copy)
+    options = {"near_dups": "group", "val_fraction": 0.2, "test_fraction": 0.2}
+    found = packed(write_tree(tmp_path / "bursts", files), data_dir, **options)
+    shares = {split.name: split.examples / len(files) for split in found.info.splits}
+    assert shares == pytest.approx({"train": 0.6, "val": 0.2, "test": 0.2}, abs=0.03)
+
+
 def test_folds_do_not_part_near_duplicates(versions: Path, data_dir: Path) -> None:
     done = packed(versions, data_dir, near_dups="group", folds=3)
     assert not leaks(done.info.path, engine=ENGINE).is_leaking

@@ -667,3 +667,37 @@ def test_only_what_is_needed_is_imported(folder: Path, code: str, imported: list
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     assert run(code, folder) == f"{imported}\n"
+
+
+def test_a_name_is_looked_for_in_the_data_directory_that_is_given_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = class_tree(tmp_path / "signs", {"a": 2, "b": 2})
+    imgrec.pack(source, imgrec.PackOptions(data_dir=str(tmp_path / "here"), workers=1))
+    other = class_tree(tmp_path / "other", {"a": 3}, start=90)
+    options = imgrec.PackOptions(data_dir=str(tmp_path / "there"), name="signs", workers=1)
+    imgrec.pack(other, options)
+    monkeypatch.chdir(tmp_path / "here")
+    assert len(imgrec.open_dataset("signs", data_dir=tmp_path / "there")["train"]) == 3
+    assert len(imgrec.open_dataset("./signs", data_dir=tmp_path / "there")["train"]) == 4
+    assert len(imgrec.open_dataset("signs")["train"]) == 4
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "there"))
+    assert len(imgrec.open_dataset("signs")["train"]) == 3
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(imgrec.DatasetNotFound, match=r"no dataset 'signs' in ") as caught:
+        imgrec.open_dataset("signs", data_dir=tmp_path / "empty")
+    assert caught.value.hint == "for the folder of that name here, write ./signs"
+
+
+def test_a_dataset_that_a_pack_put_aside_is_told_from_one_that_is_not_there(
+    tmp_path: Path,
+) -> None:
+    source = class_tree(tmp_path / "signs", {"a": 2})
+    imgrec.pack(source, imgrec.PackOptions(data_dir=str(tmp_path / "data"), workers=1))
+    folder = tmp_path / "data/signs"
+    (folder / "1.0.0").rename(folder / ".1.0.0.replaced")
+    with pytest.raises(imgrec.DatasetNotFound, match="left it aside") as caught:
+        imgrec.open_dataset("signs", data_dir=tmp_path / "data")
+    assert "imgrec clean" in caught.value.hint
+    imgrec.clean(data_dir=tmp_path / "data")
+    assert len(imgrec.open_dataset("signs", data_dir=tmp_path / "data")["train"]) == 2

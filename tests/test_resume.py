@@ -515,6 +515,21 @@ def test_clean_removes_what_was_cut_off_and_nothing_else(
     assert cli("clean", "--data-dir", data_dir).stdout == "nothing to remove\n"
 
 
+def test_clean_leaves_what_it_did_not_make_and_where_links_lead(
+    source: Path, data_dir: Path
+) -> None:
+    others = (
+        "project/.cache.incomplete/thesis.tex", "flowers/.foo.incomplete/precious.txt",
+        "flowers/.2.0.0.incomplete/my notes", "flowers/.3.0.0.replaced/mine",
+    )  # fmt: skip
+    write_tree(data_dir, dict.fromkeys(others, b"mine"))
+    cut_off(source, data_dir.parent / "elsewhere", 3, KeyboardInterrupt())
+    (data_dir / "linked").symlink_to(data_dir.parent / "elsewhere" / "flowers")
+    assert imgrec.clean(data_dir=data_dir) == ()
+    assert all((data_dir / name).exists() for name in others)
+    assert staging(data_dir.parent / "elsewhere").exists()
+
+
 def test_clean_removes_the_folder_of_a_dataset_that_never_was(source: Path, data_dir: Path) -> None:
     cut_off(source, data_dir, 5, KeyboardInterrupt())
     assert len(imgrec.clean(data_dir=data_dir)) == 1
@@ -539,7 +554,7 @@ def test_clean_brings_back_a_dataset_that_a_run_did_not_get_to_replace(
 
 def test_clean_removes_a_dataset_that_was_replaced(source: Path, data_dir: Path) -> None:
     pack(source, data_dir)
-    write_tree(data_dir / "flowers/.1.0.0.replaced", {"old": b"old"})
+    shutil.copytree(data_dir / "flowers/1.0.0", data_dir / "flowers/.1.0.0.replaced")
     assert [left.restored for left in imgrec.clean(data_dir=data_dir)] == [""]
     assert [path.name for path in (data_dir / "flowers").iterdir()] == ["1.0.0"]
 

@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        given = sys.argv[1:] if arguments is None else arguments
         if given[:1] == ["help"]:
             given = [*given[1:2], "--help"]
         # One verb is enough to know, and to import what it needs, if it is named.
@@ -51,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"{error}", error.hint)
         return error.exit_code
     except KeyboardInterrupt:
-        _complain("interrupted; nothing was published", "run it again to go on from there")
+        is_packing = given[:1] == ["pack"]
+        hint = "run it again: it goes on where shards are finished" if is_packing else ""
+        _complain("interrupted; nothing was published" if is_packing else "interrupted", hint)
         return 130
     except BrokenPipeError:
         # Whoever read our output has enough; Python must not complain when it flushes at exit.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
@@ -121,10 +122,18 @@ def as_text(packed: Packed) -> str:
             render.line("restarted", f"nothing kept from the run before: {packed.restarted}")
         )
     lines += [
-        render.line("unfinished", f"{path}: imgrec clean removes it") for path in packed.unfinished
+        render.line("unfinished", f"{path}: its pack goes on if it is run again; {_clean(path)}")
+        for path in packed.unfinished
     ]
     if packed.is_new:
         rate = images / max(packed.seconds, 1e-9)
         lines.append(render.line("speed", f"{rate:,.0f} images/s, {packed.seconds:.1f} s in all"))
     lines += [render.line("path", info.path), render.line("load", info.load)]
     return "\n".join(lines)
+
+
+def _clean(path: str) -> str:
+    """Say how to be rid of the hidden folder of a pack, which is in <data-dir>/<name>/."""
+    from shlex import quote
+
+    return f"imgrec clean --data-dir {quote(os.path.dirname(os.path.dirname(path)))} removes it"

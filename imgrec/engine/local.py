@@ -210,7 +210,11 @@ class _Worker:
         last_words = self._complaints.read().decode(errors="replace").strip().splitlines()
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         said = f": {last_words[-1]}" if last_words else ""
-        hint = "if memory ran out, try fewer --workers" if code == -signal.SIGKILL else ""
+        hint = (
+            "run it again, with fewer --workers if memory ran out: a pack goes on from there"
+            if code == -signal.SIGKILL
+            else ""
+        )
         return ExecutionError(
             f"a worker process died {how}{said}",
             hint=hint or "run it again; if it dies again, please report it",

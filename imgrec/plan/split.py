@@ -49,7 +49,7 @@ def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions
     homes = find_homes(drawn, splits, folds=bool(options.folds))
     places = (
         deal(homes.sizes, homes.pins, options)
-        if samples.groups
+        if homes.sizes
         else _held_out(homes.labels, homes.pins, options)
     )
     if options.folds:
@@ -136,7 +136,9 @@ def find_homes(drawn: Drawn, splits: Sequence[str], *, folds: bool) -> Homes:
             unit, label = units[place], labels[place]
             if homes.labels.setdefault(unit, label) > label:
                 homes.labels[unit] = label
-    if samples.groups:
+    # What looks alike is a group, too: drawn by the first of its images, large ones would all come
+    # early. Copies, which have one place in the order, count once.
+    if samples.groups or any(samples.near):
         for place in order:
             homes.sizes[units[place]][labels[place]] += 1
     for place, pin in enumerate(samples.pinned):

@@ -10,7 +10,7 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
 from imgrec.storage.paths import is_remote, to_path
-from imgrec.storage.staging import INCOMPLETE, find_leftovers
+from imgrec.storage.staging import INCOMPLETE, REPLACED, find_leftovers
 from imgrec.unknown import among
 
 _TFRECORDS = (".tfrecord", ".tfrec")
@@ -25,26 +25,32 @@ def find_dataset(dataset: str, data_dir: str = "") -> Path:
 
     `dataset` is a name, `name:version`, or the path of a version folder, of a dataset's folder
     (its highest version is taken) or of a data directory with one dataset in it. What is written
-    as a path is never a name.
+    as a path is never a name, and what is not is never a path where `data_dir` says where to look.
     Raises DatasetNotFound, which says what there is.
     """
-    root = to_path(data_dir) if data_dir else layout.default_data_dir()
     if not dataset:
-        raise _not_found(dataset, root)
-    for path in places(dataset, root):
+        raise _not_found(dataset, data_dir)
+    found = places(dataset, data_dir)
+    for path in found:
         if _is_version_folder(path):
             return path
         if versions := _versions(path):
             return versions[-1]
-    if inside := _datasets(to_path(dataset)):
+    path = to_path(dataset)
+    if path in found and (inside := _datasets(path)):
         return _only(dataset, inside)
-    raise _not_found(dataset, root)
+    raise _not_found(dataset, data_dir)
 
 
-def places(dataset: str, root: Path) -> list[Path]:
-    """Return where a dataset may be: at that path, or under that name."""
+def places(dataset: str, data_dir: str = "") -> list[Path]:
+    """Return where a dataset may be: under that name, or at that path."""
     name, _, version = _named(dataset)
-    return [to_path(dataset), *([root / name / version] if name else [])]
+    named = [_root(data_dir) / name / version] if name else []
+    return named if named and data_dir else [*named, to_path(dataset)]
+
+
+def _root(data_dir: str) -> Path:
+    return to_path(data_dir) if data_dir else layout.default_data_dir()
 
 
 def _named(dataset: str) -> tuple[str, str, str]:
@@ -75,19 +81,26 @@ def _only(dataset: str, inside: list[Path]) -> Path:
     return inside[0]
 
 
-def _not_found(dataset: str, root: Path) -> DatasetNotFound:
+def _not_found(dataset: str, data_dir: str) -> DatasetNotFound:
+    root = _root(data_dir)
     name, _, version = _named(dataset)
     if version and (versions := _versions(root / name)):
         there = ", ".join(path.name for path in versions)
         return DatasetNotFound(
             f"no version {version} of {name} in {root}", hint=f"there is {there}", path=dataset
         )
-    for path in places(dataset, root):
-        if dataset and (fault := _fault(path)):
+    for path in places(dataset, data_dir) if dataset else ():
+        if fault := _fault(path):
             what, hint = fault
             return DatasetNotFound(what, hint=hint, path=str(path))
     if is_remote(dataset):
         return _not_there(dataset)
+    if data_dir and name and os.path.isdir(dataset):
+        return DatasetNotFound(
+            f"no dataset {dataset!r} in {root}",
+            hint=f"for the folder of that name here, write ./{dataset}",
+            path=dataset,
+        )
     there = among([path.parent.name for path in _datasets(root)], dataset)
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
@@ -118,6 +131,9 @@ def _fault(path: Path) -> tuple[str, str] | None:
         missing = [name for name in needed if not _is_file(folder / name)]
         if missing and folder.name.endswith(INCOMPLETE):
             return _unfinished(folder)
+        if folder.name.endswith(REPLACED):
+            hint = "run that pack again, or imgrec clean, which brings it back"
+            return f"a pack that was to replace it was cut off, and left it aside: {folder}", hint
         if len(missing) == 1:
             hint = "restore it, or pack the dataset again with --overwrite"
             return f"{folder} has no {missing[0]}", hint

@@ -260,7 +260,8 @@ def telling(path: str | os.PathLike[str]) -> Iterator[None]:
 def write_error(path: str, error: OSError) -> ExecutionError:
     """Say why `path` could not be written, and what to do."""
     hints = {
-        errno.ENOSPC: "free some space, or choose another disk with --data-dir",
+        errno.ENOSPC: "free some space and run it again: a pack goes on from there; or choose "
+        "another disk with --data-dir",
         errno.EDQUOT: "your quota is used up: choose another disk with --data-dir",
         errno.EACCES: "choose a folder you may write to with --data-dir",
         errno.EPERM: "choose a folder you may write to with --data-dir",

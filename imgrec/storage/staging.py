@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -15,6 +16,8 @@ from imgrec.storage.lock import holds, lock, make_locked
 from imgrec.storage.syncing import Syncer, sync
 
 INCOMPLETE, REPLACED = ".incomplete", ".replaced"
+_NOTES, _SPOOL, _SHARD = ".notes", ".spool", "-of-"
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 DATED = "metadata.json"
 """The file whose date says when the run began that made a dataset."""
 
@@ -33,9 +36,9 @@ class Staging:
         self._syncer = Syncer()
         self.target = target
         self.path = target.with_name(f".{target.name}{INCOMPLETE}")
-        self.spool = self.path / ".spool"
+        self.spool = self.path / _SPOOL
         """The folder, made by whoever needs it, for what is not published."""
-        self._notes = self.path / ".notes"
+        self._notes = self.path / _NOTES
         self._replaced = target.with_name(f".{target.name}{REPLACED}")
         self._made: list[Path] = []
         self._lock = -1
@@ -198,7 +201,7 @@ def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
         for suffix in (INCOMPLETE, REPLACED):
             with telling(folder):
                 found = sorted(folder.glob(f".*{suffix}"))
-                left = [path for path in found if path.is_dir() and not _is_taken(path)]
+                left = [path for path in found if _is_ours(path) and not _is_taken(path)]
             yield from left
 
 
@@ -244,6 +247,18 @@ def _target(path: Path) -> Path:
 def _guard(path: Path) -> Path:
     """Return the hidden folder that whoever works on a dataset holds the lock of."""
     return path.with_name(f".{_target(path).name}{INCOMPLETE}")
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether a hidden folder is called, and filled, as only a run of ours does it."""
+    if not _VERSION.fullmatch(_target(path).name) or not path.is_dir():
+        return False
+    names = os.listdir(path)
+    if path.name.endswith(REPLACED):
+        return any(name == DATED or _SHARD in name for name in names)
+    return _NOTES in names or all(
+        name == _SPOOL or name.endswith(PART) or _SHARD in name for name in names
+    )
 
 
 def _is_taken(path: Path) -> bool:

@@ -24,6 +24,11 @@ from imgrec.storage.urls import is_url
 from imgrec.text import printable
 
 _MOVED = "names begin with their split now, so that packed again they give other bytes"
+_OTHER_SPLITS = (
+    "images that are not as they were in the source may get into other splits when they are packed "
+    "again; unpacked with --splits, they stay where they are"
+)
+_DIVIDING = ("val_split", "test_split", "folds")
 _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
 
 
@@ -160,6 +165,9 @@ def _command(
 def _notes(report: Report | None, paths: Sequence[str], recipe: Recipe | None) -> Iterator[str]:
     if array_kind(report):
         yield "images that were bare pixels are PNGs now"
+    is_divided = report and any(report.options.get(key) for key in _DIVIDING)
+    if report and is_divided and (report.transcoded or report.resized or array_kind(report)):
+        yield _OTHER_SPLITS
     if report and report.options.get("group_col"):
         yield "the groups of --group-col are in no record; the table has splits instead"
     odd = [path for path in paths if printable(path) != path]

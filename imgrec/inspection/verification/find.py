@@ -9,7 +9,7 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.errors import DatasetNotFound
 from imgrec.read.locate import find_dataset, places
-from imgrec.storage.paths import is_remote, to_path
+from imgrec.storage.paths import is_remote
 
 _SHARD = re.compile(r"(?P<name>.+)-(?P<split>[\w-]+)\.(?P<format>[\w.]+)-\d{5,}-of-\d{5,}")
 _FILES = frozenset(
@@ -25,8 +25,7 @@ def find_folder(dataset: str, data_dir: str) -> Path:
     try:
         return find_dataset(dataset, data_dir)
     except DatasetNotFound:
-        root = to_path(data_dir) if data_dir else layout.default_data_dir()
-        for path in places(dataset, root):
+        for path in places(dataset, data_dir):
             if _has_remains(path):
                 return path
             if below := [child for child in _versions(path) if _has_remains(child)]:
