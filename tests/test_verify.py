@@ -376,6 +376,17 @@ def test_a_label_that_is_no_class_is_a_fault(flowers: Path) -> None:
     assert (SHARD, 0, "its label is 2, and there are 2 classes") in faults_of(flowers)
 
 
+def test_labels_that_are_not_those_of_their_class_folders_are_faults(flowers: Path) -> None:
+    def swap(records: list[dict[str, object]]) -> None:
+        rose = next(record for record in records if record["label"] == (0,))
+        tulip = next(record for record in records if record["label"] == (1,))
+        rose["label"], tulip["label"] = tulip["label"], rose["label"]
+
+    change_records(flowers, swap)
+    found = [what for what in whats(flowers, SHARD) if "has the label of" in what]
+    assert [what.partition("/")[0] for what in found] in (["rose", "tulip"], ["tulip", "rose"])
+
+
 def test_a_label_of_no_class_at_all_is_none(flowers: Path) -> None:
     change_records(flowers, lambda records: records[0].update(label=(-1,)))
     assert whats(flowers, SHARD) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 
@@ -14,6 +15,10 @@ from imgrec.text import printable
 Looked = Sequence[tuple[ShardClaim, ShardSeen]]
 """All shards, in the order of splits and shards."""
 Hashes = Mapping[str, Sequence[bytes]]
+_CLASS_FOLDERS = re.compile(
+    r"(archive of )?(?P<split><split>/)?(?P<classes>(<class>/)+)\*\*/image(, .*)?"
+)
+"""How a report tells of a source whose folders are its classes."""
 
 
 def check_names(looked: Looked, faults: Faults) -> None:
@@ -33,6 +38,29 @@ def check_names(looked: Looked, faults: Faults) -> None:
                     seen.filename,
                     f"{printable(filename)} is also the name of the record at byte "
                     f"{other.offsets[home[1]]} of {other.filename}",
+                    seen.offsets[place],
+                )
+
+
+def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
+    """Find labels that are not those of the class folders which images were in, by their names."""
+    layout_of_source = claims.report.layout if claims.report else ""
+    if (match := _CLASS_FOLDERS.fullmatch(layout_of_source)) is None:
+        return
+    classes = claims.classes
+    first = 1 if match["split"] else 0
+    last = first + match["classes"].count("/")
+    for _, seen in looked:
+        for place, labels in enumerate(seen.labels):
+            parts = seen.filenames[place].split("/")
+            label = labels[0] if len(labels) == 1 else -1
+            if place in seen.unsound or not 0 <= label < len(classes) or len(parts) <= last:
+                continue
+            folder = "/".join(parts[first:last])
+            if folder != classes[label]:
+                faults.add(
+                    seen.filename,
+                    f"{_called(seen, place)} has the label of {printable(classes[label])}",
                     seen.offsets[place],
                 )
 

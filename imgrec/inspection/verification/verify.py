@@ -15,6 +15,7 @@ from imgrec.inspection.verification.compare import Place, compare_with_source
 from imgrec.inspection.verification.cross import (
     Looked,
     check_counts,
+    check_folders,
     check_leaks,
     check_names,
     check_sizes,
@@ -62,6 +63,7 @@ def verify_folder(
     table = check_table(inquiry) if is_readable else TableSeen({}, {})
     explain(table.doubtful, inquiry)
     check_names(looked, faults)
+    check_folders(looked, claims, faults)
     check_leaks(looked, table.hashes, table.trusted(), faults)
     check_counts(looked, claims, inquiry.maimed, faults)
     check_sizes(looked, claims, inquiry.maimed, faults)
