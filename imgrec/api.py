@@ -224,14 +224,13 @@ def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tu
     A dataset that was put aside but not replaced comes back. With `dry_run`, nothing is changed.
     """
     from imgrec.outcome import Leftover
-    from imgrec.storage.staging import find_leftovers, remove_leftover, restorable, size_of
+    from imgrec.storage.leftovers import find_leftovers, remove_leftover, restorable, size_of
 
     refuse_remote(os.fspath(data_dir), "imgrec clean")
     root = Path(data_dir).expanduser() if data_dir else layout.default_data_dir()
-    below = root.iterdir() if root.is_dir() else ()
-    folders = sorted(path for path in below if path.is_dir() and not path.is_symlink())
+    folders = [path for path in sorted(root.glob("*")) if path.is_dir() and not path.is_symlink()]
     left = []
-    for path in list(find_leftovers(*folders)):
+    for path in list(find_leftovers(root, *folders)):  # it may be a dataset's own folder
         left.append(Leftover(path=str(path), size=size_of(path), restored=restorable(path)))
         if not dry_run:
             remove_leftover(path)

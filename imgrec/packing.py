@@ -36,9 +36,10 @@ from imgrec.resume import (
 )
 from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, changed_after
+from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken
-from imgrec.storage.staging import find_leftovers, stamp
+from imgrec.storage.staging import stamp
 from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardWriter, warm_up
 

@@ -570,6 +570,13 @@ def test_clean_leaves_a_running_pack_alone(source: Path, data_dir: Path) -> None
     assert found == [()]
 
 
+def test_clean_takes_the_folder_of_a_dataset_too(source: Path, data_dir: Path) -> None:
+    cut_off(source, data_dir, 3, KeyboardInterrupt())
+    [left] = imgrec.clean(data_dir=data_dir / "flowers")
+    assert left.path == str(staging(data_dir))
+    assert not staging(data_dir).exists()
+
+
 def test_clean_of_a_folder_that_is_not_there_finds_nothing(tmp_path: Path) -> None:
     assert imgrec.clean(data_dir=tmp_path / "none") == ()
 

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 import imgrec
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import create, write_file
+from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.lock import lock, make_locked
-from imgrec.storage.staging import Staging, find_leftovers
+from imgrec.storage.staging import Staging
 
 SMALL, LARGE = 100, 5 << 20
 """How much is expected of files that are written through the page cache, and past it."""
@@ -258,7 +259,7 @@ def test_what_others_have_or_what_has_just_gone_is_not_left_over(
             raise answers[path.name]
         return lock(path)
 
-    monkeypatch.setattr("imgrec.storage.staging.lock", locked)
+    monkeypatch.setattr("imgrec.storage.leftovers.lock", locked)
     assert [path.name for path in find_leftovers(tmp_path / "set")] == [".3.0.0.incomplete"]
 
 

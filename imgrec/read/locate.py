@@ -9,8 +9,8 @@ from pathlib import Path
 
 from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
+from imgrec.storage.leftovers import INCOMPLETE, REPLACED, find_leftovers
 from imgrec.storage.paths import is_remote, to_path
-from imgrec.storage.staging import INCOMPLETE, REPLACED, find_leftovers
 from imgrec.unknown import among
 
 _TFRECORDS = (".tfrecord", ".tfrec")

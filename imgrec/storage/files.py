@@ -110,9 +110,8 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[OutFile]:
     writing was measured to cost a quarter. Raises ExecutionError if the disk does not take the
     file; nothing of it stays then, nor if writing it fails.
     """
-    part = part_of(path)
     is_large = expected_bytes >= _LARGE_BYTES
-    try:
+    with handed_over(path) as part:
         descriptor = open_direct(part) if is_large else os.open(part, NEW, 0o666)
         try:
             _reserve(descriptor, expected_bytes)
@@ -122,18 +121,11 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[OutFile]:
             os.ftruncate(descriptor, file.position)
         finally:
             os.close(descriptor)
-        os.replace(part, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(part)
-        if isinstance(error, OSError):
-            raise write_error(path, error) from error
-        raise
 
 
 @contextmanager
 def handed_over(path: str) -> Iterator[str]:
-    """Yield where a library may write a file, which gets its name only when it is whole.
+    """Yield where a file may be written, also by a library, which gets its name when it is whole.
 
     Raises ExecutionError if it cannot get it; nothing of it stays then, nor if writing it fails.
     """

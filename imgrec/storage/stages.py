@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Protocol
 
 from imgrec.storage.files import Seal, telling
+from imgrec.storage.leftovers import DATED
 from imgrec.storage.paths import is_remote
-from imgrec.storage.staging import DATED, Staging
+from imgrec.storage.staging import Staging
 
 
 class Stage(Protocol):

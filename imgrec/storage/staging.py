@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.storage.files import PART, Seal, remove_all, telling, write_error
-from imgrec.storage.lock import holds, lock, make_locked
+from imgrec.storage.leftovers import (
+    DATED,
+    INCOMPLETE,
+    NOTES,
+    REPLACED,
+    SPOOL,
+    remove_stage,
+    restore,
+)
+from imgrec.storage.lock import holds, make_locked
 from imgrec.storage.syncing import Syncer, sync
-
-INCOMPLETE, REPLACED = ".incomplete", ".replaced"
-_NOTES, _SPOOL, _SHARD = ".notes", ".spool", "-of-"
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
-DATED = "metadata.json"
-"""The file whose date says when the run began that made a dataset."""
 
 
 class Staging:
@@ -36,9 +38,9 @@ class Staging:
         self._syncer = Syncer()
         self.target = target
         self.path = target.with_name(f".{target.name}{INCOMPLETE}")
-        self.spool = self.path / _SPOOL
+        self.spool = self.path / SPOOL
         """The folder, made by whoever needs it, for what is not published."""
-        self._notes = self.path / _NOTES
+        self._notes = self.path / NOTES
         self._replaced = target.with_name(f".{target.name}{REPLACED}")
         self._made: list[Path] = []
         self._lock = -1
@@ -57,7 +59,7 @@ class Staging:
             raise write_error(str(self.target), error) from error
         try:
             with telling(self.target):
-                _restore(self._replaced)
+                restore(self._replaced)
                 remove_all(self.spool)
         except BaseException:
             os.close(self._lock)
@@ -79,7 +81,7 @@ class Staging:
         """Leave no more than a run that continues this one can use."""
         is_cut_off = isinstance(error, ExecutionError) or not isinstance(error, ImgrecError)
         if error is None or not is_cut_off or len(_listed(self._notes)) <= 1:
-            remove_all(self.path)
+            remove_stage(self.path)
             self._unmake()
             return
         remove_all(self.spool)
@@ -150,7 +152,7 @@ class Staging:
                 self._sync_above()
             except BaseException:  # also an interruption between the two
                 with suppress(OSError):  # the next run brings it back
-                    _restore(self._replaced)
+                    restore(self._replaced)
                 raise
             with suppress(OSError):  # the next run removes it
                 remove_all(self._replaced)
@@ -190,101 +192,6 @@ def stamp(path: Path, time_ns: int) -> None:
     """Date a file back to `time_ns`."""
     with telling(path):
         os.utime(path, ns=(time_ns, time_ns))
-
-
-def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
-    """Yield the hidden folders that runs which are over left beside the versions of datasets.
-
-    Raises ExecutionError if the disk does not let us look.
-    """
-    for folder in dataset_folders:
-        for suffix in (INCOMPLETE, REPLACED):
-            with telling(folder):
-                found = sorted(folder.glob(f".*{suffix}"))
-                left = [path for path in found if _is_ours(path) and not _is_taken(path)]
-            yield from left
-
-
-def size_of(path: Path) -> int:
-    """Return the bytes of all files in a folder."""
-    with telling(path):
-        return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
-
-
-def restorable(path: Path) -> str:
-    """Return the path of a dataset that a run put aside and died before it had another, or ""."""
-    target = _target(path)
-    is_aside = path.name.endswith(REPLACED) and not os.path.lexists(target)
-    return str(target) if is_aside else ""
-
-
-def remove_leftover(path: Path) -> None:
-    """Remove what `find_leftovers` found; or bring it back if that is `restorable`.
-
-    Raises ExecutionError if a run has begun there since.
-    """
-    guard = _guard(path)
-    with telling(path):
-        held = make_locked(guard)
-        try:
-            if path == guard:
-                remove_all(path)
-            else:
-                _restore(path)
-                with suppress(OSError):  # unless there is something in it
-                    guard.rmdir()
-        finally:
-            os.close(held)
-    with suppress(OSError):  # unless there is a dataset in it
-        path.parent.rmdir()
-
-
-def _target(path: Path) -> Path:
-    """Return the path of the dataset that a hidden folder belongs to."""
-    return path.with_name(path.name[1:].removesuffix(REPLACED).removesuffix(INCOMPLETE))
-
-
-def _guard(path: Path) -> Path:
-    """Return the hidden folder that whoever works on a dataset holds the lock of."""
-    return path.with_name(f".{_target(path).name}{INCOMPLETE}")
-
-
-def _is_ours(path: Path) -> bool:
-    """Tell whether a hidden folder is called, and filled, as only a run of ours does it."""
-    if not _VERSION.fullmatch(_target(path).name) or not path.is_dir():
-        return False
-    names = os.listdir(path)
-    if path.name.endswith(REPLACED):
-        return any(name == DATED or _SHARD in name for name in names)
-    return _NOTES in names or all(
-        name == _SPOOL or name.endswith(PART) or _SHARD in name for name in names
-    )
-
-
-def _is_taken(path: Path) -> bool:
-    """Tell whether a hidden folder is not ours to remove.
-
-    That is so while a run is at work, or if it belongs to others or is a link.
-    """
-    if path.is_symlink():
-        return True
-    try:
-        os.close(lock(_guard(path)))
-    except FileNotFoundError:
-        return not path.is_dir() or path == _guard(path)  # it has just gone
-    except OSError:
-        return True
-    return False
-
-
-def _restore(path: Path) -> None:
-    """Bring back a dataset that was put aside, unless there is another in its place."""
-    if not os.path.lexists(path):
-        return
-    if target := restorable(path):
-        path.rename(target)
-    else:
-        remove_all(path)
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -174,4 +174,6 @@ def _write_error(path: str, error: OSError) -> ExecutionError:
     hint = "choose another folder"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space, or choose a folder on another disk"
+    elif error.errno == errno.EBUSY:  # nothing can take the place of where a disk is mounted
+        hint = "it is a mount point: give a folder in it"
     return ExecutionError(f"cannot write {path}: {error.strerror or error}", hint=hint, path=path)

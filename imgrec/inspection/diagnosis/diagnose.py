@@ -23,8 +23,8 @@ from imgrec.inspection.diagnosis.facts import (
 from imgrec.inspection.diagnosis.search import find_folders, has_images, listed
 from imgrec.inspection.diagnosis.site import look_at_site
 from imgrec.read import locate
+from imgrec.storage.leftovers import INCOMPLETE, find_leftovers
 from imgrec.storage.paths import refuse_remote
-from imgrec.storage.staging import INCOMPLETE, find_leftovers
 
 _MOST_SITES = 200
 

@@ -10,7 +10,7 @@ from itertools import islice
 from imgrec import layout
 from imgrec.codec.sniff import HEAD_BYTES, sniff
 from imgrec.inspection.files import RegularFile
-from imgrec.storage.staging import INCOMPLETE
+from imgrec.storage.leftovers import INCOMPLETE
 
 _DOCUMENTS = frozenset({layout.DATASET_INFO, layout.FEATURES})
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}$")

@@ -30,10 +30,11 @@ def read_parquet(path: str, name: str) -> Parquet:
     Columns of bytes, which may be whole images, are not read.
     """
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
+        schema = pq.read_schema(path)
         with open_table(path) as file:
-            schema = file.schema_arrow
             kept = [field.name for field in schema if _is_plain(field.type)]
             table = read_bounded(file, path, kept)
             values = {key: table.column(key).to_pylist() for key in dict.fromkeys(kept)}

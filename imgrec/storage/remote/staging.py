@@ -29,11 +29,11 @@ from types import TracebackType
 
 from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.storage.files import Seal, telling
+from imgrec.storage.leftovers import DATED
 from imgrec.storage.remote.listing import objects
 from imgrec.storage.remote.notes import Evidence, decode_note, encode_note, read_notes
 from imgrec.storage.remote.reading import Stat, read_object
 from imgrec.storage.remote.uploading import Uploader, copy_object, put_bytes, remove_objects
-from imgrec.storage.staging import DATED
 
 VISIBLE = "dataset_info.json"
 """The document without which there is no dataset; `layout` has the name, for those above."""

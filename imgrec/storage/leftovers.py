@@ -1,0 +1,125 @@
+"""The hidden folders that runs leave beside the versions of a dataset: which are ours, and over."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from imgrec.storage.files import PART, remove_all, telling
+from imgrec.storage.lock import lock, make_locked
+
+INCOMPLETE, REPLACED = ".incomplete", ".replaced"
+NOTES, SPOOL = ".notes", ".spool"
+"""The folders in one that is incomplete for what is noted, and for what is not published."""
+DATED = "metadata.json"
+"""The file whose date says when the run began that made a dataset."""
+_SHARD = "-of-"
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
+    """Yield the hidden folders that runs which are over left beside the versions of datasets.
+
+    Raises ExecutionError if the disk does not let us look.
+    """
+    for folder in dataset_folders:
+        for suffix in (INCOMPLETE, REPLACED):
+            with telling(folder):
+                found = sorted(folder.glob(f".*{suffix}"))
+                left = [path for path in found if _is_ours(path) and not _is_taken(path)]
+            yield from left
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    with telling(path):
+        return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
+
+
+def restorable(path: Path) -> str:
+    """Return the path of a dataset that a run put aside and died before it had another, or ""."""
+    target = _target(path)
+    is_aside = path.name.endswith(REPLACED) and not os.path.lexists(target)
+    return str(target) if is_aside else ""
+
+
+def remove_leftover(path: Path) -> None:
+    """Remove what `find_leftovers` found; or bring it back if that is `restorable`.
+
+    Raises ExecutionError if a run has begun there since.
+    """
+    guard = _guard(path)
+    with telling(path):
+        held = make_locked(guard)
+        try:
+            if path == guard:
+                remove_stage(path)
+            else:
+                restore(path)
+                with suppress(OSError):  # unless there is something in it
+                    guard.rmdir()
+        finally:
+            os.close(held)
+    with suppress(OSError):  # unless there is a dataset in it
+        path.parent.rmdir()
+
+
+def remove_stage(path: Path) -> None:
+    """Remove a hidden folder, last of all that by which one knows that it is ours."""
+    for child in path.iterdir():
+        if child.name not in (NOTES, DATED):
+            remove_all(child)
+    remove_all(path)
+
+
+def _target(path: Path) -> Path:
+    """Return the path of the dataset that a hidden folder belongs to."""
+    return path.with_name(path.name[1:].removesuffix(REPLACED).removesuffix(INCOMPLETE))
+
+
+def _guard(path: Path) -> Path:
+    """Return the hidden folder that whoever works on a dataset holds the lock of."""
+    return path.with_name(f".{_target(path).name}{INCOMPLETE}")
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether a hidden folder is called, and filled, as only a run of ours does it."""
+    if not _VERSION.fullmatch(_target(path).name) or not path.is_dir():
+        return False
+    names = os.listdir(path)
+    if path.name.endswith(REPLACED):
+        return any(name == DATED or _SHARD in name for name in names)
+    return (
+        NOTES in names
+        or DATED in names
+        or all(name == SPOOL or name.endswith(PART) or _SHARD in name for name in names)
+    )
+
+
+def _is_taken(path: Path) -> bool:
+    """Tell whether a hidden folder is not ours to remove.
+
+    That is so while a run is at work, or if it belongs to others or is a link.
+    """
+    if path.is_symlink():
+        return True
+    try:
+        os.close(lock(_guard(path)))
+    except FileNotFoundError:
+        return not path.is_dir() or path == _guard(path)  # it has just gone
+    except OSError:
+        return True
+    return False
+
+
+def restore(path: Path) -> None:
+    """Bring back a dataset that was put aside, unless there is another in its place."""
+    if not os.path.lexists(path):
+        return
+    if target := restorable(path):
+        path.rename(target)
+    else:
+        remove_all(path)
