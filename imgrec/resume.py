@@ -239,6 +239,6 @@ def _made_by() -> str:
     packages = {package.replace("-", "_") for package in CODERS.values()}
     # importlib.metadata tells the same, but to import it takes longer than to pack a few images.
     found = (name for folder in folders for name in os.listdir(folder or os.curdir))
-    versions = (name.removesuffix(".dist-info") for name in found if name.endswith(".dist-info"))
-    coders = sorted(name for name in versions if name.partition("-")[0].lower() in packages)
+    about = (name for name in found if name.endswith((".dist-info", ".egg-info")))
+    coders = sorted(name for name in about if name.partition("-")[0].lower() in packages)
     return ", ".join((f"imgrec-{__version__}", f"zlib-{zlib.ZLIB_RUNTIME_VERSION}", *coders))

@@ -89,7 +89,10 @@ def _is_ours(path: Path) -> bool:
     """Tell whether a hidden folder is called, and filled, as only a run of ours does it."""
     if not _VERSION.fullmatch(_target(path).name) or not path.is_dir():
         return False
-    names = os.listdir(path)
+    try:
+        names = os.listdir(path)
+    except OSError:  # it has just gone, or is of others
+        return False
     if path.name.endswith(REPLACED):
         return any(name == DATED or _SHARD in name for name in names)
     return (
