@@ -352,6 +352,18 @@ def test_a_value_that_a_parquet_file_repeats_is_measured_before_it_is_spelt_out(
     assert pa.default_memory_pool().max_memory() - before < 100 << 20
 
 
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_a_table_of_names_that_are_no_text_is_our_error(tmp_path: Path, is_repeated: bool) -> None:
+    folder = make_flowers(tmp_path)
+    table = pq.read_table(folder / "samples.parquet")
+    names = pa.array([b"\xff"] * len(table), pa.binary()).view(pa.string())
+    place = table.schema.get_field_index("filename")
+    table = table.set_column(place, "filename", names)
+    pq.write_table(table, folder / "samples.parquet", use_dictionary=is_repeated)
+    with pytest.raises(DatasetError, match=r"samples\.parquet cannot be read"):
+        imgrec.open_dataset(folder)["train"].of_class("rose")
+
+
 @pytest.mark.parametrize("name", ["samples.parquet", "report.json", "SHA256SUMS"])
 def test_a_pipe_in_a_dataset_holds_nothing_up(tmp_path: Path, name: str) -> None:
     folder = make_flowers(tmp_path)

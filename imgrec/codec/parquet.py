@@ -53,6 +53,7 @@ def read_bounded(file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[s
         total += batch.num_rows + sum(map(_spelt_out_bytes, batch.columns))
         if total > most:
             raise _bomb(most)
+        batch.validate(full=True)  # or texts that are none would be found much later
         batches.append(batch)
     return pa.Table.from_batches(batches) if batches else file.read(list(columns))
 
