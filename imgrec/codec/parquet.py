@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
@@ -13,33 +14,14 @@ if TYPE_CHECKING:
 _RATIO = 200
 """As for archives: even tables of text seldom shrink to less than a tenth."""
 _FREE_BYTES = 100 << 20
-_BATCH_ROWS = 4096
-_PLAIN = frozenset({"PLAIN", "RLE", "BIT_PACKED", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
-"""The encodings of texts in which each stands where it belongs."""
-
-
-def open_table(path: str | BinaryIO) -> pq.ParquetFile:
-    """Open a table so that values which are stored once, and repeated, are read once, too."""
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(path)
-    repeated = {
-        column.path_in_schema
-        for group in (file.metadata.row_group(at) for at in range(file.num_row_groups))
-        for column in (group.column(at) for at in range(group.num_columns))
-        if column.physical_type == "BYTE_ARRAY" and not _PLAIN.issuperset(column.encodings)
-    }
-    if not repeated:
-        return file
-    file.close()
-    return pq.ParquetFile(path, read_dictionary=sorted(repeated))
+_BATCH_ROWS, _BATCH_BYTES = 4096, 64 << 20
 
 
 def read_bounded(file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[str]) -> pa.Table:
     """Read columns of a table; raise ValueError once they unpack to more than they can be worth.
 
     A few bytes can stand for a value a billion times, and neither the number of rows nor any size
-    in the file needs to tell. The file is one that `open_table` opened.
+    in the file needs to tell.
     """
     import pyarrow as pa
 
@@ -49,13 +31,44 @@ def read_bounded(file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[s
     if sum(group.total_byte_size for group in groups) > most:
         raise _bomb(most)
     batches, total = [], 0
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
+    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // _longest_text(file, path, columns)))
+    for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
         total += batch.num_rows + sum(map(_spelt_out_bytes, batch.columns))
         if total > most:
             raise _bomb(most)
         batch.validate(full=True)  # or texts that are none would be found much later
         batches.append(batch)
     return pa.Table.from_batches(batches) if batches else file.read(list(columns))
+
+
+def _longest_text(file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[str]) -> int:
+    """Return how long the longest is of the texts that are stored once, to be repeated; 1 of none.
+
+    They come with the first row of each group, as long as they are not put where they belong.
+    """
+    import pyarrow.parquet as pq
+
+    leaves = [file.schema.column(at) for at in range(len(file.schema))]
+    texts = sorted({leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"})
+    longest = 1
+    with pq.ParquetFile(path, read_dictionary=texts) as stored:
+        for group in range(stored.num_row_groups):
+            first = stored.iter_batches(batch_size=1, row_groups=[group], columns=list(columns))
+            for batch in islice(first, 1):
+                longest = max(longest, *map(_longest, batch.columns), 1)
+    return longest
+
+
+def _longest(column: pa.Array[Any]) -> int:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column, pa.ListArray):
+        return _longest(column.flatten())
+    if not isinstance(column, pa.DictionaryArray) or not _is_text(column.type.value_type):
+        return 0
+    lengths = pc.binary_length(column.dictionary)  # type: ignore[call-overload]  # it is text
+    return int(pc.max(lengths).as_py() or 0)
 
 
 def _bomb(most: int) -> ValueError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
-from imgrec.codec.parquet import open_table, read_bounded
+from imgrec.codec.parquet import read_bounded
 from imgrec.errors import DatasetError
 from imgrec.model import UNLABELLED, split_order
 from imgrec.outcome import DatasetInfo
@@ -89,11 +89,13 @@ def read_pictures(folder: Path) -> Pictures:
 
 def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     path = folder / layout.SAMPLES
     try:
+        repeated = [name for name in ("format",) if name in columns]
         opened = seekable(path)
-        file = open_table(opened)
+        file = pq.ParquetFile(opened, read_dictionary=repeated)
         found = [name for name in file.schema_arrow.names if name in columns]
         return read_bounded(file, opened, found)
     # Among these are names that are not UTF-8, and a table without a column of formats.

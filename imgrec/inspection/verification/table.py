@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
-from imgrec.codec.parquet import open_table, read_bounded
+from imgrec.codec.parquet import read_bounded
 from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.inquiry import Inquiry
@@ -114,10 +114,11 @@ def _strange(
 
 def _read(folder: str, records: int, faults: Faults) -> pa.Table | None:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
         path = seekable(to_path(folder) / layout.SAMPLES)
-        file = open_table(path)
+        file = pq.ParquetFile(path)
         groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
         size = sum(group.total_byte_size for group in groups)
         if max(size, 64 * file.metadata.num_rows) > _SLACK_BYTES + _ROW_BYTES * records:

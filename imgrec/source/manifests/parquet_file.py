@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.codec.parquet import open_table, read_bounded
+from imgrec.codec.parquet import read_bounded
 from imgrec.errors import SourceError
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def read_parquet(path: str, name: str) -> Parquet:
     import pyarrow.parquet as pq
 
     try:
-        schema = pq.read_schema(path)
-        with open_table(path) as file:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
             kept = [field.name for field in schema if _is_plain(field.type)]
             table = read_bounded(file, path, kept)
             values = {key: table.column(key).to_pylist() for key in dict.fromkeys(kept)}
