@@ -364,6 +364,15 @@ def test_a_table_of_names_that_are_no_text_is_our_error(tmp_path: Path, is_repea
         imgrec.open_dataset(folder)["train"].of_class("rose")
 
 
+def test_a_table_without_a_name_is_our_error(tmp_path: Path) -> None:
+    folder = make_flowers(tmp_path)
+    rows = pq.read_table(folder / "samples.parquet").to_pylist()
+    rows[0]["filename"] = None
+    pq.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
+    with pytest.raises(DatasetError, match=r"samples\.parquet is not as imgrec writes it"):
+        imgrec.open_dataset(folder)["train"].find("rose/none.jpg")
+
+
 @pytest.mark.parametrize("name", ["samples.parquet", "report.json", "SHA256SUMS"])
 def test_a_pipe_in_a_dataset_holds_nothing_up(tmp_path: Path, name: str) -> None:
     folder = make_flowers(tmp_path)

@@ -38,6 +38,8 @@ def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
     values = table.to_pydict()
     try:
         labels = array("q", values.get("label") or [UNLABELLED] * count)
+        if None in values["filename"] or None in values.get("labels", ()):
+            raise TypeError("a record without a name or labels")
         return SampleColumns(labels, values.get("labels", ()), values["filename"])
     except (KeyError, TypeError) as error:
         raise wrong_table(folder, "is not as imgrec writes it") from error
