@@ -12,6 +12,7 @@ from imgrec import layout
 from imgrec.codec import report as report_codec
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo, Report, SplitInfo
+from imgrec.storage.paths import refuse_pipe
 
 _MOST_RECORDS = 1 << 40
 """Of a shard: a number that no other fault reaches, and that no sum of them overflows."""
@@ -187,8 +188,7 @@ def _read_json(path: Path) -> dict[str, Any]:  # JSON is untyped until it is loo
 
 def _read(path: Path) -> bytes:
     """Read a document; raise OSError also for what is no file, or larger than any document."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    refuse_pipe(path)
     if path.stat().st_size > _MOST_BYTES:
         raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES:,} bytes", str(path))
     return path.read_bytes()

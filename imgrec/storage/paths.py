@@ -48,10 +48,15 @@ def refuse_unwritable(text: str) -> None:
 def seekable(path: Path) -> str | BinaryIO:
     """Return what a library can read that knows files only: the path, or all that is there.
 
-    Raises OSError for what is no file: a library would wait for a pipe for ever.
+    Raises OSError for what is no file.
     """
     if is_remote(path):
         return io.BytesIO(path.read_bytes())
+    refuse_pipe(path)
+    return str(path)
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raise OSError for what is there and no file: who opens a pipe may wait for ever."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return str(path)
