@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from faulty import Kind, failing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pictures import class_tree, png
@@ -22,10 +24,12 @@ from pictures import class_tree, png
 import imgrec
 from imgrec.codec import tfrecord
 from imgrec.codec.example import Feature, encode_all_around, encode_around
-from imgrec.errors import CorruptRecord, DatasetError
+from imgrec.errors import CorruptRecord, DatasetError, ExecutionError
 from imgrec.layout import shard_filename
 from imgrec.options import PackOptions
 from imgrec.read.dataset import Dataset
+from imgrec.read.features import read_features
+from imgrec.read.metadata import read_fingerprint, read_info, read_report
 
 SHARD = shard_filename("flowers", "train", 0, 2)
 INDEX = f"{SHARD}.idx"
@@ -175,6 +179,34 @@ def a_pipe(path: Path) -> None:
 def a_loop(path: Path) -> None:
     path.unlink()
     path.symlink_to(path)
+
+
+@pytest.mark.parametrize("change", [missing, a_folder, a_pipe, a_loop])
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("dataset_info.json", read_info),
+        ("report.json", read_report),
+        ("features.json", read_features),
+    ],
+)
+def test_a_document_that_is_no_file_is_named(
+    folder: Path, name: str, read: Callable[[Path], object], change: Callable[[Path], None]
+) -> None:
+    change(folder / name)
+    with pytest.raises(DatasetError) as caught:
+        read(folder)
+    assert caught.value.path == str(folder / name)
+
+
+@pytest.mark.parametrize("read", [read_info, read_report, read_features, read_fingerprint])
+def test_a_disk_that_fails_is_not_taken_for_a_wrong_document(
+    folder: Path, read: Callable[[Path], object]
+) -> None:
+    with failing(Kind(os, "stat", (errno.EIO,)), 1), pytest.raises(ExecutionError) as caught:
+        read(folder)
+    assert caught.value.message == f"cannot read {caught.value.path}: Input/output error"
+    assert caught.value.hint == "see to it that it can be read, and run this again"
 
 
 @pytest.mark.parametrize("has_index", [True, False])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 from imgrec import layout
 from imgrec.errors import DatasetError
 from imgrec.options import ColumnKind
+from imgrec.read.documents import read_json
 
 _OWN = frozenset({"filename", "image", "label", "labels", "shape"})
 _NUMBERS = {"int64": ColumnKind.INT, "float32": ColumnKind.FLOAT}
@@ -29,7 +29,7 @@ def read_features(folder: Path) -> Features:
     """Read features.json; raise DatasetError unless it is one of a dataset that imgrec packed."""
     path = folder / layout.FEATURES
     try:
-        features = json.loads(path.read_bytes())["featuresDict"]["features"]
+        features = read_json(path)["featuresDict"]["features"]
         dimensions = features["image"]["image"]["shape"]["dimensions"]
         height, width, channels = map(int, dimensions)
         if not {"filename", "shape"} <= features.keys():
@@ -45,7 +45,7 @@ def read_features(folder: Path) -> Features:
                 if name not in _OWN
             },
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DatasetError(
             f"{path} does not tell what the records of an imgrec dataset hold",
             hint="pack it with imgrec, or load it with tfds.load",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,10 @@ from imgrec import layout
 from imgrec.codec import report as report_codec
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo, Report, SplitInfo
-from imgrec.storage.paths import refuse_pipe
+from imgrec.read.documents import read_document, read_json, unreadable, wrong
 
 _MOST_RECORDS = 1 << 40
 """Of a shard: a number that no other fault reaches, and that no sum of them overflows."""
-_MOST_BYTES = 1 << 28
-"""Of a document, all of which is kept in memory."""
 _MOST_CLASSES = 1 << 20
 """Of those without names, which are made here."""
 
@@ -27,8 +23,8 @@ def read_info(folder: Path) -> DatasetInfo:
 
     Datasets that imgrec did not make are read too; they know no counts by class.
     """
-    value = _read_json(folder / layout.DATASET_INFO)
-    ours = _read_json(folder / layout.METADATA).get("imgrec", {}) if _has_metadata(folder) else {}
+    value = read_json(folder / layout.DATASET_INFO)
+    ours = read_json(folder / layout.METADATA).get("imgrec", {}) if _has_metadata(folder) else {}
     try:
         name, version = _name(value["name"]), str(value["version"])
         counts = ours.get("class_counts", {})
@@ -41,7 +37,7 @@ def read_info(folder: Path) -> DatasetInfo:
         uncompressed_bytes = int(ours.get("uncompressed_bytes", 0))
         also = tuple(map(_name, value.get("alternativeFileFormats", ())))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _wrong(folder / layout.DATASET_INFO) from error
+        raise wrong(folder / layout.DATASET_INFO) from error
     first = splits[0].name if splits else "train"
     data_dir = folder.absolute().parent.parent
     return DatasetInfo(
@@ -85,7 +81,7 @@ def _name(value: Any) -> str:  # JSON is untyped until here
 
 def refuse_other_files(folder: Path) -> None:
     """Raise DatasetError unless a dataset's shards are TFRecords, named as TFDS does by default."""
-    value = _read_json(folder / layout.DATASET_INFO)
+    value = read_json(folder / layout.DATASET_INFO)
     own = value.get("fileFormat") or layout.FILE_FORMATS[""]
     formats = [str(name) for name in (own, *value.get("alternativeFileFormats", ()))]
     if not set(formats) & set(layout.FILE_FORMATS.values()):
@@ -108,34 +104,36 @@ def read_report(folder: Path) -> Report:
     """Read the report of the pack that made a dataset."""
     path = folder / layout.REPORT
     try:
-        return report_codec.decode(_read(path), path=str(path))
+        return report_codec.decode(read_document(path), path=str(path))
     except OSError as error:
-        raise DatasetError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+        raise unreadable(path, error) from error
 
 
 def read_fingerprint(folder: Path) -> str:
     """Return the fingerprint of the dataset in `folder`; "" if imgrec made none there."""
     try:
-        return str(_read_json(folder / layout.METADATA)["imgrec"]["fingerprint"])
+        return str(read_json(folder / layout.METADATA)["imgrec"]["fingerprint"])
     except (DatasetError, KeyError, TypeError):
         return ""
 
 
 def find_damage(folder: Path) -> str:
     """Return what a glance at its files shows to be wrong with a dataset, or ""."""
+    name = layout.CHECKSUMS
+    sizes = {}
     try:
-        lines = _read(folder / layout.CHECKSUMS).decode().splitlines()
-        listed = [line.partition("  ")[2] for line in lines]
-        sizes = {name: (folder / name).stat().st_size for name in listed}
+        for line in read_document(folder / name).decode().splitlines():
+            name = line.partition("  ")[2]
+            sizes[name] = (folder / name).stat().st_size
     except OSError as error:
-        return f"{Path(error.filename).name}: {error.strerror}"
+        return f"{name}: {error.strerror}"
     except ValueError:  # no text, or names that no file can have
         return f"{layout.CHECKSUMS}: not a list of files"
     return _find_wrong_size(folder, sizes)
 
 
 def _find_wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
-    info, ours = read_info(folder), _read_json(folder / layout.METADATA).get("imgrec", {})
+    info, ours = read_info(folder), read_json(folder / layout.METADATA).get("imgrec", {})
     for split in info.splits:
         shards = layout.shard_filenames(info, split)
         kinds = {"shards": (shards, split.num_bytes)}
@@ -156,47 +154,23 @@ def _read_labels(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         return ()
     try:
-        lines = _read(path).decode().split("\n")
+        lines = read_document(path).decode().split("\n")
         return tuple(line.strip() for line in lines if line.strip())  # as TFDS does
-    except (OSError, ValueError) as error:
-        raise _wrong(path) from error
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise wrong(path) from error
 
 
 def _numbered_classes(path: Path) -> tuple[str, ...]:
     """Name classes that have no names, as TFDS does: by their numbers."""
-    value: Any = _read_json(path)
+    value: Any = read_json(path)
     for key in ("featuresDict", "features", "label", "classLabel", "numClasses"):
         value = value.get(key, {}) if isinstance(value, dict) else {}
     try:
         count = int(value or 0)
     except (TypeError, ValueError, OverflowError) as error:
-        raise _wrong(path) from error
+        raise wrong(path) from error
     if count > _MOST_CLASSES:
-        raise _wrong(path)
+        raise wrong(path)
     return tuple(map(str, range(count)))
-
-
-def _read_json(path: Path) -> dict[str, Any]:  # JSON is untyped until it is looked at
-    try:
-        value = json.loads(_read(path))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _wrong(path) from error
-    if not isinstance(value, dict):
-        raise _wrong(path)
-    return value
-
-
-def _read(path: Path) -> bytes:
-    """Read a document; raise OSError also for what is no file, or larger than any document."""
-    refuse_pipe(path)
-    if path.stat().st_size > _MOST_BYTES:
-        raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES:,} bytes", str(path))
-    return path.read_bytes()
-
-
-def _wrong(path: Path) -> DatasetError:
-    return DatasetError(
-        f"{path} is not what a packed dataset has there",
-        hint="pack it again with --overwrite",
-        path=str(path),
-    )
