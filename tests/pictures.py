@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import random
+import struct
+import zlib
 from pathlib import Path
 
 from PIL import Image
@@ -38,6 +40,19 @@ def png(
     seed: int = 0, size: tuple[int, int] = (24, 16), mode: str = "RGB", **options: object
 ) -> bytes:
     return encode(picture(seed, mode, size), "PNG", **options)
+
+
+def chunk(kind: bytes, payload: bytes, crc_error: int = 0) -> bytes:
+    """Return a chunk of a PNG."""
+    crc = zlib.crc32(kind + payload) ^ crc_error
+    return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", crc)
+
+
+def png_of(width: int, height: int, rows: bytes) -> bytes:
+    """Return a PNG that says it has this size, whatever its compressed rows hold."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = (chunk(b"IHDR", head), chunk(b"IDAT", rows), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def write_tree(root: Path, files: dict[str, bytes]) -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import encode, jpeg, picture, png
+from pictures import chunk, encode, jpeg, picture, png
 from PIL import Image
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
@@ -214,11 +214,6 @@ from imgrec.codec.image import Check, prepare
 prepare(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "a.heic", Check.DECODE)"""
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stderr.endswith("BadImage: HEIC needs a plugin: pip install pillow-heif\n")
-
-
-def chunk(kind: bytes, payload: bytes, crc_error: int = 0) -> bytes:
-    crc = zlib.crc32(kind + payload) ^ crc_error
-    return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", crc)
 
 
 def raw_png(*chunks: bytes) -> bytes:

@@ -15,7 +15,7 @@ import pytest
 from conftest import SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pictures import encode, jpeg, picture, png
+from pictures import chunk, encode, jpeg, picture, png
 
 from imgrec.codec.decode import to_array, to_pil
 from imgrec.codec.image import Packable, prepare
@@ -34,11 +34,6 @@ def tf() -> ModuleType:
     import tensorflow
 
     return tensorflow
-
-
-def chunk(kind: bytes, payload: bytes) -> bytes:
-    crc = zlib.crc32(kind + payload)
-    return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", crc)
 
 
 ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2)]

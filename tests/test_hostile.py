@@ -23,7 +23,7 @@ from conftest import ROOT, Cli
 from damage import make_flowers
 from inline import ENGINE, faults_of, pack
 from parsers import TASK
-from pictures import class_tree, encode, jpeg, picture, png, write_tree
+from pictures import chunk, class_tree, encode, jpeg, picture, png, png_of, write_tree
 from PIL.PngImagePlugin import PngInfo
 
 import imgrec
@@ -36,17 +36,6 @@ from imgrec.errors import BadImage, DatasetError, SourceError
 from imgrec.options import Check
 
 GIB = 1 << 30
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    body = kind + data
-    return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
-
-
-def png_of(width: int, height: int, rows: bytes) -> bytes:
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = (chunk(b"IHDR", head), chunk(b"IDAT", rows), chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def texts(**values: str) -> PngInfo:

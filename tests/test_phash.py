@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from pictures import encode, picture
+from pictures import encode, picture, png_of
 from PIL import Image, ImageOps
 
 from imgrec.blob import Pixels
@@ -248,7 +247,5 @@ def test_what_cannot_be_decoded_is_a_bad_image(data: bytes) -> None:
 
 
 def test_a_bomb_is_refused() -> None:
-    header = io.BytesIO()
-    Image.new("1", (60_000, 60_000)).save(header, "PNG")
     with pytest.raises(BadImage, match="pixels"):
-        phash.sketch(header.getvalue(), "")
+        phash.sketch(png_of(60_000, 60_000, b""), "")
