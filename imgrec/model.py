@@ -6,7 +6,7 @@ All are immutable. Whatever there is one of per image is kept by column.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
@@ -173,6 +173,8 @@ class Catalog:
     warnings: tuple[str, ...] = ()
     newest_change_ns: int = 0
     """When the source last changed; never part of any output."""
+    homes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The device and inode of each folder that was walked, by its path."""
 
     def keep(self, places: Sequence[int], bad: Iterable[Skipped], kind: str) -> Catalog:
         """Return a catalog of the samples at `places` and of the bad files that are to stay.
@@ -198,13 +200,8 @@ class Catalog:
         folders = {name: where for name, where in self.class_folders.items() if name not in gone}
         examples = tuple(sorted(left_out)[:_EXAMPLES])
         ignored = Ignored(kind=kind, count=len(left_out), examples=examples)
-        return replace(
-            self,
-            samples=samples,
-            class_folders=folders,
-            bad=stay,
-            ignored=(*self.ignored, ignored),
-        )
+        said = (*self.ignored, ignored)
+        return replace(self, samples=samples, class_folders=folders, bad=stay, ignored=said)
 
 
 class SameImage(NamedTuple):

@@ -35,7 +35,7 @@ from imgrec.resume import (
     start_over,
 )
 from imgrec.storage.blobs import close_files
-from imgrec.storage.files import Seal, changed_after
+from imgrec.storage.files import Seal, changed_after, is_at
 from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken
@@ -86,7 +86,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
         )
         writing = _Writing(plan, job, writer, resumed)
         gathered = writing.finish()
-        _refuse_changed(plan, catalog.newest_change_ns, job)
+        _refuse_changed(plan, catalog, job)
         if options.near_dups is NearDups.AUTO:
             from imgrec.publish.near import near_duplicates
 
@@ -156,22 +156,25 @@ def _in_the_way(target: Path) -> DatasetExists:
     )
 
 
-def _refuse_changed(plan: Plan, newest_ns: int, job: Job) -> None:
-    """Raise ExecutionError if an archive or another file of many images was written to meanwhile.
+def _refuse_changed(plan: Plan, catalog: Catalog, job: Job) -> None:
+    """Raise ExecutionError if a file of many images was written to meanwhile, or a folder swapped.
 
     A single image is read whole, and its size is checked; but in a file of many, offsets that were
-    right when it was scanned may mean anything in another that has taken its place.
+    right when it was scanned may mean anything in another that has taken its place. And the files
+    of another folder may be older than any that were scanned.
     """
+    newest_ns = catalog.newest_change_ns
     paths = {blob[0] for task in plan.tasks for blob in task.blobs if not isinstance(blob, str)}
-    for path in sorted(paths):
-        is_ours = any(map(Path(path).is_relative_to, job.own_folders))
-        if not is_ours and changed_after(path, newest_ns):
-            job.staging.keep((), ())
-            raise ExecutionError(
-                f"{path} changed while it was being packed",
-                hint="run it again when nobody writes to it any more",
-                path=path,
-            )
+    theirs = (path for path in paths if not any(map(Path(path).is_relative_to, job.own_folders)))
+    changed = [path for path in theirs if changed_after(path, newest_ns)]
+    changed += [path for path, home in catalog.homes.items() if not is_at(path, *home)]
+    if changed:
+        job.staging.keep((), ())
+        raise ExecutionError(
+            f"{min(changed)} changed while it was being packed",
+            hint="run it again when nobody writes to it any more",
+            path=min(changed),
+        )
 
 
 def _writer(plan: Plan, job: Job, newest_ns: int) -> ShardWriter:

@@ -215,6 +215,32 @@ def test_what_is_dropped_is_like_one_that_is_kept_and_what_is_kept_is_not_alike(
 
 
 @settings(deadline=None)
+@given(rows(), st.data())
+def test_whatever_has_its_like_on_another_side_is_in_a_pair_across(
+    made: list[Row], data: st.DataObject
+) -> None:
+    sides = data.draw(
+        st.lists(st.sampled_from("ab") | st.none(), min_size=len(made), max_size=len(made))
+    )
+    alike = find_alike(Images(*named([signature(row) for row in made])), DISTANCE, here)
+
+    def are_across(one: int, other: int) -> bool:
+        return sides[one] != sides[other] and None not in (sides[one], sides[other])
+
+    more = list(alike.pairs_across(sides))
+    told = [(pair.first, pair.second) for pair in (*alike.pairs(), *more)]
+    assert len(set(map(frozenset, told))) == len(told)
+    for pair in more:
+        assert are_across(pair.first, pair.second)
+    for one in range(len(made)):
+        has_its_like = any(
+            are_across(one, other) and brute_force(made[one], made[other]) is not None
+            for other in range(len(made))
+        )
+        assert has_its_like == any(one in pair and are_across(*pair) for pair in told)
+
+
+@settings(deadline=None)
 @given(rows())
 def test_images_that_look_alike_are_in_one_group(made: list[Row]) -> None:
     groups = find_alike(Images(*named([signature(row) for row in made])), DISTANCE, here).groups()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, Protocol, TypeVar
 
 from imgrec.near.found import Found, NearPair
@@ -81,6 +82,31 @@ class Alike:
             first, second = self.pictures[one][0], self.pictures[other][0]
             yield AlikePair(first, second, round(distance, 3), is_mirrored=bool(is_mirrored))
 
+    def pairs_across(self, sides: Sequence[Hashable]) -> Iterator[AlikePair]:
+        """Yield more pairs, so that each image that has its like on another side is in one.
+
+        `sides` tells for each image on which it is; one on side None is across from none.
+        """
+        named = {
+            place
+            for first, second, _, _ in self.pairs()
+            if sides[first] != sides[second] and None not in (sides[first], sides[second])
+            for place in (first, second)
+        }
+        several = [number for number, places in enumerate(self.pictures) if len(places) > 1]
+        itself = ((number, number, 0.0, 0) for number in several)
+        concerned = {*several, *self.edges.first, *self.edges.second}
+        by_side = {number: _by_side(self.pictures[number], sides) for number in concerned}
+        unnamed = {number: dict(found) for number, found in by_side.items()}
+        for one, other, distance, is_mirrored in chain(itself, zip(*self.edges, strict=True)):
+            for own, theirs in ((one, other), (other, one)):
+                for side in [*unnamed[own]]:
+                    across = next((at[0] for on, at in by_side[theirs].items() if on != side), -1)
+                    for place in unnamed[own].pop(side) if across >= 0 else ():
+                        if place not in named:
+                            named.update((place, across))
+                            yield AlikePair(across, place, round(distance, 3), bool(is_mirrored))
+
     def groups(self) -> tuple[str, ...]:
         """Return for each image the group of what looks alike, directly or by others between.
 
@@ -147,6 +173,15 @@ def count_flat(signatures: bytes) -> int:
 def _each(signatures: bytes) -> list[bytes]:
     starts = range(0, len(signatures), SIGNATURE_BYTES)
     return [signatures[start : start + SIGNATURE_BYTES] for start in starts]
+
+
+def _by_side(places: Iterable[int], sides: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    """Return the places on each side, but for those that are on none."""
+    found: dict[Hashable, list[int]] = {}
+    for place in places:
+        if sides[place] is not None:
+            found.setdefault(sides[place], []).append(place)
+    return found
 
 
 def _root(parents: list[int], place: int) -> int:

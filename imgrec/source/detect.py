@@ -185,6 +185,7 @@ def _scan_arrays(kind: SourceKind, lister: Lister, context: Context) -> Catalog 
         ignored=(*lister.tally.ignored(), *catalog.ignored),
         warnings=(*lister.warnings, *catalog.warnings),
         newest_change_ns=max(catalog.newest_change_ns, lister.changed_ns),
+        homes=lister.homes,
     )
 
 

@@ -77,6 +77,7 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
             *_doubts(tree.folders, places, class_folders),
         ),
         newest_change_ns=max(tree.newest_change_ns, lister.changed_ns),
+        homes=lister.homes,
     )
 
 

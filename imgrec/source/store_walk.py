@@ -36,6 +36,7 @@ class StoreWalk:
     bad: list[Skipped] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     changed_ns: int = 0
 
     def folders(self) -> Iterator[Folder]:

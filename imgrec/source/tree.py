@@ -39,6 +39,8 @@ class Lister(Protocol):
     warnings: list[str]
     changed_ns: int
     """When what is not looked at file by file last changed; 0 for nothing of that kind."""
+    homes: dict[str, tuple[int, int]]
+    """As in `Catalog`."""
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""

@@ -13,6 +13,7 @@ from imgrec.errors import SourceError
 from imgrec.model import Skipped
 from imgrec.source.tally import CLUTTER, Tally, clutter_kind
 from imgrec.source.tree import Folder
+from imgrec.storage.files import changed_ns
 
 
 class _Visit(NamedTuple):
@@ -37,7 +38,9 @@ class Walk:
     closed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     """Links that were not walked, each with the reason."""
+    homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     changed_ns: int = 0
+    """When a folder, or a link that led to something, last changed, or came from elsewhere."""
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
@@ -50,6 +53,7 @@ class Walk:
             others: list[os.DirEntry[str]] = []
             try:
                 with os.scandir(os.path.join(self.root, visit.path)) as entries:
+                    self._remember(prefix + visit.path)
                     for entry in entries:
                         if entry.is_file(follow_symlinks=False):
                             files.append(entry.name)
@@ -69,6 +73,15 @@ class Walk:
             blobs = tuple([within + name for name in files])
             yield Folder(visit.path, tuple(files), bool(below), blobs)
             stack.extend(reversed(below))
+
+    def _remember(self, folder: str) -> None:
+        """Note which folder it is, and when it last changed or was given its name."""
+        found = os.stat(folder)
+        self.homes[folder] = found.st_dev, found.st_ino
+        self._date(folder.rstrip("/") or "/")
+
+    def _date(self, path: str) -> None:
+        self.changed_ns = max(self.changed_ns, changed_ns(path))
 
     def _without_clutter(self, names: list[str], folder: str) -> list[str]:
         kept = [name for name in names if name[0] != "." and name not in CLUTTER]
@@ -102,6 +115,7 @@ class Walk:
         real = os.path.realpath(os.path.join(self.root, path))
         try:
             mode = os.stat(real).st_mode
+            self._date(os.path.join(self.root, path))
         except OSError:
             self.bad.append(Skipped(path, "broken link"))
             return

@@ -172,10 +172,27 @@ def has_xxh3(path: str, size: int, wanted: str) -> bool:
     return count == size and found.hexdigest() == wanted
 
 
-def changed_after(path: str, time_ns: int) -> bool:
-    """Tell whether a file changed after that time, by the clock of its own disk, or is gone."""
+def changed_ns(path: str) -> int:
+    """Return when a file, or a link that leads to it, last changed, by the clock of its own disk.
+
+    Raises OSError if it is gone.
+    """
+    return max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns)
+
+
+def is_at(path: str, device: int, inode: int) -> bool:
+    """Tell whether a path still leads to that very file or folder."""
     try:
-        return os.stat(path).st_ctime_ns > time_ns
+        found = os.stat(path)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (device, inode)
+
+
+def changed_after(path: str, time_ns: int) -> bool:
+    """Tell whether a file changed after that time, or is gone."""
+    try:
+        return changed_ns(path) > time_ns
     except OSError:
         return True
 

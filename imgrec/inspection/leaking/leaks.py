@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 from imgrec.inspection.job import Job
@@ -71,7 +72,10 @@ class Leaks:
     unreadable: int
     distance: float
     pairs: tuple[LeakPair, ...]
-    """In order; of several images that are the same, each is paired with the first of them."""
+    """In order; of several images that are the same, each is paired with the first of them.
+
+    Whatever has its like in another split, or in another class, is in a pair that says so.
+    """
     sheet: str = ""
     """The path of the contact sheet; empty if there is none."""
     seconds: float = 0.0
@@ -99,8 +103,9 @@ def find_leaks(images: Images, distance: float, job: Job) -> Leaks:
     """Compare all images with each other."""
     known = alike.Images(images.names, _contents(images), images.signatures)
     found = alike.find_alike(known, distance, job.run)
+    sides = (images.splits, [labels or None for labels in images.labels])
     pairs = []
-    for first, second, apart, is_mirrored in found.pairs():
+    for first, second, apart, is_mirrored in chain(found.pairs(), *map(found.pairs_across, sides)):
         one, other = _image(images, first), _image(images, second)
         is_exact = known.contents[first] == known.contents[second]
         pairs.append(LeakPair(_kind(one, other), one, other, apart, is_mirrored, is_exact))

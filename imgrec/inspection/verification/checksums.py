@@ -12,7 +12,7 @@ from pathlib import Path
 
 from imgrec import layout
 from imgrec.inspection.files import read_whole, why
-from imgrec.inspection.verification.faults import Faults
+from imgrec.inspection.verification.faults import CHANGED, Faults
 
 _LINE = re.compile(rb"([0-9a-f]{64})  ([^/\0\n]+)")
 _MOST_BYTES = 1 << 28
@@ -32,7 +32,7 @@ def read_checksums(folder: Path, faults: Faults) -> dict[str, str]:
     for line in (data or b"").split(b"\n")[:-1]:
         match = _LINE.fullmatch(line)
         name = os.fsdecode(match[2]) if match else ""
-        if match is None or name in (*listed, ".", ".."):
+        if match is None or name in listed or name in (".", ".."):
             what = "a file that is listed already" if name in listed else "no checksum of a file"
             faults.add(layout.CHECKSUMS, f"a line with {what}", position)
         else:
@@ -43,6 +43,8 @@ def read_checksums(folder: Path, faults: Faults) -> dict[str, str]:
 
 def compare(found: Mapping[str, str], listed: Mapping[str, str], faults: Faults) -> None:
     """Add a fault for each file whose hash is not the one that is listed."""
+    names = {digest: name for name, digest in listed.items()}
     for name, digest in found.items():
         if name in listed and digest != listed[name]:
-            faults.add(name, f"its SHA-256 is not the one that {layout.CHECKSUMS} has")
+            other = f", but that of {names[digest]}" if digest in names else ""
+            faults.add(name, CHANGED + other)

@@ -119,7 +119,9 @@ def read_claims(desk: Desk, present: frozenset[str], *, decodes: bool) -> Claims
     features = parse_features(
         desk.read_json(layout.FEATURES), desk.say(layout.FEATURES), desk.not_checked.append
     )
-    if features and "filename" not in features:
+    if not features:
+        desk.not_checked.append(f"what is in records: {layout.FEATURES} does not tell what must be")
+    elif "filename" not in features:
         desk.not_checked.append("names of files: records have none")
     _check_supervised(info, features, desk)
     classes = _read_classes(features, desk, is_ours=is_ours)

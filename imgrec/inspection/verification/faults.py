@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from imgrec import layout
 from imgrec.inspection.files import MISSING
 
 MOST = 100_000
 """How many faults of one file are kept; the others are only counted, whatever it is made of."""
 
 
+CHANGED = f"its SHA-256 is not the one that {layout.CHECKSUMS} has"
 _NUMBER = re.compile("[0-9]+")
 _DIGITS = 20
 
@@ -51,20 +53,25 @@ class Faults:
         return self._counts[path]
 
     def listed(self) -> tuple[Fault, ...]:
-        """Return all faults by file and offset, but first the files that are missing."""
+        """Return all faults by file and offset, but first files that are missing, or have changed.
+
+        What others say of these is then no surprise.
+        """
         more = [
             Fault(path, None, f"{count - MOST:,} more faults of this file")
             for path, count in self._counts.items()
             if count > MOST
         ]
-        return tuple(sorted({*self._found, *more}, key=_place))
+        changed = {fault.path for fault in self._found if fault.what.startswith(CHANGED)}
 
+        def place(fault: Fault) -> tuple[bool, bool, str, int, str]:
+            # Numbers in the text, such as those of rows, count as such.
+            what = _NUMBER.sub(lambda match: match[0].zfill(_DIGITS), fault.what)
+            offset = -1 if fault.offset is None else fault.offset
+            is_minor = fault.what != MISSING, fault.path not in changed
+            return *is_minor, fault.path, offset, what
 
-def _place(fault: Fault) -> tuple[bool, str, int, str]:
-    # Numbers in the text, such as those of rows, count as such.
-    what = _NUMBER.sub(lambda match: match[0].zfill(_DIGITS), fault.what)
-    offset = -1 if fault.offset is None else fault.offset
-    return fault.what != MISSING, fault.path, offset, what
+        return tuple(sorted({*self._found, *more}, key=place))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +89,7 @@ class Verified:
     files: int
     """How many files SHA256SUMS lists."""
     faults: tuple[Fault, ...]
-    """All of them, by file and offset, files that are missing first."""
+    """All of them, by file and offset, but first files that are missing, or have changed."""
     not_checked: tuple[str, ...]
     """What the dataset does not have, so that nothing could be said of it."""
     seconds: float

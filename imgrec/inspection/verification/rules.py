@@ -72,7 +72,9 @@ class _Parts(NamedTuple):
 
 
 def look_at(payload: bytes, rules: Rules) -> tuple[Seen, list[str]]:
-    """Return what a record holds, and all that is wrong with it."""
+    """Return what a record holds, and all that is wrong with it; nothing if there are no rules."""
+    if not rules.features:
+        return Seen(), []
     plain = example.decode_plain(payload, 0, len(payload))
     if plain and rules.features.keys() == _PLAIN:
         filename, data, label, shape = plain

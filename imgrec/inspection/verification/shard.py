@@ -124,7 +124,7 @@ class _Gathered:
             self.faults.add(self.filename, frame.fault, frame.offset)
             return False
         seen, faults = (Seen(), [frame.fault]) if frame.fault else look_at(frame.payload, rules)
-        if faults:
+        if faults or not rules.features:
             self._unsound.add(len(self.offsets))
             self.faults.extend(Fault(self.filename, frame.offset, what) for what in faults)
         self.offsets.append(frame.offset)

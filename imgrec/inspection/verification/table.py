@@ -57,7 +57,7 @@ def check_table(inquiry: Inquiry) -> TableSeen:
     if table.num_rows != records and is_whole:
         faults.add(layout.SAMPLES, f"it has {table.num_rows:,} rows for {records:,} records")
     changes = _Changes(claims)
-    starts = _starts(inquiry)
+    starts = _own_starts(inquiry, table) or _starts(inquiry)
     for claim, seen in looked:
         start = starts[claim.filename]
         length = claim.records if claim.records is not None else seen.records
@@ -82,6 +82,18 @@ def check_table(inquiry: Inquiry) -> TableSeen:
     if changes.fault and all(seen.is_whole and not seen.unsound for _, seen in looked):
         faults.add(layout.SAMPLES, changes.fault)
     return TableSeen(hashes, doubtful)
+
+
+def _own_starts(inquiry: Inquiry, table: pa.Table) -> dict[str, int]:
+    """Return the row of each shard's first record by the table, if no document tells that truly."""
+    is_told = bool(inquiry.declared) and all(
+        claim.records == seen.records for claim, seen in inquiry.looked if seen.is_whole
+    )
+    if is_told or _WHERE[0] not in table.column_names:
+        return {}
+    shards = table.column(_WHERE[0])
+    starts = {seen.filename: shards.index(seen.filename).as_py() for _, seen in inquiry.looked}
+    return starts if -1 not in starts.values() else {}
 
 
 def _starts(inquiry: Inquiry) -> dict[str, int]:
@@ -135,6 +147,7 @@ class _Changes:
 
     def __init__(self, claims: Claims) -> None:
         report = claims.report
+        self._is_known = report is not None
         self._transcoded = {file.filename for file in report.transcoded} if report else set()
         options = report.options if report else {}
         self._short_side, self._max_side = options.get("short_side"), options.get("max_side")
@@ -144,7 +157,7 @@ class _Changes:
 
     def has(self, seen: ShardSeen, place: int) -> bool:
         """Tell whether an image may have another hash than its file."""
-        if printable(seen.filenames[place]) in self._transcoded:
+        if not self._is_known or printable(seen.filenames[place]) in self._transcoded:
             return True
         # The report counts the images that were shrunk, but does not name them all; nor does it
         # name more of those that are PNGs now than anyone reads.

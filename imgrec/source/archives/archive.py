@@ -16,6 +16,7 @@ from imgrec.source.archives.names import COMPRESSED_TARS, archive_stem
 from imgrec.source.archives.tars import is_tar, list_tar
 from imgrec.source.archives.zips import list_zip
 from imgrec.source.context import Context
+from imgrec.storage.files import changed_ns
 from imgrec.storage.unpacked import write_blocks
 
 _HEAD_BYTES = 512
@@ -66,10 +67,10 @@ def open_archive(path: str, context: Context) -> MemberTree:
 def archive_file(path: str, shown: str) -> ArchiveFile:
     """Return an archive on disk."""
     try:
-        status = os.stat(path)
+        size, changed = os.path.getsize(path), changed_ns(path)
     except OSError as error:
         raise _unreadable(shown, error) from error
-    return ArchiveFile(os.path.abspath(path), shown, status.st_size, status.st_ctime_ns)
+    return ArchiveFile(os.path.abspath(path), shown, size, changed)
 
 
 def read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> MemberTree:

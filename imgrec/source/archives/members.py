@@ -70,6 +70,7 @@ class MemberTree:
     bad: list[Skipped] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     mount: str = ""
     """The folder that the tree is listed as being in."""
     top: str = ""

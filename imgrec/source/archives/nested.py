@@ -36,6 +36,7 @@ class Expanded:
     bad: list[Skipped]
     closed: list[str]
     warnings: list[str]
+    homes: dict[str, tuple[int, int]]
     changed_ns: int
     """When the archives in it last changed."""
     listing: Iterator[Folder]
@@ -88,6 +89,7 @@ def _kept(lister: Lister, listing: Iterator[Folder], changed_ns: int = 0) -> Exp
         bad=lister.bad,
         closed=lister.closed,
         warnings=lister.warnings,
+        homes=lister.homes,
         changed_ns=changed_ns,
         listing=listing,
     )

@@ -13,6 +13,7 @@ from imgrec.source.context import Context
 from imgrec.source.manifests.labels import Labels, first_rows, read_labels
 from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
 from imgrec.source.tally import Tally
+from imgrec.storage.files import changed_ns
 
 _KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
 
@@ -66,7 +67,7 @@ def scan(path: str, context: Context) -> Catalog:
         class_order=labels.order,
         bad=tuple(sorted([*images.bad, *bad])),
         ignored=tally.ignored(),
-        newest_change_ns=max(os.stat(file.path).st_ctime_ns for file in files),
+        newest_change_ns=max(changed_ns(file.path) for file in files),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from imgrec.source.manifests.tables import Table, read_table
 from imgrec.source.probe import contents
 from imgrec.source.split_words import Splits, read_splits
 from imgrec.source.tree import Tree
+from imgrec.storage.files import changed_ns
 
 _LOOKED_AT = 100
 """How many rows tell whether a column names images."""
@@ -123,6 +123,7 @@ def resolve(
         newest_change_ns=max(
             images.tree.newest_change_ns, images.lister.changed_ns, *map(_changed_ns, files.paths)
         ),
+        homes=images.lister.homes,
     )
 
 
@@ -229,6 +230,6 @@ def _layout(files: ManifestFiles, rows: Rows, roles: Roles, said: _Said) -> str:
 
 def _changed_ns(path: str) -> int:
     try:
-        return os.stat(path).st_ctime_ns
+        return changed_ns(path)
     except OSError:
         return 0
