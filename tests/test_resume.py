@@ -19,7 +19,8 @@ from conftest import ROOT, Cli
 from hypothesis import given
 from hypothesis import strategies as st
 from inline import ENGINE, InlineEngine
-from pictures import class_tree, jpeg, write_tree
+from pictures import class_tree, encode, jpeg, write_tree
+from PIL import Image
 
 import imgrec
 from imgrec.codec import result as result_codec
@@ -482,6 +483,93 @@ def test_a_file_that_takes_the_place_of_another_after_the_scan_is_named(
     )
 
 
+class Swap(InlineEngine):
+    """Lets something happen between the scan and the first shard."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self._happens = happens
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
+        if isinstance(function, ShardWriter):
+            self._happens()
+        yield from super().run(function, tasks)
+
+
+def of_equal_size(root: Path, seed: int) -> Path:
+    """Write images that differ from those of another seed only towards their ends."""
+    image = encode(Image.new("RGB", (300, 200)), "BMP")
+    names = [(folder, number) for folder in "ab" for number in range(9)]
+    return write_tree(
+        root,
+        {
+            f"{folder}/{number}.bmp": image[:60]
+            + folder.encode() * (number + 1)
+            + image[61 + number : -9]
+            + bytes([seed]) * 9
+            for folder, number in names
+        },
+    )
+
+
+def swap(one: Path, other: Path) -> None:
+    one.rename(one.with_name("aside"))
+    other.rename(one)
+    one.with_name("aside").rename(other)
+
+
+def point(link: Path, target: Path) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def test_folders_that_are_swapped_after_the_scan_are_an_error(tmp_path: Path) -> None:
+    root = of_equal_size(tmp_path / "x", 1)
+    engine = Swap(lambda: swap(root / "a", root / "b"))
+    with pytest.raises(ExecutionError, match="x/a changed while it was being packed"):
+        imgrec.pack(root, options(tmp_path / "out"), engine=engine)
+    assert not (tmp_path / "out/x/1.0.0").exists()
+
+
+def test_a_link_that_leads_to_another_archive_after_the_scan_is_an_error(tmp_path: Path) -> None:
+    link = tmp_path / "x.tar"
+    archives = [
+        shutil.make_archive(str(tmp_path / name), "tar", of_equal_size(tmp_path / name, seed))
+        for seed, name in enumerate(("one", "two"))
+    ]
+    point(link, Path(archives[0]))
+    engine = Swap(lambda: point(link, Path(archives[1])))
+    with pytest.raises(ExecutionError, match=r"x\.tar changed while it was being packed"):
+        imgrec.pack(link, options(tmp_path / "out"), engine=engine)
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_another_folder_under_the_same_name_is_another_source(
+    tmp_path: Path, is_link: bool
+) -> None:
+    one, two = of_equal_size(tmp_path / "one", 1), of_equal_size(tmp_path / "two", 2)
+    root, data_dir = tmp_path / "x", tmp_path / "out"
+
+    def put(folder: Path, other: Path) -> None:
+        if is_link:
+            point(root, folder)
+            return
+        if root.exists():
+            root.rename(other)
+        folder.rename(root)
+
+    put(one, two)
+    cut_off(root, data_dir, 2, KeyboardInterrupt())
+    put(two, one)
+    done = pack(root, data_dir)
+    assert done.kept_shards == 0
+    assert done.restarted == "its source has been touched since"
+    put(one, two)
+    with pytest.raises(DatasetError, match="already holds another dataset"):
+        pack(root, data_dir)
+    put(two, one)
+    assert not pack(root, data_dir).is_new
+
+
 def test_a_file_that_vanishes_after_the_scan_is_named(tmp_path: Path, source: Path) -> None:
     large = jpeg(5, (300, 200), quality=95)  # small files are read when they are scanned
     write_tree(source, {"rose/large.jpg": large})
@@ -528,6 +616,17 @@ def test_clean_leaves_what_it_did_not_make_and_where_links_lead(
     assert imgrec.clean(data_dir=data_dir) == ()
     assert all((data_dir / name).exists() for name in others)
     assert staging(data_dir.parent / "elsewhere").exists()
+
+
+def test_a_pack_leaves_alone_what_others_keep_where_it_would_grow(
+    source: Path, data_dir: Path
+) -> None:
+    stage = data_dir / "flowers/.1.0.0.incomplete"
+    write_tree(stage, {"mine/precious.txt": b"x"})
+    with pytest.raises(ExecutionError, match="holds what imgrec did not make"):
+        pack(source, data_dir)
+    assert [path.name for path in (data_dir / "flowers").iterdir()] == [stage.name]
+    assert (stage / "mine/precious.txt").read_bytes() == b"x"
 
 
 def test_clean_removes_the_folder_of_a_dataset_that_never_was(source: Path, data_dir: Path) -> None:

@@ -145,7 +145,7 @@ def test_what_is_not_published_leaves_no_trace(tmp_path: Path) -> None:
 def test_leftovers_of_a_dead_run_are_cleared(tmp_path: Path) -> None:
     target = tmp_path / "set" / "1.0.0"
     (target.parent / ".1.0.0.incomplete").mkdir(parents=True)
-    (target.parent / ".1.0.0.incomplete" / "old").touch()
+    (target.parent / ".1.0.0.incomplete" / "x-train.tfrecord-00000-of-00001").touch()
     with Staging(target) as staging:
         staging.keep((), ())
         fill(staging, b"new")

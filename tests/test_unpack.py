@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -490,11 +491,25 @@ def test_a_damaged_dataset_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_what_an_interrupted_run_left_is_removed(tmp_path: Path) -> None:
     source = class_tree(tmp_path / "x", {"a": 1})
     folder = pack(source, tmp_path / "out")
-    write_tree(tmp_path / ".tree.incomplete", {"a/half.jpg": b"x"})
-    (tmp_path / ".tree.incomplete" / "link").symlink_to(source)
+    write_tree(tmp_path / ".tree.imgrec-unpack", {"a/half.jpg": b"x"})
+    (tmp_path / ".tree.imgrec-unpack" / "link").symlink_to(source)
     unpack(folder, tmp_path / "tree", engine=ENGINE)
     assert files_of(tmp_path / "tree") == files_of(source)
     assert files_of(source)
+
+
+def test_what_others_keep_in_hidden_folders_stays(tmp_path: Path) -> None:
+    folder = pack(class_tree(tmp_path / "x", {"a": 1}), tmp_path / "out")
+    write_tree(tmp_path / ".tree.incomplete", {"a/precious.txt": b"x"})
+    unpack(folder, tmp_path / "tree", engine=ENGINE)
+    assert files_of(tmp_path / ".tree.incomplete") == {"a/precious.txt": b"x"}
+
+
+def test_an_empty_folder_that_is_private_stays_so(tmp_path: Path) -> None:
+    folder = pack(class_tree(tmp_path / "x", {"a": 1}), tmp_path / "out")
+    (tmp_path / "tree").mkdir(mode=0o700)
+    unpack(folder, tmp_path / "tree", engine=ENGINE)
+    assert stat.S_IMODE((tmp_path / "tree").stat().st_mode) == 0o700
 
 
 def test_two_runs_do_not_unpack_to_one_folder(tmp_path: Path) -> None:

@@ -90,11 +90,16 @@ def _is_ours(path: Path) -> bool:
     if not _VERSION.fullmatch(_target(path).name) or not path.is_dir():
         return False
     try:
-        names = os.listdir(path)
+        if path.name.endswith(REPLACED):
+            return any(name == DATED or _SHARD in name for name in os.listdir(path))
+        return is_stage(path)
     except OSError:  # it has just gone, or is of others
         return False
-    if path.name.endswith(REPLACED):
-        return any(name == DATED or _SHARD in name for name in names)
+
+
+def is_stage(path: Path) -> bool:
+    """Tell whether there is nothing in a folder, or what a run of ours may leave there."""
+    names = os.listdir(path)
     return (
         NOTES in names
         or DATED in names

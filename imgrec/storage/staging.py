@@ -17,6 +17,7 @@ from imgrec.storage.leftovers import (
     NOTES,
     REPLACED,
     SPOOL,
+    is_stage,
     remove_stage,
     restore,
 )
@@ -59,12 +60,21 @@ class Staging:
             raise write_error(str(self.target), error) from error
         try:
             with telling(self.target):
+                self._refuse_foreign()
                 restore(self._replaced)
                 remove_all(self.spool)
         except BaseException:
             os.close(self._lock)
             raise
         return self
+
+    def _refuse_foreign(self) -> None:
+        if not is_stage(self.path):
+            raise ExecutionError(
+                f"{self.path} is where a dataset is to grow, and holds what imgrec did not make",
+                hint="move it away, or pack under another --name or --version",
+                path=str(self.path),
+            )
 
     def __exit__(
         self, _kind: object, error: BaseException | None, _trace: TracebackType | None

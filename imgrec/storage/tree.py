@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from imgrec.errors import ExecutionError, UsageError
 from imgrec.storage.files import remove_all
 from imgrec.storage.lock import NO_LINKS, holds, make_locked
 
+_STAGE = ".imgrec-unpack"
+"""How the hidden folder is called that a tree grows in: as nothing else is, for it is emptied."""
 _COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"
 _NOT_UTF8 = os.fsdecode(b"\xe9")
 _NAME_BYTES, _PATH_BYTES = 255, 4096
@@ -44,7 +47,7 @@ class NewTree:
 
     def __init__(self, target: str) -> None:
         self.target = Path(os.path.realpath(target))
-        self.path = self.target.parent / f".{self.target.name}.incomplete"
+        self.path = self.target.parent / f".{self.target.name}{_STAGE}"
         self._shown = target or "."
         self._made: list[Path] = []
         self._lock = -1
@@ -134,6 +137,8 @@ class NewTree:
         """Give the tree its name, at once, when all of it is on disk."""
         try:
             os.sync()  # once for all files: an fsync of each would take minutes
+            if self.target.is_dir():  # an empty one, which may be for few to look into
+                self.path.chmod(stat.S_IMODE(self.target.stat().st_mode))
             self.path.rename(self.target)
             os.sync()
         except OSError as error:
