@@ -32,7 +32,6 @@ from imgrec.resume import (
     claimed_results,
     noted,
     resume,
-    start_over,
 )
 from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, changed_after, is_at
@@ -46,6 +45,7 @@ from imgrec.write.shard import ShardWriter, warm_up
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
 
+_TELLING = (layout.SAMPLES, layout.PAGE, layout.REPORT)
 _NEEDED_IN_THE_END = ("imgrec.publish.near", "imgrec.inspection.reporting.make")
 
 
@@ -81,9 +81,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
         )
         writer = _writer(plan, job, catalog.newest_change_ns)
         files_of = writer.record_format.filenames
-        resumed = (
-            resume(staging, plan, run, files_of) if options.resume else start_over(staging, run)
-        )
+        resumed = resume(staging, plan, run, files_of, is_wanted=options.resume)
         writing = _Writing(plan, job, writer, resumed)
         gathered = writing.finish()
         _refuse_changed(plan, catalog, job)
@@ -142,10 +140,10 @@ def _publish(staging: Stage, files: Collection[Seal], options: PackOptions) -> b
 
 
 def _checksums(folder: Path) -> list[str]:
-    """Return the lines of SHA256SUMS, but for files that tell who made them: other versions may."""
+    """Return the lines of SHA256SUMS, but for files that tell who made them, and of what folder."""
     checksums = folder / layout.CHECKSUMS
     lines = checksums.read_text("utf-8").splitlines() if checksums.exists() else []
-    return [line for line in lines if not line.endswith((layout.SAMPLES, layout.PAGE))]
+    return [line for line in lines if not line.endswith(_TELLING)]
 
 
 def _in_the_way(target: Path) -> DatasetExists:

@@ -66,25 +66,22 @@ class Resumed:
     """Why what there was could not be kept."""
 
 
-def resume(staging: Stage, plan: Plan, run: Run, files_of: FilesOf) -> Resumed:
-    """Keep what may be of use of a run before, and remove the rest.
+def resume(
+    staging: Stage, plan: Plan, run: Run, files_of: FilesOf, *, is_wanted: bool = True
+) -> Resumed:
+    """Keep what may be of use of a run before, if that is wanted, and remove the rest.
 
     `files_of` names all files of a shard.
     """
     notes = staging.notes()
     before = _decode(notes.pop(_RUN, b""))
-    why = _difference(before, run) if notes else ""
+    why = _difference(before, run) if is_wanted else "--no-resume asks for that"
     if why or not notes:
-        return replace(start_over(staging, run), restarted=why)
+        staging.keep((), ())
+        return Resumed(run=run, notes={}, restarted=why if notes else "")
     noted = {task.filename: notes[task.filename] for task in plan.tasks if task.filename in notes}
     staging.keep({name for shard in noted for name in files_of(shard)}, {*noted, _RUN})
     return Resumed(run=replace(run, started_ns=_started_ns(before)), notes=noted)
-
-
-def start_over(staging: Stage, run: Run) -> Resumed:
-    """Remove all that a run before left."""
-    staging.keep((), ())
-    return Resumed(run=run, notes={})
 
 
 def noted(result: ShardResult) -> tuple[str, bytes]:

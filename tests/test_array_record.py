@@ -357,3 +357,13 @@ def test_a_twin_whose_shard_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         write()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_metadata_that_tells_nothing_of_twins_is_damage(source: Path, tmp_path: Path) -> None:
+    options = PackOptions(data_dir=str(tmp_path), also=(AlsoFormat("array_record"),))
+    folder = Path(imgrec.pack(source, options).info.path)
+    value = json.loads((folder / "metadata.json").read_text())
+    value["imgrec"]["also"] = []
+    (folder / "metadata.json").write_text(json.dumps(value))
+    with pytest.raises(imgrec.DatasetExists, match=r"is damaged: metadata\.json: not what imgrec"):
+        imgrec.pack(source, options)

@@ -152,11 +152,36 @@ def test_a_smaller_distance_finds_less(source: Path) -> None:
     assert ("across splits", "test/oak/3 mirrored.png", "train/ash/3.png") in shown(found)
 
 
-def test_unreadable_images_are_counted_and_like_nothing(tmp_path: Path) -> None:
-    cut = png(1)[:-300]
-    tree = write_tree(tmp_path / "trees", {"oak/1.png": cut, "oak/2.png": cut, "oak/3.png": png(3)})
-    found = leaks(tree, engine=ENGINE)
-    assert (found.unreadable, found.flat, found.pairs) == (2, 0, ())
+def test_unreadable_images_are_counted_and_like_their_copies_only(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    cut, other = png(1)[:-300], png(2)[:-300]
+    files = {"train/oak/1.png": cut, "train/oak/2.png": other, "train/oak/3.png": png(3)}
+    tree = write_tree(tmp_path / "trees", files | {"test/oak/4.png": cut})
+    for found in (
+        leaks(tree, engine=ENGINE),
+        leaks(pack(tree, data_dir, check="header"), engine=ENGINE),
+    ):
+        assert (found.unreadable, found.flat) == (3, 0)
+        assert shown(found) == [("across splits", "test/oak/4.png", "train/oak/1.png")]
+
+
+def test_every_image_that_leaks_is_in_a_pair_that_says_so(tmp_path: Path) -> None:
+    copies = ("train/x/1.png", "train/x/2.png", "test/x/a.png", "test/x/b.png")
+    tree = write_tree(tmp_path / "trees", dict.fromkeys(copies, png(1)) | {"test/x/c.jpg": jpeg(1)})
+    across = [names for kind, *names in shown(leaks(tree, engine=ENGINE)) if kind != "within"]
+    assert {name for names in across for name in names} == {*copies, "test/x/c.jpg"}
+
+
+def test_the_order_of_labels_makes_no_other_label(tmp_path: Path, data_dir: Path) -> None:
+    write_tree(tmp_path, {"1.png": png(1), "2.jpg": jpeg(1), "3.png": png(3)})
+    table = tmp_path / "t.csv"
+    table.write_text("filename,labels\n1.png,a b\n2.jpg,b a\n3.png,a\n")
+    options = imgrec.SourceOptions(label_sep=" ")
+    found = leaks(table, source=options, engine=ENGINE)
+    assert [kind for kind, _, _ in shown(found)] == ["within"]
+    folder = pack(table, data_dir, source=options, near_dups="drop")
+    assert sum(split.examples for split in imgrec.info(folder).splits) == 2
 
 
 def test_images_of_another_dataset_are_found_each_once(source: Path, tmp_path: Path) -> None:

@@ -591,3 +591,48 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     )
     assert "File too large" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "x"]
+
+
+def test_a_carriage_return_stays_in_its_cell(tmp_path: Path) -> None:
+    write_tree(tmp_path / "x", {"1.jpg": jpeg(1), "2\r.jpg": jpeg(2)})
+    table = tmp_path / "x/t.csv"
+    table.write_bytes(b'filename,label,note\n1.jpg,a,"cr\rx"\n"2\r.jpg",b,plain\n')
+    column = imgrec.ColumnOption("note", imgrec.ColumnKind.TEXT)
+    round_trip(table, tmp_path, name="x", source=imgrec.SourceOptions(columns=(column,)))
+
+
+def test_what_begins_with_a_dash_is_no_option_when_it_is_packed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = class_tree(tmp_path / "x", {"a": 12})
+    options = imgrec.SourceOptions(group_by=r"-?\d(\d)")
+    first = pack(source, tmp_path / "first", source=options, val_fraction=0.3)
+    monkeypatch.chdir(tmp_path)
+    unpacked = unpack(first, "-tree", engine=ENGINE)
+    assert dataset_files(again(unpacked.pack_again, tmp_path / "second")) == dataset_files(first)
+
+
+def test_files_that_were_skipped_are_told_of_as_splits_depend_on_them(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "x", {"a": 12})
+    (source / "a/003.jpg").write_bytes(jpeg(3)[:-200])
+    folder = pack(source, tmp_path / "out", val_fraction=0.3)
+    [note] = unpack(folder, tmp_path / "tree", engine=ENGINE).notes
+    assert note.startswith("without the files that were skipped, images may get into other splits")
+
+
+def test_splits_of_the_source_stay_though_another_dataset_pins_some(tmp_path: Path) -> None:
+    splits = ["train", "test"] * 12
+    files = {f"{split}/a/{seed}.jpg": jpeg(seed) for seed, split in enumerate(splits)}
+    few = dict(list(files.items())[:12])
+    old = pack(write_tree(tmp_path / "old", few), tmp_path / "out")
+    source = write_tree(tmp_path / "x", files)
+    round_trip(source, tmp_path, split_from=str(old), val_fraction=0.2)
+
+
+def test_the_same_files_from_a_folder_of_another_name_are_packed_already(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "x", {"a": 3})
+    folder = pack(source, tmp_path / "out")
+    unpacked = unpack(folder, tmp_path / "tree", engine=ENGINE)
+    before = files_of(folder)
+    assert again(unpacked.pack_again, tmp_path / "out") == folder
+    assert files_of(folder) == before

@@ -680,3 +680,42 @@ def test_no_framework_is_imported(pristine: Path, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", code, pristine, tmp_path / "tree"], env=environment, check=True
     )
+
+
+def edit_lengths(path: Path) -> None:
+    value = json.loads(path.read_text())
+    value["splits"][0]["shardLengths"] = ["7"]
+    path.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "others"),
+    [
+        ("features.json", Path.unlink, set()),
+        ("features.json", lambda path: path.write_text("{}"), set()),
+        ("report.json", Path.unlink, set()),
+        ("dataset_info.json", Path.unlink, {SHARD, VAL}),
+        ("dataset_info.json", lambda path: path.write_text("{}"), {SHARD, VAL}),
+        ("dataset_info.json", edit_lengths, {SHARD, "report.json"}),
+    ],
+)
+def test_what_a_damaged_document_does_not_tell_is_not_held_against_the_rest(
+    flowers: Path, name: str, damage: Callable[[Path], object], others: set[str]
+) -> None:
+    damage(flowers / name)
+    assert {path for path, _, _ in faults_of(flowers)} == {name, *others}
+
+
+def test_shards_that_were_swapped_are_named_first_and_each_for_what_it_is(flowers: Path) -> None:
+    (flowers / SHARD).rename(flowers / "aside")
+    (flowers / VAL).rename(flowers / SHARD)
+    (flowers / "aside").rename(flowers / VAL)
+    faults = faults_of(flowers)
+    assert {path for path, _, _ in faults[:4]} == {SHARD, VAL}
+    assert (SHARD, None, f"{CHECKSUM}, but that of {VAL}") in faults
+    assert not any("is the same image" in what for _, _, what in faults)
+
+
+def test_a_class_folder_is_its_class_however_its_accents_are_written(tmp_path: Path) -> None:
+    files = {"cafe\u0301/1.jpg": jpeg(1), "tea/2.jpg": jpeg(2)}
+    assert faults_of(pack(write_tree(tmp_path / "x", files), tmp_path / "out")) == []

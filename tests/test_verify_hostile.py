@@ -9,6 +9,7 @@ import struct
 import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +34,8 @@ from imgrec.api import unpack
 from imgrec.codec import tfrecord
 from imgrec.codec.compression import compressor
 from imgrec.codec.example import varint
+from imgrec.inspection.verification.checksums import read_checksums
+from imgrec.inspection.verification.faults import Faults
 
 
 @settings(max_examples=150, deadline=None)
@@ -296,3 +299,37 @@ def test_documents_that_tell_of_millions_of_shards_do_not_list_them_all(flowers:
     faults = faults_of(flowers)
     assert len(faults) < 2000
     assert any("more shards are missing" in what for _, _, what in faults)
+
+
+@pytest.mark.parametrize("document", ["dataset_info.json", "metadata.json"])
+def test_documents_that_tell_of_many_formats_do_not_multiply_them(
+    flowers: Path, document: str
+) -> None:
+    formats = [str(number) for number in range(20_000)]
+
+    def change_info(value: dict[str, Any]) -> None:
+        value["splits"][0]["shardLengths"] = ["1"] * 20_000
+        value["alternativeFileFormats"] = formats if document == "dataset_info.json" else []
+
+    def change_metadata(value: dict[str, Any]) -> None:
+        value["imgrec"]["also"] = {one: {"train": 1} for one in formats}
+
+    edit_json(flowers / "dataset_info.json", change_info)
+    if document == "metadata.json":
+        edit_json(flowers / document, change_metadata)
+    assert any("Formats" in what or "tells of 0 files" in what for what in whats(flowers, document))
+
+
+def test_a_template_that_gives_all_shards_one_name_is_a_fault(flowers: Path) -> None:
+    def change_info(value: dict[str, Any]) -> None:
+        value["splits"][0] |= {"shardLengths": ["1"] * 1_000_000, "filepathTemplate": SHARD}
+
+    edit_json(flowers / "dataset_info.json", change_info)
+    found = whats(flowers, "dataset_info.json")
+    assert "the template of train gives two shards one name" in found
+
+
+def test_a_list_of_very_many_files_is_read_in_no_time(flowers: Path) -> None:
+    lines = "".join(f"{number:064x}  {number}\n" for number in range(200_000))
+    (flowers / "SHA256SUMS").write_text(lines)
+    assert len(read_checksums(flowers, Faults())) == 200_000

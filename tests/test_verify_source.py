@@ -115,3 +115,15 @@ def test_records_without_names_cannot_be_compared(pristine: Path, source: Path) 
     finally:
         (pristine / "features.json").write_text(before)
     assert f"records have no filename, so none is found in {source}" in found
+
+
+@pytest.mark.parametrize("linked", [["b"], ["a", "b"]])
+def test_what_links_led_to_is_found_again(tmp_path: Path, linked: list[str]) -> None:
+    source = tmp_path / "x"
+    class_tree(source, {"a": 2, "b": 2})
+    for name in linked:
+        (source / name).rename(tmp_path / name)
+        (source / name).symlink_to(tmp_path / name)
+    options = imgrec.SourceOptions(follow_links=True)
+    folder = pack(source, tmp_path / "out", source=options)
+    assert faults_of(folder, source=source) == []

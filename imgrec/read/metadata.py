@@ -129,7 +129,10 @@ def find_damage(folder: Path) -> str:
         return f"{name}: {error.strerror}"
     except ValueError:  # no text, or names that no file can have
         return f"{layout.CHECKSUMS}: not a list of files"
-    return _find_wrong_size(folder, sizes)
+    try:
+        return _find_wrong_size(folder, sizes)
+    except (AttributeError, TypeError):
+        return f"{layout.METADATA}: not what imgrec writes there"
 
 
 def _find_wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:

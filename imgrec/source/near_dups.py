@@ -33,9 +33,9 @@ class Looks(NamedTuple):
     signatures: bytes
     """65 bytes each: see `codec.phash`."""
     pixels: list[int]
-    """How many each has; 0 for one that cannot be read."""
+    """How many each has; 0 for one that is no image that can be read."""
     hashes: list[bytes]
-    """The XXH3 (128 bits) of the bytes of each; b"" for one that cannot be read."""
+    """The XXH3 (128 bits) of the bytes of each; b"" where there are none to be read."""
 
 
 def look_at(samples: Samples, run: Run, on_look: OnLook) -> Looks:
@@ -103,7 +103,7 @@ def _thinned(catalog: Catalog, places: Sequence[int], alike: Alike, looks: Looks
     What is kept because its label is another stays in one split with what it looks like.
     """
     samples = catalog.samples.pick(places)
-    kinds = samples.label_sets or samples.class_names
+    kinds = list(map(frozenset, samples.label_sets)) or samples.class_names
     order = [place for place in _by_worth(samples, looks.pixels) if looks.pixels[place]]
     spare = alike.spare(order, kinds)
     left_out = [
@@ -142,21 +142,21 @@ def _look(images: ImageBatch) -> tuple[int, Looks]:
     sketches: list[phash.Sketch | None] = []
     hashes = []
     for blob, size, filename in zip(images.blobs, images.sizes, images.filenames, strict=True):
-        found = _sketched(blob, size, filename)
-        sketches.append(found[0] if found else None)
-        hashes.append(found[1] if found else b"")
+        sketch, digest = _sketched(blob, size, filename)
+        sketches.append(sketch)
+        hashes.append(digest)
     close_files()
     pixels = [one.pixels if one else 0 for one in sketches]
     return images.start, Looks(phash.encode(sketches), pixels, hashes)
 
 
-def _sketched(blob: Blob, size: int, filename: str) -> tuple[phash.Sketch, bytes] | None:
+def _sketched(blob: Blob, size: int, filename: str) -> tuple[phash.Sketch | None, bytes]:
+    digest = b""
     try:
         data = read_blob(blob, size)
+        digest = xxh3_128_digest(data)
         if isinstance(blob, Pixels):
-            found = phash.sketch_pixels(data, blob)
-        else:
-            found = phash.sketch(data, filename)
+            return phash.sketch_pixels(data, blob), digest
+        return phash.sketch(data, filename), digest
     except BadImage:  # whoever packs it will say why
-        return None
-    return found, xxh3_128_digest(data)
+        return None, digest

@@ -224,6 +224,8 @@ def write_new(path: str, data: bytes) -> None:
 def refuse_no_file(path: str, example: str) -> None:
     """Raise UsageError if -o names what cannot become a file: known before the work is done."""
     folder = os.path.dirname(path) or "."
+    if path == "-":
+        raise UsageError("-o - is no file", hint=f"give a file with -o, such as {example}")
     if path and os.path.isdir(path):
         raise UsageError(f"{path} is a folder", hint=f"give a file with -o, such as {example}")
     if path and not os.path.isdir(folder):
@@ -237,7 +239,7 @@ def write_out(path: str, data: bytes) -> None:
     try:
         write_file(path, data)
     except ExecutionError as error:
-        hint = error.hint.replace("--data-dir", "-o")
+        hint = error.hint.replace("--data-dir", "-o").replace(": a pack goes on from there", "")
         raise ExecutionError(str(error), hint=hint, path=path) from error
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from imgrec.errors import ExecutionError
 from imgrec.storage.files import PART, remove_all, telling
 from imgrec.storage.lock import lock, make_locked
 
@@ -52,7 +53,7 @@ def remove_leftover(path: Path) -> None:
     Raises ExecutionError if a run has begun there since.
     """
     guard = _guard(path)
-    with telling(path):
+    with _removing(path):
         held = make_locked(guard)
         try:
             if path == guard:
@@ -65,6 +66,18 @@ def remove_leftover(path: Path) -> None:
             os.close(held)
     with suppress(OSError):  # unless there is a dataset in it
         path.parent.rmdir()
+
+
+@contextmanager
+def _removing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ExecutionError(
+            f"cannot remove {path}: {error.strerror or error}",
+            hint="see to it that nobody uses it and that you may, and run this again",
+            path=str(path),
+        ) from error
 
 
 def remove_stage(path: Path) -> None:

@@ -34,17 +34,14 @@ class Images:
     labels: Sequence[tuple[str, ...]]
     """The classes of each; empty for one without."""
     hashes: Sequence[bytes]
-    """Of the bytes of each; b"" for one that cannot be read."""
+    """Of the bytes of each; b"" where there are none to be read."""
     signatures: bytes
     where: Callable[[int], Where]
     """Tells where the bytes of an image are."""
+    unreadable: int
+    """How many of them cannot be decoded: they are compared to the byte."""
     bad: int = 0
     """Files that are known to be no images before they are looked at."""
-
-    @property
-    def unreadable(self) -> int:
-        """Count the images that cannot be read."""
-        return sum(not value for value in self.hashes)
 
 
 def images_of_source(catalog: Catalog, source: str, job: Job) -> Images:
@@ -59,6 +56,7 @@ def images_of_source(catalog: Catalog, source: str, job: Job) -> Images:
         labels=samples.label_sets or [(name,) if name else () for name in samples.class_names],
         hashes=looks.hashes,
         signatures=looks.signatures,
+        unreadable=looks.pixels.count(0),
         where=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
         bad=len(catalog.bad),
     )
@@ -80,6 +78,7 @@ class _Looks(NamedTuple):
     labels: list[tuple[str, ...]]
     hashes: list[bytes]
     signatures: bytes
+    unreadable: int
 
 
 def images_of_dataset(folder: Path, job: Job) -> Images:
@@ -102,6 +101,7 @@ def images_of_dataset(folder: Path, job: Job) -> Images:
         labels=[labels for part in parts for labels in part.labels],
         hashes=[value for part in parts for value in part.hashes],
         signatures=b"".join([part.signatures for part in parts]),
+        unreadable=sum(part.unreadable for part in parts),
         where=lambda number: InDataset(str(folder), number),
     )
 
@@ -122,10 +122,10 @@ def _look(records: _Records) -> _Looks:
     for record in opened(records.folder).read_all(range(records.start, records.stop)):
         names.append(record.filename)
         labels.append(record.class_names)
+        hashes.append(xxh3_128_digest(record.image))
         try:
             sketches.append(phash.sketch(record.image, record.filename))
-            hashes.append(xxh3_128_digest(record.image))
         except BadImage:
             sketches.append(None)
-            hashes.append(b"")
-    return _Looks(records.start, names, labels, hashes, phash.encode(sketches))
+    signatures = phash.encode(sketches)
+    return _Looks(records.start, names, labels, hashes, signatures, sketches.count(None))

@@ -103,7 +103,7 @@ def find_leaks(images: Images, distance: float, job: Job) -> Leaks:
     """Compare all images with each other."""
     known = alike.Images(images.names, _contents(images), images.signatures)
     found = alike.find_alike(known, distance, job.run)
-    sides = (images.splits, [labels or None for labels in images.labels])
+    sides = (images.splits, [frozenset(labels) or None for labels in images.labels])
     pairs = []
     for first, second, apart, is_mirrored in chain(found.pairs(), *map(found.pairs_across, sides)):
         one, other = _image(images, first), _image(images, second)
@@ -176,4 +176,5 @@ def _kind(one: LeakedImage, other: LeakedImage) -> Kind:
         return Kind.SPLITS
     # An image without a label contradicts none.
     are_labelled = one.labels and other.labels
-    return Kind.CLASSES if are_labelled and one.labels != other.labels else Kind.WITHIN
+    differ = are_labelled and set(one.labels) != set(other.labels)
+    return Kind.CLASSES if differ else Kind.WITHIN

@@ -101,7 +101,8 @@ def _made(tree: Tree) -> set[str]:
     made = {split for split in (VAL, TEST) if options.get(f"{split}_split")}
     if options.get("folds"):
         made |= {split for split in set(tree.splits) if split.startswith(FOLD)}
-    if options.get("split_from") or options.get("split_file"):
+    has_own = "<split>/" in tree.layout or " -> split" in tree.layout
+    if (options.get("split_from") or options.get("split_file")) and not has_own:
         made |= set(tree.splits)
     return made
 
@@ -167,11 +168,14 @@ def _manifest(tree: Tree, splits: Sequence[str]) -> tuple[bytes, tuple[str, ...]
     label_column = _LABELS if tree.is_multilabel else _LABEL
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
+    quoted = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
     table.writerow([_PATH, label_column, *((split_column,) if has_splits else ()), *columns])
     for path, row, split in zip(tree.paths, tree.rows, splits, strict=True):
         names = separator.join(tree.classes[label] for label in row.labels)
         extras = [row.columns.get(name, "") for name in columns]
-        table.writerow([path, names, *((split,) if has_splits else ()), *extras])
+        cells = [path, names, *((split,) if has_splits else ()), *extras]
+        # Without quotes a carriage return would be taken for the end of its line.
+        (quoted if any("\r" in str(cell) for cell in cells) else table).writerow(cells)
     options = ["--path-col", _PATH, "--label-col", label_column]
     options += ["--split-col", split_column] if has_splits else []
     options += ["--label-sep", separator] if separator else []

@@ -28,6 +28,10 @@ _OTHER_SPLITS = (
     "images that are not as they were in the source may get into other splits when they are packed "
     "again; unpacked with --splits, they stay where they are"
 )
+_FEWER = (
+    "without the files that were skipped, images may get into other splits or shards when they are "
+    "packed again"
+)
 _DIVIDING = ("val_split", "test_split", "folds")
 _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
 
@@ -154,12 +158,14 @@ def _command(
     info: DatasetInfo, recipe: Recipe, target: str, beside: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the words of the command that packs a tree again."""
+    target = os.path.join(".", target) if target.startswith("-") else target
     source = os.path.join(target, beside[_MANIFEST]) if _MANIFEST in beside else target
     yield from ("imgrec", "pack", source, "--name", info.name)
     if info.version != "1.0.0":
         yield from ("--version", info.version)
-    for option in recipe.options:
-        yield os.path.join(target, beside[_CLASSES]) if option == CLASSES_FILE else option
+    for option, said in zip(recipe.options[::2], recipe.options[1::2], strict=True):
+        value = os.path.join(target, beside[_CLASSES]) if said == CLASSES_FILE else said
+        yield from (f"{option}={value}",) if value.startswith("-") else (option, value)
 
 
 def _notes(report: Report | None, paths: Sequence[str], recipe: Recipe | None) -> Iterator[str]:
@@ -168,6 +174,8 @@ def _notes(report: Report | None, paths: Sequence[str], recipe: Recipe | None) -
     is_divided = report and any(report.options.get(key) for key in _DIVIDING)
     if report and is_divided and (report.transcoded or report.resized or array_kind(report)):
         yield _OTHER_SPLITS
+    elif report and report.skipped and (is_divided or len(paths) > 1):
+        yield _FEWER
     if report and report.options.get("group_col"):
         yield "the groups of --group-col are in no record; the table has splits instead"
     odd = [path for path in paths if printable(path) != path]

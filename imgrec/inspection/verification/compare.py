@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 from imgrec import layout
@@ -32,13 +34,7 @@ def compare_with_source(place: Place, inquiry: Inquiry) -> None:
             layout.FEATURES, f"records have no filename, so none is found in {place.source}"
         )
         return
-    context = Context(
-        options=SourceOptions(),
-        run=job.run,
-        on_progress=lambda files: job.tell("scan", files, None),
-        spool=place.spool,
-    )
-    originals = find_originals(place.source, claims.report, context)
+    originals = _find(place, inquiry)
     _refuse_strangers(place, inquiry.looked, originals)
     tasks = [pairs for pairs in _pairs(place, inquiry, originals) if pairs.originals]
     options = claims.report.options if claims.report else {}
@@ -55,6 +51,24 @@ def compare_with_source(place: Place, inquiry: Inquiry) -> None:
             inquiry.faults.extend(faults)
             job.tell("compare", sizes[filename], total)
     _miss_records(place, inquiry, originals)
+
+
+def _find(place: Place, inquiry: Inquiry) -> Originals:
+    """Find the files of a source, also where links lead out of it if some are not found within."""
+    job, report = inquiry.job, inquiry.claims.report
+    context = Context(
+        options=SourceOptions(),
+        run=job.run,
+        on_progress=lambda files: job.tell("scan", files, None),
+        spool=place.spool,
+    )
+    within = find_originals(place.source, report, context)
+    packed = {filename for _, seen in inquiry.looked for filename in seen.filenames if filename}
+    if packed <= within.files.keys() or not os.path.isdir(place.source):
+        return within
+    context = replace(context, options=SourceOptions(follow_links=True))
+    beyond = find_originals(place.source, report, context)
+    return max(within, beyond, key=lambda found: len(packed & found.files.keys()))
 
 
 def _refuse_strangers(place: Place, looked: Looked, originals: Originals) -> None:

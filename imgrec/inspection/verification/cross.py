@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 
@@ -57,7 +58,7 @@ def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
             if place in seen.unsound or not 0 <= label < len(classes) or len(parts) <= last:
                 continue
             folder = "/".join(parts[first:last])
-            if folder != classes[label]:
+            if unicodedata.normalize("NFC", folder) != classes[label]:
                 faults.add(
                     seen.filename,
                     f"{_called(seen, place)} has the label of {printable(classes[label])}",

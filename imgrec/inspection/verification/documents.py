@@ -224,7 +224,7 @@ def _check_report(claims: Claims, desk: Desk) -> None:
     said = {
         "name": (report.name, info.name),
         "version": (report.version, info.version),
-        "classes": (report.classes, claims.classes),
+        "classes": (report.classes, claims.classes if claims.rules.features else report.classes),
         "splits": (
             [(split.name, split.shard_lengths, split.num_bytes) for split in report.splits],
             [(split.name, split.shard_lengths, split.num_bytes) for split in info.splits],

@@ -51,14 +51,16 @@ def declared_shards(claims: Claims, faults: Faults) -> Iterator[ShardClaim]:
     info = claims.info
     if info.file_format not in layout.FILE_FORMATS.values():
         return
+    named: set[str] = set()
     for split in info.splits:
         for index, records in enumerate(split.shard_lengths):
             filename = info.filename(split, index)
-            if filename:
-                yield ShardClaim(filename, split.name, records, has_index=False)
-            else:
-                faults.add(layout.DATASET_INFO, f"the template of {split.name} names no files")
+            if not filename or filename in named:
+                what = "gives two shards one name" if filename else "names no files"
+                faults.add(layout.DATASET_INFO, f"the template of {split.name} {what}")
                 break
+            named.add(filename)
+            yield ShardClaim(filename, split.name, records, has_index=False)
 
 
 def _has_index(filename: str, claims: Claims, present: frozenset[str]) -> bool:

@@ -16,6 +16,7 @@ from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Fault, Faults
 from imgrec.inspection.verification.inquiry import Inquiry
 from imgrec.inspection.verification.listing import claim_twins
+from imgrec.text import printable
 
 _ARRAY_RECORD = "array_record.python.array_record_module"
 
@@ -111,7 +112,12 @@ def look_beside(
 
 
 def _check_sizes(claims: Claims, found: Mapping[str, FileSeen], faults: Faults) -> None:
-    for also, sizes in claims.twin_bytes.items():
+    if strange := claims.twin_bytes.keys() - claims.info.also:
+        faults.add(
+            layout.METADATA,
+            f"it tells of {printable(min(strange))} files, and {layout.DATASET_INFO} does not",
+        )
+    for also, sizes in claims.twin_bytes.items() if not strange else ():
         for split in claims.info.splits:
             shards = range(len(split.shard_lengths))
             names = {claims.info.filename(split, index, also) for index in shards}

@@ -68,6 +68,7 @@ def check_table(inquiry: Inquiry) -> TableSeen:
             break
         strange = _strange(columns, wanted)
         _compare(columns, wanted, _Rows(seen, start, strange), faults)
+        strange |= _strange(columns, wanted, ("filename",))
         hashes[seen.filename] = known = [
             b"" if place in strange else _digest(text) for place, text in enumerate(columns[_HASH])
         ]
@@ -113,13 +114,15 @@ def _starts(inquiry: Inquiry) -> dict[str, int]:
 
 
 def _strange(
-    found: Mapping[str, Sequence[object]], wanted: Mapping[str, Sequence[object]]
+    found: Mapping[str, Sequence[object]],
+    wanted: Mapping[str, Sequence[object]],
+    names: tuple[str, ...] = _WHERE,
 ) -> frozenset[int]:
-    """Return which rows tell of other records than those that are in their places."""
-    if all(found[name] == wanted[name] for name in _WHERE):
+    """Return which rows tell of other records than those in their places, by some columns."""
+    if all(found[name] == wanted[name] for name in names):
         return frozenset()
-    rows = zip(*(found[name] for name in _WHERE), strict=True)
-    right = zip(*(wanted[name] for name in _WHERE), strict=True)
+    rows = zip(*(found[name] for name in names), strict=True)
+    right = zip(*(wanted[name] for name in names), strict=True)
     pairs = enumerate(zip(rows, right, strict=False))
     return frozenset(place for place, (row, record) in pairs if row != record)
 

@@ -90,13 +90,17 @@ def parse_info(value: Mapping[str, object], say: Say, *, is_compressed: bool) ->
     file_format = str(value.get("fileFormat", ""))
     if file_format not in _FORMATS and not is_compressed:
         say(f"its fileFormat {file_format!r} is none that TFDS knows")
-    also = value.get("alternativeFileFormats", [])
+    said = value.get("alternativeFileFormats", [])
+    others = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
+    also = tuple(dict.fromkeys(one for one in others if one in _FORMATS))
+    if len(also) < len(others):
+        say("its alternativeFileFormats are not different ones that TFDS knows")
     return InfoClaim(
         name=name,
         version=version,
         module=str(value.get("moduleName", "")),
         file_format=file_format or "tfrecord",
-        also=tuple(one for one in also if isinstance(one, str)) if isinstance(also, list) else (),
+        also=also,
         splits=tuple(_splits(value.get("splits", []), say)),
         supervised=tuple(_supervised(value.get("supervisedKeys"), say)),
     )
