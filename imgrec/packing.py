@@ -34,7 +34,7 @@ from imgrec.resume import (
     resume,
 )
 from imgrec.storage.blobs import close_files
-from imgrec.storage.files import Seal, changed_after, is_at
+from imgrec.storage.files import Seal, changed_after, was_swapped
 from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken
@@ -165,7 +165,7 @@ def _refuse_changed(plan: Plan, catalog: Catalog, job: Job) -> None:
     paths = {blob[0] for task in plan.tasks for blob in task.blobs if not isinstance(blob, str)}
     theirs = (path for path in paths if not any(map(Path(path).is_relative_to, job.own_folders)))
     changed = [path for path in theirs if changed_after(path, newest_ns)]
-    changed += [path for path, home in catalog.homes.items() if not is_at(path, *home)]
+    changed += [path for path, home in catalog.homes.items() if was_swapped(path, home, newest_ns)]
     if changed:
         job.staging.keep((), ())
         raise ExecutionError(

@@ -507,8 +507,8 @@ def test_dropping_drops_copies_to_the_byte_too(tmp_path: Path, data_dir: Path) -
     files = {"oak/1.png": png(1), "oak/2.png": png(1), "oak/3.png": BLANK, "oak/4.png": BLANK}
     done = packed(write_tree(tmp_path / "trees", files), data_dir, near_dups="drop")
     assert [tuple(file) for file in done.report.skipped] == [
-        ("oak/2.png", "near-duplicate of oak/1.png"),
-        ("oak/4.png", "near-duplicate of oak/3.png"),
+        ("oak/2.png", "duplicate of oak/1.png"),
+        ("oak/4.png", "duplicate of oak/3.png"),
     ]
 
 

@@ -106,8 +106,12 @@ def _thinned(catalog: Catalog, places: Sequence[int], alike: Alike, looks: Looks
     kinds = list(map(frozenset, samples.label_sets)) or samples.class_names
     order = [place for place in _by_worth(samples, looks.pixels) if looks.pixels[place]]
     spare = alike.spare(order, kinds)
+    names, contents = samples.filenames, samples.contents
     left_out = [
-        Skipped(samples.filenames[place], f"near-duplicate of {samples.filenames[twin]}")
+        Skipped(
+            names[place],
+            f"{'' if contents[place] == contents[twin] else 'near-'}duplicate of {names[twin]}",
+        )
         for place, twin in spare.items()
     ]
     gone = {places[place] for place in spare}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -41,11 +42,13 @@ class Walk:
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     changed_ns: int = 0
     """When a folder, or a link that led to something, last changed, or came from elsewhere."""
+    _begun_ns: int = 0
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
         prefix = os.path.join(os.path.abspath(self.root), "")
         real_root = os.path.realpath(self.root)
+        self._begun_ns = time.time_ns()
         stack = [_Visit("", real_root, ())]
         while stack:
             visit = stack.pop()
@@ -81,7 +84,9 @@ class Walk:
         self._date(folder.rstrip("/") or "/")
 
     def _date(self, path: str) -> None:
-        self.changed_ns = max(self.changed_ns, changed_ns(path))
+        # Where folders have no dates, as in object stores that are mounted, they have the present.
+        if (found := changed_ns(path)) < self._begun_ns:
+            self.changed_ns = max(self.changed_ns, found)
 
     def _without_clutter(self, names: list[str], folder: str) -> list[str]:
         kept = [name for name in names if name[0] != "." and name not in CLUTTER]

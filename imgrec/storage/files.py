@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, TypeAlias
@@ -180,13 +181,19 @@ def changed_ns(path: str) -> int:
     return max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns)
 
 
-def is_at(path: str, device: int, inode: int) -> bool:
-    """Tell whether a path still leads to that very file or folder."""
+def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
+    """Tell whether a path has come to lead to another folder after that time, or to none.
+
+    `home` is the device and inode of the one before. File systems that are none of a disk may give
+    a folder other numbers each time; but then it has no date, or always the present one.
+    """
+    now_ns = time.time_ns()
     try:
-        found = os.stat(path)
+        found = os.stat(folder)
+        is_other = (found.st_dev, found.st_ino) != home
+        return is_other and time_ns < changed_ns(folder.rstrip("/") or "/") < now_ns
     except OSError:
-        return False
-    return (found.st_dev, found.st_ino) == (device, inode)
+        return True
 
 
 def changed_after(path: str, time_ns: int) -> bool:

@@ -120,7 +120,7 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
         skipped=len(report.skipped) if report else 0,
         manifest=str(tree.target / beside[_MANIFEST]) if _MANIFEST in beside else "",
         pack_again=tuple(_command(info, recipe, target, beside)) if recipe and is_whole else (),
-        notes=(*((_MOVED,) if is_moved else ()), *_notes(report, paths, recipe)),
+        notes=tuple(_notes(report, paths, recipe, is_moved=is_moved)),
     )
 
 
@@ -168,13 +168,17 @@ def _command(
         yield from (f"{option}={value}",) if value.startswith("-") else (option, value)
 
 
-def _notes(report: Report | None, paths: Sequence[str], recipe: Recipe | None) -> Iterator[str]:
+def _notes(
+    report: Report | None, paths: Sequence[str], recipe: Recipe | None, *, is_moved: bool
+) -> Iterator[str]:
+    if is_moved:
+        yield _MOVED
     if array_kind(report):
         yield "images that were bare pixels are PNGs now"
-    is_divided = report and any(report.options.get(key) for key in _DIVIDING)
+    is_divided = report and any(report.options.get(key) for key in _DIVIDING) and not is_moved
     if report and is_divided and (report.transcoded or report.resized or array_kind(report)):
         yield _OTHER_SPLITS
-    elif report and report.skipped and (is_divided or len(paths) > 1):
+    elif report and report.skipped and not is_moved:
         yield _FEWER
     if report and report.options.get("group_col"):
         yield "the groups of --group-col are in no record; the table has splits instead"
