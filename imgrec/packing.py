@@ -33,8 +33,8 @@ from imgrec.resume import (
     noted,
     resume,
 )
-from imgrec.storage.blobs import close_files
-from imgrec.storage.files import Seal, changed_after, was_swapped
+from imgrec.storage.blobs import changed_after, close_files, was_swapped
+from imgrec.storage.files import Seal
 from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote
 from imgrec.storage.stages import Stage, begun_ns, is_taken

@@ -14,7 +14,7 @@ from imgrec.errors import SourceError
 from imgrec.model import Skipped
 from imgrec.source.tally import CLUTTER, Tally, clutter_kind
 from imgrec.source.tree import Folder
-from imgrec.storage.files import changed_ns
+from imgrec.storage.blobs import changed_ns
 
 
 class _Visit(NamedTuple):

@@ -1,4 +1,4 @@
-"""Reading the bytes of blobs: files, and parts of files.
+"""Reading the bytes of blobs, which are files and parts of files, and telling whether they changed.
 
 A zip member is a local header, a name, an extra field and the packed bytes, one after another:
     PK 03 04 · 22 bytes · name length u16 LE · extra length u16 LE · name · extra · packed bytes
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -119,6 +120,37 @@ def _read_file(path: str, size: int, newest_ns: int) -> bytes:
         return b"".join(pieces) if len(pieces) > 1 else data
     finally:
         os.close(descriptor)
+
+
+def changed_ns(path: str) -> int:
+    """Return when a file, or a link that leads to it, last changed, by the clock of its own disk.
+
+    Raises OSError if it is gone.
+    """
+    return max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns)
+
+
+def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
+    """Tell whether a path has come to lead to another folder after that time, or to none.
+
+    `home` is the device and inode of the one before. File systems that are none of a disk may give
+    a folder other numbers each time; but then it has no date, or always the present one.
+    """
+    now_ns = time.time_ns()
+    try:
+        found = os.stat(folder)
+        is_other = (found.st_dev, found.st_ino) != home
+        return is_other and time_ns < changed_ns(folder.rstrip("/") or "/") < now_ns
+    except OSError:
+        return True
+
+
+def changed_after(path: str, time_ns: int) -> bool:
+    """Tell whether a file changed after that time, or is gone."""
+    try:
+        return changed_ns(path) > time_ns
+    except OSError:
+        return True
 
 
 def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, TypeAlias
@@ -171,37 +170,6 @@ def has_xxh3(path: str, size: int, wanted: str) -> bool:
     except OSError:
         return False
     return count == size and found.hexdigest() == wanted
-
-
-def changed_ns(path: str) -> int:
-    """Return when a file, or a link that leads to it, last changed, by the clock of its own disk.
-
-    Raises OSError if it is gone.
-    """
-    return max(os.stat(path).st_ctime_ns, os.lstat(path).st_ctime_ns)
-
-
-def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
-    """Tell whether a path has come to lead to another folder after that time, or to none.
-
-    `home` is the device and inode of the one before. File systems that are none of a disk may give
-    a folder other numbers each time; but then it has no date, or always the present one.
-    """
-    now_ns = time.time_ns()
-    try:
-        found = os.stat(folder)
-        is_other = (found.st_dev, found.st_ino) != home
-        return is_other and time_ns < changed_ns(folder.rstrip("/") or "/") < now_ns
-    except OSError:
-        return True
-
-
-def changed_after(path: str, time_ns: int) -> bool:
-    """Tell whether a file changed after that time, or is gone."""
-    try:
-        return changed_ns(path) > time_ns
-    except OSError:
-        return True
 
 
 def _reserve(descriptor: int, count: int) -> None:

@@ -16,7 +16,7 @@ from imgrec.source.archives.names import COMPRESSED_TARS, archive_stem
 from imgrec.source.archives.tars import is_tar, list_tar
 from imgrec.source.archives.zips import list_zip
 from imgrec.source.context import Context
-from imgrec.storage.files import changed_ns
+from imgrec.storage.blobs import changed_ns
 from imgrec.storage.unpacked import write_blocks
 
 _HEAD_BYTES = 512

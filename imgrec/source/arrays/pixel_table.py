@@ -13,7 +13,7 @@ from imgrec.source.context import Context
 from imgrec.source.manifests.labels import Labels, first_rows, read_labels
 from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
 from imgrec.source.tally import Tally
-from imgrec.storage.files import changed_ns
+from imgrec.storage.blobs import changed_ns
 
 _KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
 

@@ -29,7 +29,7 @@ from imgrec.source.manifests.tables import Table, read_table
 from imgrec.source.probe import contents
 from imgrec.source.split_words import Splits, read_splits
 from imgrec.source.tree import Tree
-from imgrec.storage.files import changed_ns
+from imgrec.storage.blobs import changed_ns
 
 _LOOKED_AT = 100
 """How many rows tell whether a column names images."""
