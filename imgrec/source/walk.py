@@ -14,7 +14,6 @@ from imgrec.errors import SourceError
 from imgrec.model import Skipped
 from imgrec.source.tally import CLUTTER, Tally, clutter_kind
 from imgrec.source.tree import Folder
-from imgrec.storage.blobs import changed_ns
 
 
 class _Visit(NamedTuple):
@@ -81,12 +80,14 @@ class Walk:
         """Note which folder it is, and when it last changed or was given its name."""
         found = os.stat(folder)
         self.homes[folder] = found.st_dev, found.st_ino
-        self._date(folder.rstrip("/") or "/")
-
-    def _date(self, path: str) -> None:
         # Where folders have no dates, as in object stores that are mounted, they have the present.
-        if (found := changed_ns(path)) < self._begun_ns:
-            self.changed_ns = max(self.changed_ns, found)
+        if found.st_ctime_ns < self._begun_ns:
+            self._date(found)
+        if os.path.islink(path := folder.rstrip("/")):
+            self._date(os.lstat(path))
+
+    def _date(self, found: os.stat_result) -> None:
+        self.changed_ns = max(self.changed_ns, found.st_ctime_ns)
 
     def _without_clutter(self, names: list[str], folder: str) -> list[str]:
         kept = [name for name in names if name[0] != "." and name not in CLUTTER]
@@ -120,7 +121,7 @@ class Walk:
         real = os.path.realpath(os.path.join(self.root, path))
         try:
             mode = os.stat(real).st_mode
-            self._date(os.path.join(self.root, path))
+            self._date(os.lstat(os.path.join(self.root, path)))
         except OSError:
             self.bad.append(Skipped(path, "broken link"))
             return
