@@ -11,6 +11,9 @@ from browser import browser, watched  # noqa: F401  # fixtures, one browser for 
 from hypothesis import HealthCheck, settings
 from stores import s3_port, store  # noqa: F401  # fixtures: an S3 server on loopback
 
+# The datasets of whoever runs the tests are not to be found by them, and none is to be added.
+os.environ["TFDS_DATA_DIR"] = f"{os.devnull}/datasets"
+
 # Speed is not what tests are about: a busy machine must not fail them.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
