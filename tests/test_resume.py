@@ -483,18 +483,6 @@ def test_a_file_that_takes_the_place_of_another_after_the_scan_is_named(
     )
 
 
-class Swap(InlineEngine):
-    """Lets something happen between the scan and the first shard."""
-
-    def __init__(self, happens: Callable[[], object]) -> None:
-        self._happens = happens
-
-    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
-        if isinstance(function, ShardWriter):
-            self._happens()
-        yield from super().run(function, tasks)
-
-
 def of_equal_size(root: Path, seed: int) -> Path:
     """Write images that differ from those of another seed only towards their ends."""
     image = encode(Image.new("RGB", (300, 200)), "BMP")
@@ -512,19 +500,21 @@ def of_equal_size(root: Path, seed: int) -> Path:
 
 
 def swap(one: Path, other: Path) -> None:
+    time.sleep(0.05)  # as above
     one.rename(one.with_name("aside"))
     other.rename(one)
     one.with_name("aside").rename(other)
 
 
 def point(link: Path, target: Path) -> None:
+    time.sleep(0.05)  # as above
     link.unlink(missing_ok=True)
     link.symlink_to(target)
 
 
 def test_folders_that_are_swapped_after_the_scan_are_an_error(tmp_path: Path) -> None:
     root = of_equal_size(tmp_path / "x", 1)
-    engine = Swap(lambda: swap(root / "a", root / "b"))
+    engine = _Meddler(lambda: swap(root / "a", root / "b"))
     with pytest.raises(ExecutionError, match="x/a changed while it was being packed"):
         imgrec.pack(root, options(tmp_path / "out"), engine=engine)
     assert not (tmp_path / "out/x/1.0.0").exists()
@@ -537,7 +527,7 @@ def test_a_link_that_leads_to_another_archive_after_the_scan_is_an_error(tmp_pat
         for seed, name in enumerate(("one", "two"))
     ]
     point(link, Path(archives[1]))
-    engine = Swap(lambda: point(link, Path(archives[0])))  # which is older
+    engine = _Meddler(lambda: point(link, Path(archives[0])))  # which is older
     with pytest.raises(ExecutionError, match=r"x\.tar changed while it was being packed"):
         imgrec.pack(link, options(tmp_path / "out"), engine=engine)
 
