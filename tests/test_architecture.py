@@ -80,8 +80,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_a_module_has_at_most_300_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 300
+def test_a_module_has_at_most_450_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 450
 
 
 def test_the_plan_needs_nothing_but_the_standard_library() -> None:
