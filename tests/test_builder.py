@@ -330,7 +330,7 @@ def test_a_manifest_is_the_source_and_the_source_its_images(read_request: Any) -
         ({"dataset": ["a"]}, "dataset cannot be ['a']"),
         ({"dataset": "A b"}, "--name 'A b' is not a name that tfds.load can find"),
         ({"include": 3}, "include cannot be 3"),
-        ({"column": 3}, "column cannot be 3"),
+        ({"column": 3}, "columns cannot be 3"),
         ({"classes": "/nowhere.txt"}, "cannot read classes /nowhere.txt: No such file"),
         ({"manifest": "m.csv", "images": "i"}, "images i and source s both say where"),
         ({"compression": "gzip"}, "compression gzip makes shards that TFDS cannot read"),

@@ -449,3 +449,16 @@ def test_a_pack_that_was_cut_off_is_said_to_be_one(cli: Cli, data_dir: Path) -> 
 def test_clean_says_that_a_data_directory_is_not_there(cli: Cli) -> None:
     done = cli("clean", "--data-dir", "nope")
     assert (done.returncode, done.stdout) == (0, "nothing to remove: nope does not exist\n")
+
+
+def test_a_missing_number_travels_and_is_valid_json(cli: Cli, tmp_path: Path) -> None:
+    write_tree(tmp_path / "s", {"a.jpg": jpeg(1), "t.csv": b"id,label,dose\na,x,\n"})
+    packed = cli("pack", tmp_path / "s/t.csv", "--column", "dose:float", "--json")
+    assert "dose: 1 of 1 cells are missing, and become nan" in packed.stdout
+    shown = cli("show", "s", "0", "--json").stdout
+    assert json.loads(shown, parse_constant=pytest.fail)["columns"] == {"dose": "NaN"}
+    wrong = cli("pack", tmp_path / "s/t.csv", "--column", "dose:int=x")
+    assert (wrong.returncode, "the default 'x' does not fit the type int" in wrong.stderr) == (
+        2,
+        True,
+    )

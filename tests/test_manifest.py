@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import json
+import math
+import re
 import unicodedata
 import zipfile
 from pathlib import Path
@@ -20,7 +22,7 @@ from scanning import context
 
 from imgrec.errors import ImgrecError, SourceError, UsageError
 from imgrec.model import Catalog, Column, Skipped
-from imgrec.options import ColumnKind, ColumnOption
+from imgrec.options import ColumnKind, ColumnOption, SourceOptions
 from imgrec.source import folder
 from imgrec.source.manifests import manifest
 
@@ -703,7 +705,44 @@ def test_one_hot_columns_need_no_other_labels(tmp_path: Path) -> None:
         scan(path, onehot=("cat",), label_col="label")
 
 
+@pytest.mark.parametrize("nothing", ["", " ", "NA", "nan"])
+def test_empty_one_hot_cells_are_no_label_of_a_test_row_and_a_fault_elsewhere(
+    tmp_path: Path, nothing: str
+) -> None:
+    text = f"""id,cat,dog,split
+a,1,0,train
+b,{nothing},{nothing},test
+c,{nothing},{nothing},train
+d,1,{nothing},test
+e,0,0,train
+"""
+    path = make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg")
+    catalog = scan(path, onehot=("cat", "dog"))
+    assert sets(catalog) == {"a.jpg": ("cat",), "b.jpg": (), "e.jpg": ()}
+    assert catalog.bad == (
+        Skipped("c.jpg", "train.csv:4: no label"),
+        Skipped("d.jpg", f"train.csv:5: {nothing!r} in the one-hot column dog, not 0 or 1"),
+    )
+
+
 # Further columns
+
+
+@pytest.mark.parametrize("column", ["3", "3:int"])
+def test_a_column_without_a_name_gets_one(tmp_path: Path, column: str) -> None:
+    catalog = scan(make(tmp_path, "a.jpg,x,9\n", "a.jpg"), columns=(column,))
+    assert catalog.samples.columns == (Column("column_3", ColumnKind.INT, (9,)),)
+    assert "column 2 -> label, column_3 -> int feature" in catalog.layout
+
+
+def test_a_column_that_is_asked_for_by_number_keeps_its_name(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,age,image\na,x,9,b\n", "a.jpg")
+    catalog = scan(path, columns=("3",), path_col="id")
+    assert catalog.samples.columns[0].name == "age"
+    with pytest.raises(UsageError, match="--column image: every record has a image of its own"):
+        scan(path, columns=("4",), path_col="id")
+    with pytest.raises(UsageError, match="--column age is given twice"):
+        scan(path, columns=("3", "age"), path_col="id")
 
 
 def test_further_columns_travel_along_in_the_kind_that_fits(tmp_path: Path) -> None:
@@ -736,13 +775,143 @@ def test_the_kind_of_a_column_is_the_narrowest_that_holds_all(
 def test_the_kind_of_a_column_can_be_said(tmp_path: Path) -> None:
     path = make(tmp_path, "id,label,c\na,x,3.0\nb,x,3.5\nc,x,\n", "a.jpg", "b.jpg", "c.jpg")
     as_int = scan(path, columns=(ColumnOption("c", ColumnKind.INT),))
-    assert as_int.samples.columns == (Column("c", ColumnKind.INT, (3,)),)
-    assert as_int.bad == (
-        Skipped("b.jpg", "train.csv:3: '3.5' in the column c is no int"),
-        Skipped("c.jpg", "train.csv:4: no int in the column c"),
-    )
+    assert as_int.samples.columns == (Column("c", ColumnKind.INT, (3, -1)),)
+    assert as_int.bad == (Skipped("b.jpg", "train.csv:3: '3.5' in the column c is no int"),)
     as_text = scan(path, columns=(ColumnOption("c", ColumnKind.TEXT),))
     assert as_text.samples.columns == (Column("c", ColumnKind.TEXT, ("3.0", "3.5", "")),)
+
+
+@pytest.mark.parametrize(
+    ("asked", "values", "told"),
+    [
+        ("age", (7, -1), "age: 1 of 2 cells are missing, and become -1"),
+        ("age:int=0", (7, 0), "age: 1 of 2 cells are missing, and become 0"),
+        ("age:float=0.5", (7.0, 0.5), "age: 1 of 2 cells are missing, and become 0.5"),
+        ("age:text", ("7", ""), 'age: 1 of 2 cells are missing, and become ""'),
+        ("age:text=no", ("7", "no"), 'age: 1 of 2 cells are missing, and become "no"'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_missing_value_keeps_its_image_and_becomes_the_default(
+    tmp_path: Path, kind: str, asked: str, values: tuple[object, ...], told: str
+) -> None:
+    tables = {
+        "csv": b"id,label,age\na,x,7\nb,x,\n",
+        "tsv": b"id\tlabel\tage\na\tx\t7\nb\tx\t\n",
+        "jsonl": b'{"id":"a","label":"x","age":7}\n{"id":"b","label":"x","age":null}\n',
+    }
+    write_tree(tmp_path, {"a.jpg": PICTURES[0], "b.jpg": PICTURES[1]})
+    path = tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"id": ["a", "b"], "label": ["x", "x"], "age": [7, None]}), path)
+    else:
+        path.write_bytes(tables[kind])
+    catalog = scan(path, columns=(asked,))
+    assert catalog.samples.columns[0].values == values
+    assert (catalog.bad, catalog.warnings) == ((), (told,))
+
+
+@pytest.mark.parametrize(
+    "word", ["", " ", "NA", "N/A", "nan", "NaN", "null", "None", "<NA>", "\\N"]
+)
+def test_a_missing_float_is_nan_however_it_is_written(tmp_path: Path, word: str) -> None:
+    path = make(tmp_path, f"id,label,c\na,x,2.5\nb,x,{word}\n", "a.jpg", "b.jpg")
+    catalog = scan(path, columns=("c",))
+    (column,) = catalog.samples.columns
+    assert column.kind == "float"
+    assert column.values[0] == 2.5
+    assert math.isnan(column.values[1])  # type: ignore[arg-type]
+    assert catalog.bad == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (("1.0", ""), "int"), (("1.0", "NA", "2"), "int"), (("1.5", "", "2.0"), "float"),
+        (("1.0", "2.0"), "float"), (("", "NA"), "text"), (("", ""), "text"), (("a", "NA"), "text"),
+    ],
+)  # fmt: skip
+def test_missing_cells_do_not_change_the_kind_of_a_column(
+    tmp_path: Path, values: tuple[str, ...], kind: str
+) -> None:
+    rows = "".join(f"{at},x,{value}\n" for at, value in enumerate(values))
+    path = make(tmp_path, f"id,label,c\n{rows}", "0.jpg", "1.jpg", "2.jpg")
+    assert scan(path, columns=("c",)).samples.columns[0].kind == kind
+
+
+def test_whole_numbers_that_pandas_wrote_as_floats_are_numbers_again(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.jpg": PICTURES[0], "b.jpg": PICTURES[1]})
+    table = {"id": ["a", "b"], "label": ["x", "x"], "age": [30.0, float("nan")]}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    (column,) = scan(tmp_path / "t.parquet", columns=("age",)).samples.columns
+    assert column == Column("age", ColumnKind.INT, (30, -1))
+
+
+def test_words_for_nothing_are_words_in_a_column_of_text(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,c\na,x,NA\nb,x,Namibia\n", "a.jpg", "b.jpg")
+    catalog = scan(path, columns=("c:text=none",))
+    assert catalog.samples.columns[0].values == ("NA", "Namibia")
+    assert catalog.warnings == ()
+
+
+def test_a_default_that_other_rows_have_too_is_told(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,c\na,x,-1\nb,x,\n", "a.jpg", "b.jpg")
+    (told,) = scan(path, columns=("c",)).warnings
+    assert told == (
+        "c: 1 of 2 cells are missing, and become -1, which other cells hold too; "
+        "pass another default to tell them apart"
+    )
+
+
+def test_rows_of_one_image_without_a_value_agree(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,c\na,x,\na,x,nan\nb,x,1.5\n", "a.jpg", "b.jpg")
+    assert scan(path, columns=("c",)).bad == ()
+
+
+def test_an_empty_label_of_a_parquet_table_of_floats_is_empty(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.jpg": PICTURES[0], "b.jpg": PICTURES[1]})
+    table = {"id": ["a", "b"], "label": [3.0, float("nan")], "split": ["train", "test"]}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    assert labels(scan(tmp_path / "t.parquet")) == {"a.jpg": "3", "b.jpg": ""}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("age:int=x", "--column age: the default 'x' does not fit the type int"),
+        ("age:int=9223372036854775808", "the default 9223372036854775808 does not fit"),
+        ("age:float=x", "the default 'x' does not fit the type float"),
+        ("age:bool", "--column age:bool: bool is not a type of column"),
+        (ColumnOption("age", None, 0), "--column age: a default needs a type"),
+        (ColumnOption("age", ColumnKind.INT, "0"), "the default '0' does not fit the type int"),
+        (ColumnOption("age", ColumnKind.INT, True), "the default True does not fit the type int"),
+        (3.5, "columns cannot hold 3.5"),
+    ],
+)
+def test_a_default_that_does_not_fit_is_an_error(asked: object, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        SourceOptions(columns=(asked,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("age", ColumnOption("age")),
+        ("age:int", ColumnOption("age", ColumnKind.INT)),
+        ("age:int=-5", ColumnOption("age", ColumnKind.INT, -5)),
+        ("age:float=3", ColumnOption("age", ColumnKind.FLOAT, 3.0)),
+        ("note:text=", ColumnOption("note", ColumnKind.TEXT, "")),
+        ("note:text=a:b=c", ColumnOption("note", ColumnKind.TEXT, "a:b=c")),
+        ("a:b", ColumnOption("a:b")),
+        ("a:b:int", ColumnOption("a:b", ColumnKind.INT)),
+        ("a=b", ColumnOption("a=b")),
+        (ColumnOption("a:int"), ColumnOption("a:int")),
+        (ColumnOption("age", "float", 3), ColumnOption("age", ColumnKind.FLOAT, 3.0)),
+    ],
+)
+def test_columns_of_options_are_parsed(text: object, expected: ColumnOption) -> None:
+    assert SourceOptions(columns=(text,)).columns == (expected,)  # type: ignore[arg-type]
+    assert SourceOptions(columns=text).columns == (expected,)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["filename", "image", "label", "labels", "shape"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from imgrec.errors import UsageError
-from imgrec.options import LEAF, ColumnKind, ColumnOption, PackOptions, SourceKind, SourceOptions
+from imgrec.options import LEAF, PackOptions, SourceKind, SourceOptions
 from imgrec.unknown import closest
 
 _ON_THE_COMMAND_LINE = {
@@ -140,22 +140,6 @@ def _depth(_name: str, value: object) -> object:
     return LEAF if value == "leaf" else value
 
 
-def _columns(name: str, value: object) -> tuple[ColumnOption, ...]:
-    if isinstance(value, str | ColumnOption):
-        value = (value,)
-    if not isinstance(value, Iterable):
-        raise UsageError(f"{name} cannot be {value!r}", hint="give a name such as age:int")
-    return tuple(
-        one if isinstance(one, ColumnOption) else _column(as_text(name, one)) for one in value
-    )
-
-
-def _column(text: str) -> ColumnOption:
-    name, _, kind = text.rpartition(":")
-    known = name and kind in tuple(ColumnKind)
-    return ColumnOption(name, ColumnKind(kind)) if known else ColumnOption(text)
-
-
 _READERS: Mapping[str, Callable[[str, object], object]] = {
     "classes": _lines,
     "label_names": _lines,
@@ -163,6 +147,5 @@ _READERS: Mapping[str, Callable[[str, object], object]] = {
     "exclude": _texts,
     "onehot": _parted,
     "class_depth": _depth,
-    "columns": _columns,
     "resume": _no_flag,
 }

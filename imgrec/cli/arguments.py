@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
-from imgrec.options import LEAF, AlsoFormat, ColumnKind, ColumnOption, PackOptions
+from imgrec.options import LEAF, AlsoFormat, ColumnOption, PackOptions
 
 _UNITS = {
     "": 1,
@@ -22,7 +22,6 @@ _UNITS = {
 }
 _DEFAULTS = PackOptions()
 _SOURCE = _DEFAULTS.source
-_OTHER_KINDS = ("bool", "str", "string", "bytes", "integer", "int64", "double", "float32", "date")
 Add: TypeAlias = Callable[..., object]
 """The method that adds an option to a group."""
 
@@ -47,20 +46,6 @@ def parse_depth(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no depth; write 1, 2 ... or leaf")
     return int(text)
-
-
-def parse_column(text: str) -> ColumnOption:
-    """Parse "age:int" into a column.
-
-    >>> parse_column("age:int")
-    ColumnOption(name='age', kind=<ColumnKind.INT: 'int'>)
-    """
-    name, colon, kind = text.rpartition(":")
-    if colon and kind in tuple(ColumnKind):
-        return ColumnOption(name, ColumnKind(kind))
-    if name and kind in _OTHER_KINDS:
-        raise argparse.ArgumentTypeError(f"{kind} is no kind of column: write int, float or text")
-    return ColumnOption(text)
 
 
 def add_pack_options(parser: argparse.ArgumentParser) -> None:
@@ -178,10 +163,11 @@ def _add_manifest(add: Add) -> None:
         "--column",
         dest="columns",
         action="append",
-        type=parse_column,
+        type=ColumnOption.parse,
         default=[],
-        metavar="NAME[:int|float|text]",
-        help="column that travels into the records; may be repeated",
+        metavar="NAME[:TYPE[=DEFAULT]]",
+        help="column that travels into the records as int, float or text; DEFAULT stands for "
+        "missing values, otherwise -1, NaN or nothing; may be repeated",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def record_value(record: Record, place: Place) -> dict[str, object]:
 
 
 def features_value(features: Mapping[str, Feature]) -> dict[str, object]:
-    """Return raw features as a JSON value: bytes in base64, as in JSON of protobuf."""
+    """Return raw features as a JSON value: bytes in base64, "NaN" as text, as protobuf does."""
     return {
         printable(name): {"kind": kind_of(values), "values": [_json(value) for value in values]}
         for name, values in sorted(features.items())
@@ -69,6 +70,8 @@ def _json(value: object) -> object:
         return base64.b64encode(value).decode()
     if isinstance(value, tuple):
         return [_json(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
     return printable(value) if isinstance(value, str) else value
 
 

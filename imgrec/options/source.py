@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from imgrec.errors import UsageError
 from imgrec.options.choices import (
@@ -20,12 +22,96 @@ LEAF = 0
 """The class depth at which the folder of an image, however deep, is its class."""
 
 
+ColumnValue: TypeAlias = int | float | str
+_MISSING: Mapping[ColumnKind, ColumnValue] = {
+    ColumnKind.INT: -1,
+    ColumnKind.FLOAT: math.nan,
+    ColumnKind.TEXT: "",
+}
+_READERS: Mapping[ColumnKind, Callable[[str], ColumnValue]] = {
+    ColumnKind.INT: int,
+    ColumnKind.FLOAT: float,
+    ColumnKind.TEXT: str,
+}
+_INT64 = range(-(1 << 63), 1 << 63)
+_COLUMN = re.compile(r"(?P<name>.+?):(?P<kind>int|float|text)(=(?P<default>.*))?", re.DOTALL)
+_OTHER_KINDS = ("bool", "str", "string", "bytes", "integer", "int64", "double", "float32", "date")
+
+
 class ColumnOption(NamedTuple):
     """A column of a manifest that is to travel into the records."""
 
     name: str
     kind: ColumnKind | None = None
     """What its values are; found out when None."""
+    default: ColumnValue | None = None
+    """What stands for a missing value; None for -1, NaN or "". It needs a kind."""
+
+    @classmethod
+    def parse(cls, text: str) -> ColumnOption:
+        """Parse NAME[:TYPE[=DEFAULT]]; raise UsageError for another type or a bad default.
+
+        >>> ColumnOption.parse("age:int=0")
+        ColumnOption(name='age', kind=<ColumnKind.INT: 'int'>, default=0)
+        """
+        match = _COLUMN.fullmatch(text)
+        if match is None:
+            name, _, word = text.partition("=")[0].rpartition(":")
+            if name and word in _OTHER_KINDS:
+                raise UsageError(
+                    f"--column {text}: {word} is not a type of column",
+                    hint="write int, float or text",
+                )
+            return cls(text)
+        kind, default = ColumnKind(match["kind"]), match["default"]
+        try:
+            value = None if default is None else _READERS[kind](default)
+        except ValueError:
+            value = default
+        return cls(match["name"], kind, value).checked()
+
+    def checked(self) -> ColumnOption:
+        """Return this column with its kind as a `ColumnKind`; raise UsageError if it is wrong."""
+        name, kind, default = self
+        if kind is not None and kind not in tuple(ColumnKind):
+            raise UsageError(
+                f"--column {name}: {kind} is not a type of column", hint="write int, float or text"
+            )
+        if kind is None or default is None:
+            if default is not None:
+                raise UsageError(
+                    f"--column {name}: a default needs a type", hint="write it as age:int=0"
+                )
+            return self if kind is None else ColumnOption(name, ColumnKind(kind))
+        if kind == ColumnKind.FLOAT and type(default) is int:
+            default = float(default)
+        is_fit = type(default) is type(_MISSING[ColumnKind(kind)])
+        if not is_fit or (isinstance(default, int) and default not in _INT64):
+            raise UsageError(
+                f"--column {name}: the default {default!r} does not fit the type {kind}",
+                hint="write it as age:int=0, score:float=0.5 or note:text=none",
+            )
+        return ColumnOption(name, ColumnKind(kind), default)
+
+    def missing(self, kind: ColumnKind) -> ColumnValue:
+        """Return what stands for a missing value in this column, whose values are of `kind`."""
+        return _MISSING[kind] if self.default is None else self.default
+
+
+def _parse_columns(columns: object) -> tuple[ColumnOption, ...]:
+    """Turn one column or several, as texts or as values, into values; raise UsageError if bad."""
+    given = (columns,) if isinstance(columns, str | ColumnOption) else columns
+    if not isinstance(given, Iterable):
+        raise UsageError(f"columns cannot be {columns!r}", hint="give names such as age:int")
+    return tuple(map(_column, given))
+
+
+def _column(given: object) -> ColumnOption:
+    if isinstance(given, ColumnOption):
+        return given.checked()
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        raise UsageError(f"columns cannot hold {given!r}", hint="give names such as age:int")
+    return ColumnOption.parse(str(given))  # a column may be given by its number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +136,7 @@ class SourceOptions:
     fold_case: bool = False
     """Whether labels that differ only by case or blanks are one."""
     columns: tuple[ColumnOption, ...] = ()
+    """Columns that travel into the records; texts such as "age:int=0" are parsed."""
     label_sep: str = ""
     onehot: tuple[str, ...] = ()
     cifar100_labels: CifarLabels = CifarLabels.FINE
@@ -67,6 +154,7 @@ class SourceOptions:
             self,
             {"kind": SourceKind, "layout": FolderLayout, "cifar100_labels": CifarLabels},
         )
+        object.__setattr__(self, "columns", _parse_columns(self.columns))
         refuse_non_numbers(
             self,
             dict.fromkeys(("class_depth", "max_archive_bytes", "min_side", "limit_per_class"), int),

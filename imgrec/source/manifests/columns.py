@@ -40,6 +40,8 @@ class Roles(NamedTuple):
     group: int | None
     onehot: tuple[int, ...]
     extras: tuple[int, ...]
+    features: tuple[str, ...]
+    """What the extra columns are called in records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,16 @@ class Header:
         raise UsageError(
             f"{option} {wanted}: {self.where} has no such column", hint=f"it has {self.shown()}"
         )
+
+    def feature_name(self, number: int, wanted: str) -> str:
+        """Return what a column that an option calls `wanted` is called in records.
+
+        A number is not a name: the column keeps its own, or gets one such as `column_3`.
+        """
+        if not self.is_told:
+            return f"column_{number + 1}"
+        own = self.names[number].strip()
+        return wanted if own.casefold() == wanted.strip().casefold() else own
 
     def shown(self) -> str:
         """Return the columns, as many as people can read."""
@@ -164,19 +176,36 @@ def choose_roles(
     taken.add(path)
     label = None if options.onehot else _label(header, options, taken, path)
     taken.add(path if label is None else label)
+    extras = tuple(header.find(column.name, "--column") for column in options.columns)
+    features = tuple(
+        header.feature_name(number, column.name)
+        for number, column in zip(extras, options.columns, strict=True)
+    )
+    _refuse_bad_features(features)
     return Roles(
         path=path,
         label=label,
         split=_split(header, options, taken),
         group=header.find(options.group_col, "--group-col") if options.group_col else None,
         onehot=tuple(header.find(name, "--onehot") for name in options.onehot),
-        extras=tuple(header.find(column.name, "--column") for column in options.columns),
+        extras=extras,
+        features=features,
     )
 
 
 def refuse_nonsense(options: SourceOptions) -> None:
     """Raise UsageError if columns are asked for that no record can have, or twice."""
-    names = [column.name for column in options.columns]
+    _refuse_bad_features([column.name for column in options.columns])
+    _refuse_twice("--onehot", options.onehot)
+    if options.onehot and (options.label_col or options.label_names):
+        other = "--label-col" if options.label_col else "--label-names"
+        raise UsageError(
+            f"--onehot and {other} do not go together",
+            hint="the names of the one-hot columns are the labels",
+        )
+
+
+def _refuse_bad_features(names: Sequence[str]) -> None:
     if reserved := sorted(_RESERVED.intersection(names)):
         raise UsageError(
             f"--column {reserved[0]}: every record has a {reserved[0]} of its own",
@@ -187,15 +216,12 @@ def refuse_nonsense(options: SourceOptions) -> None:
             f"--column {nested[0]}: TFDS takes a name with / for a nested feature",
             hint="rename the column in the manifest",
         )
-    for option, wanted in (("--column", names), ("--onehot", list(options.onehot))):
-        if twice := sorted({name for name in wanted if wanted.count(name) > 1}):
-            raise UsageError(f"{option} {twice[0]} is given twice", hint="give it once")
-    if options.onehot and (options.label_col or options.label_names):
-        other = "--label-col" if options.label_col else "--label-names"
-        raise UsageError(
-            f"--onehot and {other} do not go together",
-            hint="the names of the one-hot columns are the labels",
-        )
+    _refuse_twice("--column", names)
+
+
+def _refuse_twice(option: str, names: Sequence[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"{option} {twice[0]} is given twice", hint="give it once")
 
 
 def _path(
@@ -266,6 +292,6 @@ def describe(header: Header, roles: Roles, kinds: Sequence[str], *, is_multi: bo
         parts.append(f"{names[roles.split]} -> split")
     if roles.group is not None:
         parts.append(f"{names[roles.group]} -> group")
-    extras = zip(roles.extras, kinds, strict=True)
-    parts += [f"{names[number]} -> {kind} feature" for number, kind in extras]
+    features = zip(roles.features, kinds, strict=True)
+    parts += [f"{name} -> {kind} feature" for name, kind in features]
     return ", ".join(parts)

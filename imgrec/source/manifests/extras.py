@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from imgrec.model import Column
 from imgrec.options import ColumnKind, ColumnOption
+from imgrec.options.source import ColumnValue
+from imgrec.source.manifests.cells import is_missing_number
 from imgrec.source.manifests.labels import as_integer
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _MAX_FLOAT32 = 3.4028235e38
-Value = int | float | str
 
 
 class ExtraColumn(NamedTuple):
@@ -20,37 +22,59 @@ class ExtraColumn(NamedTuple):
 
     column: Column
     faults: dict[int, str]
+    doubt: str = ""
+    """How many cells are missing, and what they become; empty if none is."""
 
 
-def read_column(cells: Sequence[str], option: ColumnOption) -> ExtraColumn:
-    """Read the values of a column, and find out what they are if it is not said.
+def read_column(cells: Sequence[str], name: str, option: ColumnOption) -> ExtraColumn:
+    """Read the values of a column called `name`, and infer their kind if the option has none.
 
-    An empty cell is a text, but neither of the numbers.
+    Missing values get the option's default.
     """
-    distinct = dict.fromkeys(cells)
-    kind = option.kind or _kind_of([cell for cell in distinct if cell.strip()])
-    values = {cell: _READERS[kind](cell) for cell in distinct}
+    uses = Counter(cells)
+    kind = option.kind or _kind_of(uses)
+    default = option.missing(kind)
+    missing = {cell for cell in uses if _is_missing(cell, kind)}
+    values = {cell: default if cell in missing else _READERS[kind](cell) for cell in uses}
     faults = {
-        row: f"{cell!r} in the column {option.name} is no {kind}"
-        if cell.strip()
-        else f"no {kind} in the column {option.name}"
+        row: f"{cell!r} in the column {name} is no {kind}"
         for row, cell in enumerate(cells)
         if values[cell] is None
     }
     kept = tuple([value if (value := values[cell]) is not None else "" for cell in cells])
-    return ExtraColumn(Column(option.name, kind, kept), faults)
+    count = sum(uses[cell] for cell in missing)
+    doubt = ""
+    if count:
+        told = f'"{default}"' if kind is ColumnKind.TEXT else default
+        doubt = f"{name}: {count:,} of {len(cells):,} cells are missing, and become {told}"
+        if any(value == default for cell, value in values.items() if cell not in missing):
+            doubt += ", which other cells hold too; pass another default to tell them apart"
+    return ExtraColumn(Column(name, kind, kept), faults, doubt)
 
 
-def _kind_of(cells: Sequence[str]) -> ColumnKind:
-    if cells and all(_is_int(cell) for cell in cells):
+def _is_missing(cell: str, kind: ColumnKind) -> bool:
+    # "NA" and "None" may be words: of texts, only the empty one is missing.
+    return not cell if kind is ColumnKind.TEXT else is_missing_number(cell)
+
+
+def _kind_of(cells: Collection[str]) -> ColumnKind:
+    """Return the narrowest kind that holds all cells with a value."""
+    present = [cell for cell in cells if not is_missing_number(cell)]
+    # pandas turns whole numbers into floats, 3 into 3.0, where some are missing.
+    is_int = _is_int if len(present) == len(cells) else _is_whole
+    if present and all(map(is_int, present)):
         return ColumnKind.INT
-    if cells and all(_float(cell) is not None for cell in cells):
+    if present and all(_float(cell) is not None for cell in present):
         return ColumnKind.FLOAT
     return ColumnKind.TEXT
 
 
 def _is_int(cell: str) -> bool:
-    return "." not in cell and _int(cell) is not None
+    return "." not in cell and _is_whole(cell)
+
+
+def _is_whole(cell: str) -> bool:
+    return _int(cell) is not None
 
 
 def _int(cell: str) -> int | None:
@@ -74,7 +98,7 @@ def _text(cell: str) -> str:
     return cell
 
 
-_READERS: Mapping[ColumnKind, Callable[[str], Value | None]] = {
+_READERS: Mapping[ColumnKind, Callable[[str], ColumnValue | None]] = {
     ColumnKind.INT: _int,
     ColumnKind.FLOAT: _float,
     ColumnKind.TEXT: _text,

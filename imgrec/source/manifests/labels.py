@@ -11,6 +11,7 @@ from unicodedata import normalize
 
 from imgrec.errors import SourceError
 from imgrec.options import SourceOptions
+from imgrec.source.manifests.cells import is_missing_number
 from imgrec.source.manifests.tables import Cell
 
 _LONGEST = 1000
@@ -32,6 +33,8 @@ class Labels(NamedTuple):
     """All classes in the order of their labels, where that is given."""
     doubts: tuple[str, ...] = ()
     """What may be meant otherwise."""
+    blank: frozenset[int] = frozenset()
+    """Rows whose one-hot cells are all empty: they say nothing, not that there is no label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +211,14 @@ def _by_spelling(uses: Mapping[str, int], keys: Mapping[str, str], *, is_folded:
 def read_onehot(columns: Sequence[Sequence[Cell]], names: Sequence[str]) -> Labels:
     """Read columns of 0 and 1, each of which tells of one class whether an image has it."""
     classes = tuple(normalize("NFC", name).strip() for name in names)
+    blank = _blank_rows(columns)
     faults: dict[int, str] = {}
     flags: list[list[bool]] = []
     for name, column in zip(classes, columns, strict=True):
         meaning = {cell: _flag(cell) for cell in Counter(column)}
         flags.append([bool(meaning[cell]) for cell in column])
         for row, cell in enumerate(column) if None in meaning.values() else ():
-            if meaning[cell] is None:
+            if meaning[cell] is None and row not in blank:
                 fault = f"{cell!r} in the one-hot column {name}, not 0 or 1"
                 faults[row] = "; ".join(filter(None, (faults.get(row), fault)))
     rows = list(zip(*flags, strict=True))
@@ -224,7 +228,17 @@ def read_onehot(columns: Sequence[Sequence[Cell]], names: Sequence[str]) -> Labe
         faults=faults,
         is_multi=True,
         order=classes,
+        blank=blank,
     )
+
+
+def _blank_rows(columns: Sequence[Sequence[Cell]]) -> frozenset[int]:
+    """Return the rows in which every one of some columns of numbers is empty."""
+    blank = set(range(len(columns[0])))
+    for column in columns:
+        empty = {cell for cell in set(column) if isinstance(cell, str) and is_missing_number(cell)}
+        blank.intersection_update(row for row, cell in enumerate(column) if cell in empty)
+    return frozenset(blank)
 
 
 def _flag(cell: Cell) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 
@@ -50,20 +50,21 @@ class _Said:
         yield Fact("split", self.splits.splits)
         if self.groups is not None:
             yield Fact("group", self.groups)
-        yield from (Fact(column.name, column.values) for column, _ in self.extras)
+        yield from (Fact(column.name, column.values) for column, *_ in self.extras)
 
     def faults(self) -> Iterator[Mapping[int, str]]:
         """Yield all that is wrong with rows, but for their images."""
         yield self.splits.faults
         yield self.labels.faults
+        unlabelled: Iterable[int] = self.labels.blank
         if not self.labels.is_multi:
-            yield {
-                row: "no label"
-                for row, (labels, split) in enumerate(
-                    zip(self.labels.sets, self.splits.splits, strict=True)
-                )
-                if not labels and split != TEST and row not in self.labels.faults
-            }
+            sets = enumerate(self.labels.sets)
+            unlabelled = [row for row, labels in sets if not labels]
+        yield {
+            row: "no label"
+            for row in unlabelled
+            if self.splits.splits[row] != TEST and row not in self.labels.faults
+        }
         yield from (extra.faults for extra in self.extras)
 
 
@@ -119,6 +120,7 @@ def resolve(
             *images.lister.warnings,
             *doubts(images, found, files.where),
             *said.labels.doubts,
+            *(extra.doubt for extra in said.extras if extra.doubt),
         ),
         newest_change_ns=max(
             images.tree.newest_change_ns, images.lister.changed_ns, *map(_changed_ns, files.paths)
@@ -163,7 +165,7 @@ def _read(rows: Rows, roles: Roles, options: SourceOptions) -> _Said:
     groups = None
     if roles.group is not None:
         groups = tuple(map(str.strip, rows.texts(roles.group)))
-    extras = zip(map(rows.texts, roles.extras), options.columns, strict=True)
+    extras = zip(map(rows.texts, roles.extras), roles.features, options.columns, strict=True)
     return _Said(
         labels=labels, splits=splits, groups=groups, extras=tuple(starmap(read_column, extras))
     )
@@ -206,7 +208,7 @@ def _samples(tree: Tree, settled: Settled, said: _Said, context: Context) -> Sam
         label_sets=tuple(sets) if said.labels.is_multi else (),
         columns=tuple(
             Column(column.name, column.kind, tuple([column.values[row] for row in rows]))
-            for column, _ in said.extras
+            for column, *_ in said.extras
         ),
     )
 

@@ -268,7 +268,7 @@ def _cell(value: object) -> Cell:
 
 
 def _text(value: object) -> str:
-    if value is None:
+    if value is None or value != value:  # pandas writes NaN where a value is missing
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
