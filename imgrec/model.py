@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from imgrec.blob import Blob
 from imgrec.errors import PlanError
@@ -26,6 +26,18 @@ FOLD = "fold_"
 UNLABELLED = -1
 """The label of an image of which no class is known."""
 _EXAMPLES = 5
+
+Label: TypeAlias = int | tuple[int, ...]
+"""What an image is labelled with: one label, or all of several."""
+
+
+def known_label(label: Label, split: str) -> Label | None:
+    """Return a label; None for an image without one, which no other label contradicts.
+
+    Where an image may have several labels, having none of them says something too: that it is of
+    no class. Only in test does it mean that nobody has told.
+    """
+    return None if label == UNLABELLED or (label == () and split == TEST) else label
 
 
 def split_order(split: str) -> tuple[int, str]:
@@ -276,6 +288,8 @@ class Plan:
     """The options behind this plan, as plain values for the report."""
     beyond_limit: int = 0
     """As in `Catalog`."""
+    unlisted_leaks: int = 0
+    """How many more leaks there are, where they are too many to name them all."""
     refused_with: int = 0
     """The exit code with which pack would refuse this; 0 if it would not."""
 

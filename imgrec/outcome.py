@@ -129,6 +129,9 @@ class Report:
     """None if images were to keep their size."""
     duplicates: tuple[SameImage, ...]
     leaks: tuple[SameImage, ...]
+    """Images that the source has in more than one split."""
+    unlisted_leaks: int = 0
+    """As `unlisted_transcoded`."""
     conflicts: tuple[SameImage, ...]
     near_duplicates: NearDuplicates | None = None
     """None if they were not looked for."""

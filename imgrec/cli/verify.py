@@ -75,13 +75,15 @@ def as_value(verified: Verified) -> dict[str, object]:
         "shards": verified.shards,
         "bytes": verified.bytes,
         "files": verified.files,
-        "faults": [
-            {"file": printable(fault.path), "offset": fault.offset, "fault": printable(fault.what)}
-            for fault in verified.faults
-        ],
+        "faults": [_value(fault, "fault") for fault in verified.faults],
+        "notes": [_value(note, "note") for note in verified.notes],
         "not_checked": list(map(printable, verified.not_checked)),
         "seconds": round(verified.seconds, 3),
     }
+
+
+def _value(fault: Fault, called: str) -> dict[str, object]:
+    return {"file": printable(fault.path), "offset": fault.offset, called: printable(fault.what)}
 
 
 def as_text(verified: Verified) -> str:
@@ -96,8 +98,16 @@ def as_text(verified: Verified) -> str:
         ),
         *(render.line("not checked", what) for what in verified.not_checked),
         *_fault_lines(verified.faults),
+        *_note_lines(verified.notes),
     ]
     return "\n".join(lines)
+
+
+def _note_lines(notes: Sequence[Fault]) -> Iterator[str]:
+    if notes:
+        count = render.number(len(notes), "image")
+        yield render.line("note", f"{count} in more than one split, as in the source")
+        yield from _fault_lines(notes)
 
 
 def _fault_lines(faults: Sequence[Fault]) -> Iterator[str]:

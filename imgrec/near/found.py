@@ -40,7 +40,7 @@ class Found(NamedTuple):
     pairs: tuple[NearPair, ...]
 
     def sum_up(self, splits: Mapping[str, str], labels: Mapping[str, object]) -> NearDuplicates:
-        """Count the pairs of files that have a split and a label, by their names."""
+        """Count the pairs of files that have a split, by their names; the label None is none."""
         leaks: list[NearPair] = []
         conflicts: list[NearPair] = []
         within: list[NearPair] = []
@@ -49,7 +49,8 @@ class Found(NamedTuple):
             first, second = pair.first, pair.second
             if first not in splits or second not in splits:
                 continue
-            is_conflict = labels[first] != labels[second]
+            known = {labels[first], labels[second]} - {None}
+            is_conflict = len(known) > 1
             across_classes += is_conflict
             is_leak = splits[first] != splits[second]
             (leaks if is_leak else conflicts if is_conflict else within).append(pair)

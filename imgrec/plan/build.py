@@ -11,11 +11,13 @@ from imgrec.layout import dataset_name, shard_filename
 from imgrec.model import (
     UNLABELLED,
     Catalog,
+    Label,
     Plan,
     SameImage,
     Samples,
     ShardTask,
     Skipped,
+    known_label,
     labels_by_split,
     picked,
     split_order,
@@ -168,6 +170,9 @@ def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTa
 
 def _by_name(placed: _Placed) -> tuple[dict[str, str], dict[str, object]]:
     """Return split and label of each image that is to be packed, by its name."""
-    names, labels = placed.samples.filenames, placed.label_sets or placed.labels
-    splits = {names[place]: placed.splits[place] for place in placed.order}
-    return splits, {names[place]: labels[place] for place in placed.order}
+    names, splits = placed.samples.filenames, placed.splits
+    labels: Sequence[Label] = placed.label_sets or placed.labels
+    return (
+        {names[place]: splits[place] for place in placed.order},
+        {names[place]: known_label(labels[place], splits[place]) for place in placed.order},
+    )

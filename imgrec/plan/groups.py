@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from imgrec.errors import PlanError
-from imgrec.model import SameImage, Samples, Skipped, split_order
+from imgrec.model import Label, SameImage, Samples, Skipped, known_label, split_order
 from imgrec.text import printable
 
 Group = tuple[int, ...]
@@ -35,13 +35,13 @@ class Findings(NamedTuple):
     leaks: tuple[SameImage, ...]
     """Images in more than one split."""
     conflicts: tuple[SameImage, ...]
-    """Images under more than one label."""
+    """Images under more than one label; a copy without a label contradicts none."""
 
 
 def judge(
     samples: Samples,
     groups: Sequence[Group],
-    labels: Sequence[object],
+    labels: Sequence[Label],
     splits: Sequence[str],
 ) -> Findings:
     """Sort out which groups are leaks and conflicts, given label and split of each sample."""
@@ -52,7 +52,11 @@ def judge(
         )
 
     leaks = [group for group in groups if len({splits[place] for place in group}) > 1]
-    conflicts = [group for group in groups if len({labels[place] for place in group}) > 1]
+    conflicts = [
+        group
+        for group in groups
+        if len({known_label(labels[place], splits[place]) for place in group} - {None}) > 1
+    ]
     return Findings(named(groups), named(leaks), named(conflicts))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from imgrec.model import known_label
 from imgrec.near.alike import Images, Run, find_alike
 from imgrec.near.found import NearDuplicates
 from imgrec.near.search import DISTANCE
@@ -25,7 +26,9 @@ def near_duplicates(results: Sequence[ShardResult], run: Run) -> NearDuplicates 
         records = result.records
         names += records.filenames
         splits |= dict.fromkeys(records.filenames, result.split)
-        labels |= zip(records.filenames, records.label_sets or records.labels, strict=True)
+        found = records.label_sets or records.labels
+        known = [known_label(label, result.split) for label in found]
+        labels |= zip(records.filenames, known, strict=True)
     contents = [hashes[at : at + _HASH_BYTES] for at in range(0, len(hashes), _HASH_BYTES)]
     signatures = b"".join([result.records.signatures for result in signed])
     alike = find_alike(Images(names, contents, signatures), DISTANCE, run)

@@ -39,6 +39,7 @@ def make_report(plan: Plan, planned: Planned, tally: Tally) -> Report:
         resized=tally.resized if plan.shrink_to else None,
         duplicates=plan.duplicates,
         leaks=plan.leaks,
+        unlisted_leaks=plan.unlisted_leaks,
         conflicts=plan.conflicts,
         near_duplicates=plan.near_duplicates,
         warnings=(

@@ -97,6 +97,7 @@ def _plan(planned: RowPlan, seen: Seen, job: Job) -> Plan:
         ignored=(),
         duplicates=summary.duplicates.listed(),
         leaks=summary.leaks.listed(),
+        unlisted_leaks=summary.leaks.more,
         conflicts=summary.conflicts.listed(),
         near_duplicates=None,
         warnings=planned.warnings,

@@ -33,7 +33,7 @@ def look_at_site(folder: str, *, is_thorough: bool) -> Site:
     """Gather what a folder holds; if `is_thorough`, count its records and look into some."""
     place = Path(folder).absolute()
     present = present_files(place)
-    desk = Desk(place, Faults(), [])
+    desk = Desk(place, Faults(), Faults(), [])
     claims = read_claims(desk, present, decodes=False)
     missing = tuple(name for name in _DOCUMENTS if name not in present)
     faults = tuple(_document_faults(desk, missing))
@@ -90,7 +90,7 @@ def _address(folder: Path, name: str) -> tuple[str, str, str, str]:
 
 
 def _config(folder: Path) -> str:
-    value = Desk(folder, Faults(), []).read_json(layout.DATASET_INFO)
+    value = Desk(folder, Faults(), Faults(), []).read_json(layout.DATASET_INFO)
     config = value.get("configName", value.get("config_name", ""))
     return folder.parent.name if config and is_version(folder.name) else ""
 

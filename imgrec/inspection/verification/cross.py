@@ -1,11 +1,11 @@
-"""What only all shards together tell: names used twice, images in two splits, counts."""
+"""What only all shards together tell: names used twice, labels of other folders, counts."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 
 from imgrec import layout
 from imgrec.inspection.verification.documents import Claims
@@ -15,7 +15,6 @@ from imgrec.text import printable
 
 Looked = Sequence[tuple[ShardClaim, ShardSeen]]
 """All shards, in the order of splits and shards."""
-Hashes = Mapping[str, Sequence[bytes]]
 _CLASS_FOLDERS = re.compile(
     r"(archive of )?(?P<split><split>/)?(?P<classes>(<class>/)+)\*\*/image(, .*)?"
 )
@@ -61,57 +60,13 @@ def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
             if unicodedata.normalize("NFC", folder) != classes[label]:
                 faults.add(
                     seen.filename,
-                    f"{_called(seen, place)} has the label of {printable(classes[label])}",
+                    f"{called(seen, place)} has the label of {printable(classes[label])}",
                     seen.offsets[place],
                 )
 
 
-def check_leaks(looked: Looked, hashes: Hashes, trusted: Hashes, faults: Faults) -> None:
-    """Find images that are in more than one split.
-
-    `hashes` are those of the images as they were in the source, by shard, where they are known, and
-    `trusted` those of them that can be true: of two files with other bytes, re-encoding may have
-    made the same PNG.
-    """
-    if not _have_common(looked, hashes):
-        return
-    homes: dict[bytes, tuple[int, int]] = {}
-
-    def source_hash(shard: int, place: int) -> bytes:
-        return b"".join(trusted.get(looked[shard][1].filename, ())[place : place + 1])
-
-    for number, (claim, seen) in enumerate(looked):
-        known = hashes.get(seen.filename, ())
-        for place in range(seen.records):
-            if place in seen.unsound:
-                continue
-            for digest in filter(None, {seen.digest(place), *known[place : place + 1]}):
-                shard, other = homes.setdefault(digest, (number, place))
-                if looked[shard][0].split == claim.split:
-                    continue
-                ours, theirs = source_hash(number, place), source_hash(shard, other)
-                if ours and theirs and ours != theirs:
-                    continue
-                faults.add(
-                    seen.filename,
-                    f"{_called(seen, place)} in {claim.split} is the same image as "
-                    f"{_called(looked[shard][1], other)} in {looked[shard][0].split}",
-                    seen.offsets[place],
-                )
-                break
-
-
-def _have_common(looked: Looked, hashes: Hashes) -> bool:
-    """Tell whether a hash is in more than one split: almost always there is none."""
-    splits: dict[str, set[bytes]] = {}
-    for claim, seen in looked:
-        found = splits.setdefault(claim.split, set())
-        found.update(map(seen.digest, range(seen.records)))
-        found.update(hashes.get(seen.filename, ()))
-    return sum(map(len, splits.values())) > len(set().union(*splits.values()))
-
-
-def _called(seen: ShardSeen, place: int) -> str:
+def called(seen: ShardSeen, place: int) -> str:
+    """Return what to call a record: its file, or where it is."""
     name = seen.filenames[place]
     return printable(name) if name else f"the record at byte {seen.offsets[place]}"
 

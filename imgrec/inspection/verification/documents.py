@@ -57,6 +57,8 @@ class Desk:
 
     folder: Path
     faults: Faults
+    notes: Faults
+    """What is worth saying and no fault."""
     not_checked: list[str]
 
     def say(self, filename: str) -> Callable[[str], None]:

@@ -90,6 +90,8 @@ class Verified:
     """How many files SHA256SUMS lists."""
     faults: tuple[Fault, ...]
     """All of them, by file and offset, but first files that are missing, or have changed."""
+    notes: tuple[Fault, ...]
+    """What the source is to blame for, not the pack: images in two splits that it has itself."""
     not_checked: tuple[str, ...]
     """What the dataset does not have, so that nothing could be said of it."""
     seconds: float

@@ -16,7 +16,6 @@ from imgrec.inspection.verification.cross import (
     Looked,
     check_counts,
     check_folders,
-    check_leaks,
     check_names,
     check_sizes,
 )
@@ -24,6 +23,7 @@ from imgrec.inspection.verification.documents import Claims, Desk, read_claims
 from imgrec.inspection.verification.faults import Faults, Verified
 from imgrec.inspection.verification.find import present_files
 from imgrec.inspection.verification.inquiry import Inquiry
+from imgrec.inspection.verification.leaks import check_leaks
 from imgrec.inspection.verification.listing import (
     claim_shards,
     declared_shards,
@@ -47,7 +47,7 @@ def verify_folder(
     started_ns = time.time_ns()
     table_reader = Background("pyarrow.parquet")
     table_reader.start()  # while the workers work
-    desk = Desk(folder, Faults(), [])
+    desk = Desk(folder, Faults(), Faults(), [])
     faults, present = desk.faults, present_files(folder)
     claims = read_claims(desk, present, decodes=decodes)
     listed = list_files(desk, claims, present)
@@ -64,7 +64,7 @@ def verify_folder(
     explain(table.doubtful, inquiry)
     check_names(looked, faults)
     check_folders(looked, claims, faults)
-    check_leaks(looked, table.hashes, table.trusted(), faults)
+    check_leaks(inquiry, table.hashes, table.trusted())
     check_counts(looked, claims, inquiry.maimed, faults)
     check_sizes(looked, claims, inquiry.maimed, faults)
     if source:
@@ -78,6 +78,7 @@ def verify_folder(
         bytes=sum(seen.size for _, seen in looked),
         files=len(listed),
         faults=faults.listed(),
+        notes=desk.notes.listed(),
         not_checked=tuple(desk.not_checked),
         seconds=(time.time_ns() - started_ns) / 1e9,
     )
