@@ -26,6 +26,8 @@ FOLD = "fold_"
 UNLABELLED = -1
 """The label of an image of which no class is known."""
 _EXAMPLES = 5
+_MOST_DIGITS = 20
+"""Longer numbers do not count folds: names of splits in a dataset may be anything."""
 
 Label: TypeAlias = int | tuple[int, ...]
 """What an image is labelled with: one label, or all of several."""
@@ -47,7 +49,8 @@ def split_order(split: str) -> tuple[int, str]:
     ['train', 'fold_2', 'fold_10', 'val', 'test']
     """
     number = split.removeprefix(FOLD)
-    fold = int(number) if split.startswith(FOLD) and number.isdecimal() else -1
+    is_fold = split.startswith(FOLD) and number.isdecimal() and len(number) < _MOST_DIGITS
+    fold = int(number) if is_fold else -1
     return {TRAIN: -1, VAL: 1 << 30, TEST: 1 << 31}.get(split, fold), split
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -182,6 +183,26 @@ def test_from_16_mib_there_are_at_least_8_shards() -> None:
 
 def test_large_splits_have_a_multiple_of_8_shards() -> None:
     assert len(cut([1 << 20] * 1100, ShardOptions(max_bytes=128 << 20))) == 16
+
+
+def test_a_record_larger_than_a_shard_is_alone_in_one_and_leaves_the_others_as_they_are() -> None:
+    photos = [20_000] * 4000
+    lengths = cut([*photos, 200 << 20, *photos], ShardOptions(max_bytes=128 << 20))
+    assert len(lengths) == 8
+    assert 1 in lengths
+    assert sum(lengths) == 8001
+
+
+def test_a_shard_that_only_one_record_fits_into_is_cut_in_no_time() -> None:
+    records = [990_000 if n % 50 == 0 else 7_000 for n in range(20_000)]
+    started = time.monotonic()
+    lengths = cut(records, ShardOptions(max_bytes=1_000_000))
+    assert time.monotonic() - started < 15  # it was 60 s
+    assert len(lengths) < 1000  # it was 19,992
+
+
+def test_records_of_which_each_is_larger_than_a_shard_have_a_shard_each() -> None:
+    assert cut([300, 200, 1, 1], ShardOptions(max_bytes=100)) == [1, 1, 2]
 
 
 def test_other_splits_get_shards_in_proportion() -> None:

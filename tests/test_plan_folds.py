@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -301,3 +302,21 @@ def test_folds_are_packed_as_splits(tmp_path: Path) -> None:
         ("fold_1", (3, 2)),
     ]
     assert 'split="fold_0"' in info.load
+
+
+def test_a_million_folds_are_refused_as_soon_as_four_are() -> None:
+    samples = [sample(f"{n}", "ash", n) for n in range(3)]
+    with pytest.raises(PlanError, match="1000000000000 folds cannot be made of 3 different images"):
+        make_plan(catalog(samples), PackOptions(folds=10**12))
+
+
+def test_as_many_folds_as_images_are_planned_in_no_time() -> None:
+    samples = [sample(f"{n}", f"class {n % 50}", n) for n in range(2000)]
+    started = time.monotonic()
+    plan = make_plan(catalog(samples), PackOptions(folds=2000))
+    assert len(plan.tasks) == 2000
+    assert time.monotonic() - started < 10  # it was 40 s
+
+
+def test_a_split_with_more_digits_than_a_number_may_have_is_sorted() -> None:
+    assert sorted(["fold_" + "9" * 5000, "fold_2"], key=split_order)[1] == "fold_2"

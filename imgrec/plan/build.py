@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import compress
 from typing import NamedTuple
 
 from imgrec.layout import dataset_name, shard_filename
@@ -135,10 +134,12 @@ class _Placed(NamedTuple):
 
 def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTask]:
     samples, compression = placed.samples, options.shard_compression
-    splits = picked(placed.splits, placed.order)
-    counts = Counter(splits)
+    orders: dict[str, list[int]] = defaultdict(list)
+    for place in placed.order:
+        orders[placed.splits[place]].append(place)
+    counts = {split: len(order) for split, order in orders.items()}
     for split in sorted(counts, key=split_order):
-        order = list(compress(placed.order, map(split.__eq__, splits)))
+        order = orders[split]
         filenames = picked(samples.filenames, order)
         sizes = picked(samples.sizes, order)
         blobs = picked(samples.blobs, order)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heapreplace
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
-from imgrec.model import FOLD, split_order
+from imgrec.model import FOLD
 
 
 def cut(units: Sequence[int], label: int, known: Counter[str], count: int) -> dict[int, str]:
@@ -16,14 +19,15 @@ def cut(units: Sequence[int], label: int, known: Counter[str], count: int) -> di
     The odd ones go to other folds for other classes.
     """
     folds = [f"{FOLD}{(fold + label) % count}" for fold in range(count)]
-    sizes = [known[fold] for fold in folds]
+    smallest = [(known[fold], place) for place, fold in enumerate(folds)]
+    heapify(smallest)
+    more = [0] * count
     for _ in units:
-        sizes[sizes.index(min(sizes))] += 1
-    splits: dict[int, str] = {}
-    for fold, size in zip(folds, sizes, strict=True):
-        more = size - known[fold]
-        splits |= dict.fromkeys(units[len(splits) : len(splits) + more], fold)
-    return splits
+        size, place = smallest[0]
+        heapreplace(smallest, (size + 1, place))
+        more[place] += 1
+    names = chain.from_iterable(map(repeat, folds, more))
+    return dict(zip(units, names, strict=True))
 
 
 def level(
@@ -35,40 +39,59 @@ def level(
     as well, and one of that class goes. Where some class reaches all folds, nothing is moved, so
     that one image more moves few others.
     """
-    folds = _Folds({f"{FOLD}{fold}": Counter() for fold in range(count)}, defaultdict(list))
+    counts: dict[str, Counter[int]] = {f"{FOLD}{fold}": Counter() for fold in range(count)}
+    free: dict[tuple[str, int], list[int]] = defaultdict(list)
     for unit, label in sorted(labels.items(), key=itemgetter(1)):  # by class, as they are drawn
-        if (fold := splits.get(unit, "")) in folds.counts:
-            folds.counts[fold][label] += 1
+        if (fold := splits.get(unit, "")) in counts:
+            counts[fold][label] += 1
             if unit not in pins:
-                folds.free[fold, label].append(unit)
-    if all(counts.total() for counts in folds.counts.values()):
+                free[fold, label].append(unit)
+    sizes = [(found.total(), place) for place, found in enumerate(counts.values())]
+    if min(sizes)[0] > 0:
         return
+    folds = _Folds(tuple(counts), tuple(counts.values()), free, sorted(sizes))
     while move := folds.find_move():
-        giver, taker, label = move
-        unit = folds.free[giver, label].pop()
-        folds.free[taker, label].append(unit)
-        folds.counts[giver][label] -= 1
-        folds.counts[taker][label] += 1
-        splits[unit] = taker
+        splits[folds.move(move)] = folds.names[move.taker]
+
+
+class _Move(NamedTuple):
+    """One unit of a label that goes from a fold to another, both by number."""
+
+    giver: int
+    taker: int
+    label: int
 
 
 class _Folds(NamedTuple):
     """What is in each fold."""
 
-    counts: dict[str, Counter[int]]
+    names: Sequence[str]
+    counts: Sequence[Counter[int]]
     """How many units of which label it has."""
     free: dict[tuple[str, int], list[int]]
     """The units of a fold and a label that may be moved."""
+    by_size: list[tuple[int, int]]
+    """How many units it has, and its number; sorted."""
 
-    def find_move(self) -> tuple[str, str, int] | None:
+    def find_move(self) -> _Move | None:
         """Return a fold that can give another, which has at least two less, one of a label."""
-        sizes = {fold: counts.total() for fold, counts in self.counts.items()}
-        by_size = sorted(sizes, key=lambda fold: (sizes[fold], split_order(fold)))
-        for taker in by_size:
-            for giver in reversed(by_size):
-                if sizes[giver] < sizes[taker] + 2:
+        for taken, taker in self.by_size:
+            for given, giver in reversed(self.by_size):
+                if given < taken + 2:
                     break
                 for label in self.counts[giver] - self.counts[taker]:
-                    if self.free[giver, label]:
-                        return giver, taker, label
+                    if self.free[self.names[giver], label]:
+                        return _Move(giver, taker, label)
         return None
+
+    def move(self, move: _Move) -> int:
+        """Move one unit, and return it."""
+        giver, taker, label = move
+        unit = self.free[self.names[giver], label].pop()
+        self.free[self.names[taker], label].append(unit)
+        for fold, change in ((giver, -1), (taker, 1)):
+            size = self.counts[fold].total()
+            del self.by_size[bisect_left(self.by_size, (size, fold))]
+            insort(self.by_size, (size + change, fold))
+            self.counts[fold][label] += change
+        return unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from imgrec.errors import PlanError
@@ -12,6 +12,8 @@ from imgrec.options import ShardOptions
 
 _SPREAD_BYTES = 16 << 20
 _SPREAD_SHARDS = 8
+_MOST_TRIED = 1 << 19
+"""How many shards are cut to find an even cut, so that planning time grows with records only."""
 _RECORD_BYTES = 96
 """What a record takes beside the image and the file name: frame, keys, lengths and numbers."""
 
@@ -25,8 +27,9 @@ def record_bytes(sizes: Sequence[int], filenames: Sequence[str]) -> list[int]:
 def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:
     """Return how many records each shard holds, given the size of each record in order.
 
-    With `options.count` there are exactly that many shards; otherwise none is larger than
-    `options.max_bytes` (unless one record alone is), and from 16 MiB up there are a multiple of 8.
+    With `options.count` there are exactly that many shards. Otherwise none is larger than
+    `options.max_bytes`, except that a record larger than that is a shard of its own. From 16 MiB up
+    there are a multiple of 8, if there are as many records.
     """
     return cut_at(list(itertools.accumulate(sizes)), options)
 
@@ -35,15 +38,55 @@ def cut_at(ends: Sequence[int], options: ShardOptions) -> list[int]:
     """Do as `cut` does, given where each record ends: no more of them are looked at than must."""
     if options.count is not None:
         return _cut_evenly(ends, options.count)
-    total = ends[-1]
-    step = _SPREAD_SHARDS if total >= _SPREAD_BYTES else 1
-    count = -(-total // (options.max_bytes * step)) * step
+    step = _SPREAD_SHARDS if ends[-1] >= _SPREAD_BYTES else 1
+    filled = _fill(ends, options.max_bytes)
+    if max(_sizes(ends, filled)) <= options.max_bytes:  # so no record is larger than a shard
+        even = _cut_evenly_within(ends, options.max_bytes, step)
+        if even is not None:
+            return even
+    return _split_up(ends, filled, -(-len(filled) // step) * step)
+
+
+def _cut_evenly_within(ends: Sequence[int], max_bytes: int, step: int) -> list[int] | None:
+    """Cut into the fewest shards of nearly equal bytes that are small enough.
+
+    Return None if many numbers of shards were tried in vain: records close to the limit would need
+    a lucky cut on both sides of each of them.
+    """
+    count = -(-ends[-1] // (max_bytes * step)) * step
+    tried = 0
     while count < len(ends):
         lengths = _cut_evenly(ends, count)
-        if _largest(ends, lengths) <= options.max_bytes:
+        if max(_sizes(ends, lengths)) <= max_bytes:
             return lengths
+        tried += count
+        if tried > _MOST_TRIED:
+            return None
         count += step
     return [1] * len(ends)
+
+
+def _fill(ends: Sequence[int], max_bytes: int) -> list[int]:
+    """Fill one shard after the other; a record that is too large for any gets its own."""
+    lengths = []
+    at = start = 0
+    while at < len(ends):
+        end = max(bisect_right(ends, start + max_bytes, lo=at), at + 1)
+        lengths.append(end - at)
+        at, start = end, ends[end - 1]
+    return lengths
+
+
+def _split_up(ends: Sequence[int], lengths: list[int], count: int) -> list[int]:
+    """Halve the largest shards that can be, until there are `count`."""
+    while len(lengths) < min(count, len(ends)):
+        sizes = _sizes(ends, lengths)
+        place = max(range(len(lengths)), key=lambda place: (lengths[place] > 1, sizes[place]))
+        start, length = sum(lengths[:place]), lengths[place]
+        middle = ends[start + length - 1] - sizes[place] // 2
+        first = bisect_left(ends, middle, lo=start, hi=start + length - 2) + 1 - start
+        lengths = [*lengths[:place], first, length - first, *lengths[place + 1 :]]
+    return lengths
 
 
 def _cut_evenly(ends: Sequence[int], count: int) -> list[int]:
@@ -56,9 +99,10 @@ def _cut_evenly(ends: Sequence[int], count: int) -> list[int]:
     return [end - start for start, end in itertools.pairwise([*cuts, length])]
 
 
-def _largest(ends: Sequence[int], lengths: Sequence[int]) -> int:
+def _sizes(ends: Sequence[int], lengths: Sequence[int]) -> list[int]:
+    """Return how many bytes each shard has."""
     bounds = [0, *(ends[end - 1] for end in itertools.accumulate(lengths))]
-    return max(end - start for start, end in itertools.pairwise(bounds))
+    return [end - start for start, end in itertools.pairwise(bounds)]
 
 
 def options_for(split: str, counts: dict[str, int], options: ShardOptions) -> ShardOptions:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from imgrec.errors import PlanError
@@ -43,21 +44,28 @@ def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions
     is_divided = options.val_fraction or options.test_fraction or options.folds
     if not splits or not (is_divided or samples.pinned):
         return splits
-    _refuse_other_pins(samples, splits, options)
     units = find_units(samples)
     drawn = Drawn(samples, labels, units, draw_order(samples, options.seed))
     homes = find_homes(drawn, splits, folds=bool(options.folds))
-    places = (
-        deal(homes.sizes, homes.pins, options)
-        if homes.sizes
-        else _held_out(homes.labels, homes.pins, options)
-    )
+    what = "groups" if samples.groups else "images"
+    if options.folds > len(homes.labels):
+        # They are too few before any goes to test: only count, with folds that take no time.
+        places = _divide(homes, replace(options, folds=2))
+        _refuse_few(homes, places, options.folds, what)
+    _refuse_other_pins(samples, splits, options)
+    places = _divide(homes, options)
     if options.folds:
-        _refuse_few(homes, places, options.folds, "groups" if samples.groups else "images")
+        _refuse_few(homes, places, options.folds, what)
     for place, split in enumerate(splits):
         if split == TRAIN:
             splits[place] = places.get(units[place], TRAIN)
     return _pinned(samples, splits)
+
+
+def _divide(homes: Homes, options: SplitOptions) -> dict[int, str]:
+    if homes.sizes:
+        return deal(homes.sizes, homes.pins, options)
+    return _held_out(homes.labels, homes.pins, options)
 
 
 def _refuse_few(homes: Homes, splits: Mapping[int, str], folds: int, what: str) -> None:
