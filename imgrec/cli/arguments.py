@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
-from imgrec.options import LEAF, AlsoFormat, ColumnOption, PackOptions
+from imgrec.options import LEAF, AlsoFormat, PackOptions
 
 _UNITS = {
     "": 1,
@@ -163,7 +163,6 @@ def _add_manifest(add: Add) -> None:
         "--column",
         dest="columns",
         action="append",
-        type=ColumnOption.parse,
         default=[],
         metavar="NAME[:TYPE[=DEFAULT]]",
         help="column that travels into the records as int, float or text; DEFAULT stands for "
