@@ -5,6 +5,7 @@ All are immutable. Whatever there is one of per image is kept by column.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
@@ -120,6 +121,14 @@ class Samples:
                 column._replace(values=picked(column.values, places)) for column in self.columns
             ),
         )
+
+    def count_classes(self) -> Counter[str]:
+        """Count the images of each class."""
+        if self.label_sets:
+            return Counter(chain.from_iterable(self.label_sets))
+        counts = Counter(self.class_names)
+        del counts[""]
+        return counts
 
     def classes(self) -> set[str]:
         """Return the classes that images have, with "" if one has none."""

@@ -544,11 +544,9 @@ def test_other_floats_stay_as_they_are(tmp_path: Path) -> None:
     assert labels(scan(path)) == {"a.jpg": "3.0", "b.jpg": "2.5"}
 
 
-def test_integers_keep_their_zeros_unless_two_are_the_same(tmp_path: Path) -> None:
+def test_integers_keep_their_zeros(tmp_path: Path) -> None:
     path = make(tmp_path, "id,label\na,03\nb,10\n", "a.jpg", "b.jpg", "c.jpg")
     assert labels(scan(path)) == {"a.jpg": "03", "b.jpg": "10"}
-    catalog = scan(make(tmp_path, "id,label\na,03\nb,3\nc,3\n"))
-    assert labels(catalog) == {"b.jpg": "3", "c.jpg": "3"}
 
 
 def test_negative_integers_come_before_the_others(tmp_path: Path) -> None:
@@ -556,24 +554,17 @@ def test_negative_integers_come_before_the_others(tmp_path: Path) -> None:
     assert scan(path).class_order == ("-10", "-1", "10")
 
 
-def test_labels_that_differ_by_case_or_blanks_are_bad_but_for_the_commonest(
-    tmp_path: Path,
-) -> None:
+def test_spellings_are_merged_into_the_commonest_or_the_first_on_request(tmp_path: Path) -> None:
     text = "id,label\na,pug dog\nb,Pug Dog\nc,Pug Dog\nd,pug  dog\n"
     path = make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
-    catalog = scan(path)
-    assert labels(catalog) == {"b.jpg": "Pug Dog", "c.jpg": "Pug Dog"}
-    told = "is also spelled 'Pug Dog': if they are one, pass --fold-case"
-    assert catalog.bad == (
-        Skipped("a.jpg", f"train.csv:2: the label 'pug dog' {told}"),
-        Skipped("d.jpg", f"train.csv:5: the label 'pug  dog' {told}"),
-    )
     assert set(labels(scan(path, fold_case=True)).values()) == {"Pug Dog"}
+    path = make(tmp_path, "id,label\na,pug\nb,Pug\n")
+    assert set(labels(scan(path, fold_case=True)).values()) == {"pug"}
 
 
-def test_of_spellings_as_common_as_each_other_the_first_stays(tmp_path: Path) -> None:
-    catalog = scan(make(tmp_path, "id,label\na,Pug\nb,pug\n", "a.jpg", "b.jpg"))
-    assert labels(catalog) == {"a.jpg": "Pug"}
+def test_rows_of_one_image_in_two_spellings_agree_if_they_are_merged(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label\na,Pug\na,pug\n", "a.jpg")
+    assert labels(scan(path, fold_case=True)) == {"a.jpg": "Pug"}
 
 
 def test_accents_of_labels_are_composed(tmp_path: Path) -> None:
@@ -695,7 +686,7 @@ def test_rows_of_one_image_with_the_same_labels_in_another_order_agree(tmp_path:
 
 def test_spelling_counts_in_lists_too(tmp_path: Path) -> None:
     path = make(tmp_path, "id,tags\na,x y\nb,X\nc,x\n", "a.jpg", "b.jpg", "c.jpg")
-    assert set(sets(scan(path, label_sep=" "))) == {"a.jpg", "c.jpg"}
+    assert sets(scan(path, label_sep=" "))["b.jpg"] == ("X",)
     assert sets(scan(path, label_sep=" ", fold_case=True))["b.jpg"] == ("x",)
 
 

@@ -508,6 +508,29 @@ def test_what_cannot_be_packed_is_refused_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
+def test_labels_in_two_spellings_are_refused_merged_or_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    names = ["cat", "Cat", "cat", "dog"]
+    rows = [(f"{at}.jpg", jpeg(at), name) for at, name in enumerate(names)]
+    frame = spark.createDataFrame(rows, ["filename", "content", "label"])
+
+    def classes(**source: bool) -> dict[str, int]:
+        options = PackOptions(
+            data_dir=str(tmp_path), overwrite=True, source=SourceOptions(**source)
+        )
+        info = pack_dataframe(frame, "x", options=options).info
+        assert info.splits[0].class_counts is not None
+        return dict(zip(info.classes, info.splits[0].class_counts, strict=True))
+
+    with pytest.raises(SourceError, match=r"'Cat' \(1 image\) and 'cat' \(2 images\)"):
+        classes()
+    assert classes(fold_case=True) == {"cat": 3, "dog": 1}
+    assert classes(keep_case=True) == {"Cat": 1, "cat": 2, "dog": 1}
+
+
 def test_a_dataset_that_exists_is_not_touched(
     spark: SparkSession, flowers: Path, tmp_path: Path
 ) -> None:

@@ -150,7 +150,8 @@ def _add_manifest(add: Add) -> None:
     ):
         add(f"--{option}-col", default="", metavar="C", help=f"column with {what}")
     add("--label-names", metavar="FILE", help="line i names the class that the source calls i")
-    add("--fold-case", action="store_true", help="merge labels that differ by case or blanks")
+    add("--fold-case", action="store_true", help="merge classes that differ only in spelling")
+    add("--keep-case", action="store_true", help="keep them apart, as different classes")
     add("--label-sep", metavar="SEP", help="several labels in a cell, SEP between them")
     add(
         "--onehot",

@@ -69,6 +69,7 @@ def source_options(parsed: argparse.Namespace) -> SourceOptions:
         if parsed.label_names
         else None,
         fold_case=parsed.fold_case,
+        keep_case=parsed.keep_case,
         columns=tuple(parsed.columns),
         label_sep=_separator(parsed.label_sep),
         onehot=parsed.onehot,

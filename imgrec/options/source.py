@@ -134,7 +134,9 @@ class SourceOptions:
     label_names: tuple[str, ...] | None = None
     """Name i is that of the class that the source calls i."""
     fold_case: bool = False
-    """Whether labels that differ only by case or blanks are one."""
+    """Whether classes that differ only in spelling are one."""
+    keep_case: bool = False
+    """Whether they are different classes; if neither is said, they are refused."""
     columns: tuple[ColumnOption, ...] = ()
     """Columns that travel into the records; texts such as "age:int=0" are parsed."""
     label_sep: str = ""
@@ -175,6 +177,11 @@ class SourceOptions:
             raise UsageError(
                 "--group-by and --group-col are two ways to say groups", hint="choose one of them"
             )
+        if self.fold_case and self.keep_case:
+            raise UsageError(
+                "--fold-case merges spellings, and --keep-case keeps them apart",
+                hint="choose one of them",
+            )
         if self.label_sep and self.onehot:
             raise UsageError(
                 "--label-sep and --onehot are two ways to say several labels",
@@ -190,6 +197,8 @@ class SourceOptions:
             "limit_per_class": self.limit_per_class,
             "group_by": self.group_by,
             "group_col": self.group_col,
+            **({"fold_case": True} if self.fold_case else {}),
+            **({"keep_case": True} if self.keep_case else {}),
         }
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from imgrec.layout import dataset_name, shard_filename
 from imgrec.model import (
-    UNLABELLED,
     Catalog,
     Label,
     Plan,
@@ -31,7 +30,7 @@ from imgrec.plan.doubts import (
 )
 from imgrec.plan.fingerprint import facts_about, facts_of, fingerprint, lengths_of
 from imgrec.plan.groups import find_groups, judge, leaked_copies, refuse_leaks
-from imgrec.plan.labels import label_names, normal_name, rarest
+from imgrec.plan.labels import FoundClasses, number_classes, rarest
 from imgrec.plan.order import draw_order, write_order
 from imgrec.plan.select import choose, limit, straddling
 from imgrec.plan.shards import cut, options_for, record_bytes
@@ -48,14 +47,11 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     if options.source.limit_per_class is not None:
         drawn = draw_order(catalog.samples, options.seed)
         catalog = limit(catalog, drawn, options.source.limit_per_class)
-    classes = label_names(
-        catalog.class_folders, options.class_order, options.classes or catalog.class_order
-    )
-    number = {class_name: label for label, class_name in enumerate(classes)}
-    label_of = {folder: number[normal_name(folder)] for folder in catalog.class_folders}
-    label_of[""] = UNLABELLED
-
     samples = catalog.samples
+    found_classes = FoundClasses(
+        folders=catalog.class_folders, images=samples.count_classes(), order=catalog.class_order
+    )
+    classes, label_of = number_classes(found_classes, options)
     label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.label_sets]
     labels = (
         rarest(label_sets)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from imgrec.errors import PlanError, SourceError
 from imgrec.model import UNLABELLED
-from imgrec.options import ClassOrder
-from imgrec.text import printable
+from imgrec.options import ClassOrder, PackOptions, SourceOptions
+from imgrec.spelling import alike, commonest, spelling_key
+from imgrec.text import number, printable
+
+_SHOWN = 10
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -54,22 +59,107 @@ def normal_name(folder: str) -> str:
     return unicodedata.normalize("NFC", folder)
 
 
-def label_names(
-    class_folders: Mapping[str, tuple[str, ...]],
-    order: ClassOrder,
-    classes: Sequence[str] | None,
-) -> tuple[str, ...]:
-    """Return the class names in the order of their labels.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundClasses:
+    """The classes of a source, by the names that it has for them."""
 
-    `class_folders` maps each name on disk to its folders. With `classes`, that is the order, and
-    a folder it does not name is a PlanError. Names that TFDS would change are a SourceError.
+    folders: Mapping[str, tuple[str, ...]]
+    """Where each is; the names are those on disk."""
+    images: Mapping[str, int]
+    """How many images each has; one that is not in here has none."""
+    order: tuple[str, ...] | None = None
+    """Names in the order of their labels, where the source itself fixes it."""
+
+
+class Numbering(NamedTuple):
+    """The labels of classes."""
+
+    classes: tuple[str, ...]
+    """Class names in the order of their labels."""
+    label_of: dict[str, int]
+    """The label of each class, by the name that the source has for it; "" has none."""
+
+
+def number_classes(found: FoundClasses, options: PackOptions) -> Numbering:
+    """Decide the label of each class.
+
+    With `--classes`, the file is the order, and a class that it does not name is a PlanError. Names
+    that TFDS would change, or that differ only in spelling, are a SourceError unless an option says
+    what they mean.
     """
-    _refuse_unusable(class_folders)
-    names = {normal_name(folder) for folder in class_folders}
-    if classes is None:
-        return tuple(sorted(sorted(names), key=_ORDERS[order]))
-    _refuse_unlisted(names, classes)
-    return tuple(map(normal_name, classes))
+    _refuse_unusable(found.folders)
+    listed = _listed(options.classes) if options.classes is not None else None
+    names = _names(found, listed or (), options.source)
+    order = tuple(dict.fromkeys(names.get(name, normal_name(name)) for name in found.order or ()))
+    usual = order or usual_order(names.values(), options.class_order)
+    classes = usual if listed is None else listed
+    _refuse_variants(found, names, classes, options.source)
+    if listed is not None:
+        _refuse_unlisted(names.values(), listed)
+    numbers = {name: label for label, name in enumerate(classes)}
+    labels = {folder: numbers[name] for folder, name in names.items()}
+    return Numbering(classes, labels | {"": UNLABELLED})
+
+
+def usual_order(names: Iterable[str], order: ClassOrder) -> tuple[str, ...]:
+    """Return names in the order in which they become labels if nothing else says it."""
+    return tuple(sorted(sorted(set(names)), key=_ORDERS[order]))
+
+
+def _listed(classes: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of `--classes`; raise PlanError if one comes twice."""
+    listed = tuple(map(normal_name, classes))
+    if twice := [name for name, count in Counter(listed).items() if count > 1]:
+        raise PlanError(
+            f"--classes names a class twice: {', '.join(twice)}", hint="name each class once"
+        )
+    return listed
+
+
+def _names(found: FoundClasses, known: Sequence[str], options: SourceOptions) -> dict[str, str]:
+    """Return the class that each name of the source means; `known` names are already fixed."""
+    names = {name: normal_name(name) for name in found.folders}
+    if not options.fold_case:
+        return names
+    spelled = commonest({name: found.images.get(name, 0) for name in sorted(found.folders)})
+    fixed = {spelling_key(name): name for name in reversed(known)}
+    return {
+        name: own if own in known else fixed.get(spelling_key(name), normal_name(spelled[name]))
+        for name, own in names.items()
+    }
+
+
+def _refuse_variants(
+    found: FoundClasses, names: Mapping[str, str], classes: Sequence[str], options: SourceOptions
+) -> None:
+    """Raise SourceError for classes that differ only in spelling, unless all are to be kept.
+
+    Two names that differ only in how their accents are encoded cannot be kept apart.
+    """
+    spellings = {*names.values(), *classes}
+    if not options.fold_case:
+        spellings = {*names, *(spellings - set(names.values()))}
+    groups = alike(sorted(spellings), normal_name if options.keep_case else spelling_key)
+    if not groups:
+        return
+    shown = "; ".join(_counted(group, found.images) for group in groups[:_SHOWN])
+    more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+    hint = "pass --fold-case if they are one class, or --keep-case if they are not"
+    if options.keep_case:
+        hint = "pass --fold-case to merge them, or rename one: names have composed accents"
+    elif options.fold_case:
+        hint = "pass --keep-case instead of --fold-case: these are different classes already"
+    raise SourceError(f"classes that differ only in spelling: {shown}{more}", hint=hint)
+
+
+def _counted(spellings: Sequence[str], images: Mapping[str, int]) -> str:
+    """Return spellings of a name, with how many images each has."""
+    # In ASCII where two of them would look the same.
+    looks_same = len(set(map(normal_name, spellings))) < len(spellings)
+    show = ascii if looks_same else repr
+    return " and ".join(
+        f"{show(name)} ({number(images.get(name, 0), 'image')})" for name in spellings
+    )
 
 
 def _refuse_unusable(class_folders: Mapping[str, tuple[str, ...]]) -> None:
@@ -77,21 +167,11 @@ def _refuse_unusable(class_folders: Mapping[str, tuple[str, ...]]) -> None:
         f"{folder!r} {fault}"
         for name, folders in class_folders.items()
         if (fault := name_fault(name))
-        for folder in folders
+        for folder in folders or (name,)
     ]
-    alike: dict[str, list[str]] = defaultdict(list)
-    for name in class_folders:
-        alike[normal_name(name).casefold()].append(name)
-    for names in alike.values():
-        if len(names) > 1:
-            # In ASCII, so that two names that look the same can be told apart.
-            folders = sorted(folder for name in names for folder in class_folders[name])
-            listed = " and ".join(map(ascii, folders))
-            faults.append(f"{listed} differ only by case or by how accents are encoded")
     if faults:
         raise SourceError(
-            "classes that cannot become labels: " + "; ".join(faults),
-            hint="rename or merge them",
+            "classes that cannot become labels: " + "; ".join(faults), hint="rename them"
         )
 
 
@@ -125,13 +205,13 @@ def parse_classes(text: str, called: str = "the classes file") -> tuple[str, ...
         lines.pop()
     faults = []
     seen: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        key = normal_name(line).casefold()
+    for at, line in enumerate(lines, 1):
+        key = normal_name(line)
         if fault := name_fault(line):
-            faults.append(f"line {number} {fault}")
+            faults.append(f"line {at} {fault}")
         elif key in seen:
-            faults.append(f"line {number} repeats line {seen[key]} ({line})")
-        seen.setdefault(key, number)
+            faults.append(f"line {at} repeats line {seen[key]} ({line})")
+        seen.setdefault(key, at)
     if not lines:
         faults.append("it is empty")
     if faults:

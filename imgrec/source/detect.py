@@ -16,6 +16,7 @@ from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.fitness import refuse_label_names, refuse_unfit
 from imgrec.source.folder import catalog_of
+from imgrec.source.folding import fold_classes
 from imgrec.source.listing import open_tree
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.storage.urls import is_url
@@ -51,7 +52,8 @@ def detect(path: str, options: SourceOptions) -> Source:
 
 def scan(source: Source, context: Context) -> Catalog:
     """List all that a source holds."""
-    return replace(_SCANNERS[source.kind](source.path, context), name=source.name)
+    catalog = replace(_SCANNERS[source.kind](source.path, context), name=source.name)
+    return fold_classes(catalog) if context.options.fold_case else catalog
 
 
 def _name_of(path: str, kind: SourceKind) -> str:

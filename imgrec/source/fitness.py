@@ -9,7 +9,6 @@ from imgrec.options import SourceKind, SourceOptions
 
 _OF_MANIFESTS = (
     "images", "path_col", "label_col", "split_col", "group_col", "label_sep", "onehot", "columns",
-    "fold_case",
 )  # fmt: skip
 _OF_TREES = ("class_depth", "label_regex", "layout")
 _UNFIT: Mapping[SourceKind, tuple[str, ...]] = {

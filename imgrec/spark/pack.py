@@ -117,7 +117,7 @@ def _refuse_unfit(options: PackOptions) -> None:
             f"pack_dataframe takes no {', '.join(given)}",
             hint="leave that out, or write the images to files and use imgrec.pack",
         )
-    if options.source != SourceOptions():
+    if replace(options.source, fold_case=False, keep_case=False) != SourceOptions():
         raise UsageError(
             "pack_dataframe takes no options that say how a source is read",
             hint="choose and change rows and columns with Spark, before",

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import imgrec.spark.grouped as grouped
-from imgrec.model import UNLABELLED, Planned
+from imgrec.model import Planned
 from imgrec.options import OnLeak
 from imgrec.plan.doubts import SHOWN, missing_classes, missing_splits, parted_groups
 from imgrec.plan.groups import refuse_leaks
-from imgrec.plan.labels import label_names, normal_name
+from imgrec.plan.labels import FoundClasses, number_classes
 from imgrec.plan.shards import cut_at, options_for
 from imgrec.spark.buckets import UNITS, Settling, bits_for, bucketed, list_units
 from imgrec.spark.jobs import Job
@@ -43,9 +43,7 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
     """Decide label, split, shard and place of every good row."""
     options = job.options
     folders = {name: (name,) for name in seen.classes}
-    classes = label_names(folders, options.class_order, options.classes)
-    number = {name: label for label, name in enumerate(classes)}
-    label_of = {name: number[normal_name(name)] for name in seen.classes} | {"": UNLABELLED}
+    classes, label_of = number_classes(FoundClasses(folders=folders, images=seen.classes), options)
     settling = Settling(seed=options.seed, label_of=label_of, extras=seen.extras)
     bits = bits_for(seen.good)
     rows = bucketed(seen.rows, bits)

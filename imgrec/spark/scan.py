@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,8 @@ class Seen:
     """As `SEEN` says."""
     good: int
     bad: tuple[Skipped, ...]
-    classes: tuple[str, ...]
-    """Names as rows have them, of bad ones too."""
+    classes: Mapping[str, int]
+    """How many good rows each has, by its name as rows have it; of bad rows too."""
     has_groups: bool
     extras: Extras
     layout: str
@@ -67,7 +67,7 @@ def scan(frame: Frame, request: Request, job: Job) -> Seen:
         rows=rows,
         good=good,
         bad=tuple(sorted(Skipped(row["filename"], row["fault"]) for row in faults)),
-        classes=tuple(sorted({row["class_name"] for row in counts} - {""})),
+        classes=_count_classes(counts),
         has_groups=bool(request.group),
         extras=frame.extras,
         layout=frame.layout,
@@ -77,6 +77,14 @@ def scan(frame: Frame, request: Request, job: Job) -> Seen:
 
 def _total(counts: Sequence[Row], *, is_bad: bool) -> int:
     return sum(row["count"] for row in counts if row["is_bad"] == is_bad)
+
+
+def _count_classes(counts: Sequence[Row]) -> dict[str, int]:
+    found = dict.fromkeys(sorted({row["class_name"] for row in counts} - {""}), 0)
+    for row in counts:
+        if row["class_name"] and not row["is_bad"]:
+            found[row["class_name"]] += row["count"]
+    return found
 
 
 def _has_splits(rows: DataFrame, column: str) -> bool:

@@ -10,12 +10,12 @@ from itertools import chain
 from typing import NamedTuple
 from unicodedata import normalize
 
-from imgrec.errors import ImgrecError
 from imgrec.inspection.unpacking.records import Row
 from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.options import LEAF, ClassOrder, ColumnKind
-from imgrec.plan.labels import label_names
+from imgrec.plan.labels import usual_order
 from imgrec.source.split_words import split_word
+from imgrec.spelling import alike
 from imgrec.text import printable
 
 CLASSES_FILE = "{classes}"
@@ -64,11 +64,14 @@ class Recipe(NamedTuple):
     """What packs a tree again."""
 
     options: tuple[str, ...]
-    """What to say beside the source; `CLASSES_FILE` stands for the path of that file."""
+    """What to say beside the source, each option and its value; `CLASSES_FILE` stands for the path
+    of that file."""
     manifest: bytes
     """The table that is to be packed, beside the images; b"" if their folders tell all."""
     classes: bytes
     """The class names in the order of their labels; b"" if it is the usual one."""
+    flags: tuple[str, ...]
+    """Options that have no value."""
 
 
 def make_recipe(tree: Tree) -> Recipe | None:
@@ -92,7 +95,7 @@ def make_recipe(tree: Tree) -> Recipe | None:
         *(("--classes", CLASSES_FILE) if classes else ()),
         *_pack_options(tree.options, splits_again=splits_again),
     )
-    return Recipe(options, manifest, classes)
+    return Recipe(options, manifest, classes, ("--keep-case",) if alike(tree.classes) else ())
 
 
 def _made(tree: Tree) -> set[str]:
@@ -197,10 +200,7 @@ def _separator(classes: Sequence[str]) -> str:
 def _class_lines(tree: Tree) -> bytes:
     """Return the class names, if packing again would not find them in the same order."""
     found = {tree.classes[label] for row in tree.rows for label in row.labels}
-    try:
-        usual = label_names(dict.fromkeys(found, ("",)), ClassOrder.NATURAL, None)
-    except ImgrecError:
-        usual = ()
+    usual = usual_order(found, ClassOrder.NATURAL)
     return "".join(f"{name}\n" for name in tree.classes).encode() if usual != tree.classes else b""
 
 

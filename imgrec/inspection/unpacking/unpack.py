@@ -163,6 +163,7 @@ def _command(
     yield from ("imgrec", "pack", source, "--name", info.name)
     if info.version != "1.0.0":
         yield from ("--version", info.version)
+    yield from recipe.flags
     for option, said in zip(recipe.options[::2], recipe.options[1::2], strict=True):
         value = os.path.join(target, beside[_CLASSES]) if said == CLASSES_FILE else said
         yield from (f"{option}={value}",) if value.startswith("-") else (option, value)

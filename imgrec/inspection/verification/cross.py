@@ -11,6 +11,7 @@ from imgrec import layout
 from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.shard import ShardClaim, ShardSeen
+from imgrec.spelling import spelling_key
 from imgrec.text import printable
 
 Looked = Sequence[tuple[ShardClaim, ShardSeen]]
@@ -44,9 +45,9 @@ def check_names(looked: Looked, faults: Faults) -> None:
 
 def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
     """Find labels that are not those of the class folders which images were in, by their names."""
-    layout_of_source = claims.report.layout if claims.report else ""
-    if (match := _CLASS_FOLDERS.fullmatch(layout_of_source)) is None:
+    if claims.report is None or not (match := _CLASS_FOLDERS.fullmatch(claims.report.layout)):
         return
+    is_folded = bool(claims.report.options.get("fold_case"))
     classes = claims.classes
     first = 1 if match["split"] else 0
     last = first + match["classes"].count("/")
@@ -57,7 +58,10 @@ def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
             if place in seen.unsound or not 0 <= label < len(classes) or len(parts) <= last:
                 continue
             folder = "/".join(parts[first:last])
-            if unicodedata.normalize("NFC", folder) != classes[label]:
+            is_same = unicodedata.normalize("NFC", folder) == classes[label] or (
+                is_folded and spelling_key(folder) == spelling_key(classes[label])
+            )
+            if not is_same:
                 faults.add(
                     seen.filename,
                     f"{called(seen, place)} has the label of {printable(classes[label])}",

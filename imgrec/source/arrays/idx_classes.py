@@ -45,6 +45,8 @@ def name_classes(
     try:
         names = _read_mapping(mapping)
         _refuse_unusable(names, used)
+        if not (options.keep_case or options.fold_case):
+            _refuse_alike(names)
     except SourceError as error:
         warning = f"{mapping.path}: {error}; so the classes are called by their numbers"
         return numbers._replace(warnings=(warning,))
@@ -78,6 +80,9 @@ def _refuse_unusable(names: Mapping[int, str], used: Collection[int]) -> None:
         raise SourceError(f"it does not name the labels {', '.join(map(str, unnamed))}")
     if blank := sorted(label for label, name in names.items() if not _is_visible(name)):
         raise SourceError(f"labels {', '.join(map(str, blank))} have no printable name")
+
+
+def _refuse_alike(names: Mapping[int, str]) -> None:
     counts = Counter(name.casefold() for name in names.values())
     if alike := [name for name in names.values() if counts[name.casefold()] > 1]:
         raise SourceError(f"names that differ by nothing but case: {' '.join(sorted(alike))}")

@@ -11,7 +11,7 @@ from imgrec.model import Column
 from imgrec.options import ColumnKind, ColumnOption
 from imgrec.options.source import ColumnValue
 from imgrec.source.manifests.cells import is_missing_number
-from imgrec.source.manifests.labels import as_integer
+from imgrec.spelling import as_integer
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _MAX_FLOAT32 = 3.4028235e38

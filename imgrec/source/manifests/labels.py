@@ -13,6 +13,7 @@ from imgrec.errors import SourceError
 from imgrec.options import SourceOptions
 from imgrec.source.manifests.cells import is_missing_number
 from imgrec.source.manifests.tables import Cell
+from imgrec.spelling import as_integer, commonest, shortest
 
 _LONGEST = 1000
 """No class has a longer name."""
@@ -50,13 +51,9 @@ def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> La
 
     Raises SourceError if `label_names` cannot be meant for these labels.
     """
-    counts = Counter(cells)
-    written = {cell: _parse(cell, options.label_sep) for cell in counts}
-    uses: dict[str, int] = {}
-    for cell, labels in written.items():
-        for label in labels:
-            uses[label] = uses.get(label, 0) + counts[cell]
-    meaning = _meaning(uses, where, options)
+    written = {cell: _parse(cell, options.label_sep) for cell in dict.fromkeys(cells)}
+    found = dict.fromkeys(label for labels in written.values() for label in labels)
+    meaning = _meaning(found, where, options)
     sets: dict[Cell, tuple[str, ...]] = {}
     faults: dict[Cell, str] = {}
     for cell, labels in written.items():
@@ -67,9 +64,9 @@ def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> La
     return Labels(
         sets=[sets[cell] for cell in cells],
         faults={row: faults[cell] for row, cell in enumerate(cells) if cell in faults},
-        is_multi=bool(options.label_sep) or any(isinstance(cell, tuple) for cell in counts),
+        is_multi=bool(options.label_sep) or any(isinstance(cell, tuple) for cell in written),
         order=options.label_names or _numeric_order(meaning.classes.values()),
-        doubts=tuple(_doubts([cell for cell in counts if isinstance(cell, str)], options)),
+        doubts=tuple(_doubts([cell for cell in written if isinstance(cell, str)], options)),
     )
 
 
@@ -99,7 +96,7 @@ def _numeric_order(classes: Iterable[str]) -> tuple[str, ...] | None:
     found = dict.fromkeys(classes)
     if not all(map(as_integer, found)) or not any(name.startswith("-") for name in found):
         return None
-    return tuple(sorted(found, key=int))
+    return tuple(sorted(found, key=lambda name: (int(name), name)))
 
 
 def _parse(cell: Cell, separator: str) -> tuple[str, ...]:
@@ -112,30 +109,17 @@ def _parse(cell: Cell, separator: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for label in labels if label))
 
 
-def _meaning(uses: Mapping[str, int], where: str, options: SourceOptions) -> _Meaning:
-    faults = {label: fault for label in uses if (fault := _text_fault(label))}
-    usable = {label: count for label, count in uses.items() if label not in faults}
+def _meaning(labels: Iterable[str], where: str, options: SourceOptions) -> _Meaning:
+    faults = {label: fault for label in labels if (fault := _text_fault(label))}
+    usable = [label for label in labels if label not in faults]
     integers = {label: integer for label in usable if (integer := as_integer(label))}
     if options.label_names is not None:
         named = _by_number(usable, integers, where, options.label_names)
         return _Meaning(named.classes, {**faults, **named.faults})
     if len(integers) == len(usable):
         # Tables of floats write 3.0 for the label 3.
-        usable = dict.fromkeys(integers.values(), 0)
-        for label, integer in integers.items():
-            usable[integer] += uses[label]
-        keys = {integer: _value(integer) for integer in usable}
-    else:
-        integers = dict(zip(usable, usable, strict=True))
-        keys = {label: " ".join(label.casefold().split()) for label in usable}
-    spelled = _by_spelling(usable, keys, is_folded=options.fold_case)
-    classes = {
-        label: spelled.classes[integer]
-        for label, integer in integers.items()
-        if integer in spelled.classes
-    }
-    odd = {x: spelled.faults[integer] for x, integer in integers.items() if x not in classes}
-    return _Meaning(classes, {**faults, **odd})
+        return _Meaning(integers, faults)
+    return _Meaning(dict(zip(usable, usable, strict=True)), faults)
 
 
 def _text_fault(label: str) -> str:
@@ -145,28 +129,11 @@ def _text_fault(label: str) -> str:
     return f"the label {label!r} contains a line break" if len(label.splitlines()) > 1 else ""
 
 
-def as_integer(text: str) -> str:
-    """Return an integer without the zeros of a float behind it; "" for anything else.
-
-    >>> as_integer("3.0"), as_integer("-12"), as_integer("03"), as_integer("3.5")
-    ('3', '-12', '03', '')
-    """
-    whole, _, rest = text.partition(".")
-    is_integer = whole.removeprefix("-").isdecimal() and text.isascii() and not rest.strip("0")
-    return whole if is_integer else ""
-
-
-def _value(integer: str) -> str:
-    """Return the shortest way to write an integer."""
-    digits = integer.removeprefix("-").lstrip("0")
-    return ("-" if integer.startswith("-") and digits else "") + (digits or "0")
-
-
 def _by_number(
     uses: Iterable[str], integers: Mapping[str, str], where: str, names: Sequence[str]
 ) -> _Meaning:
     """Take labels as places in a list of names."""
-    values = {label: _value(integer) for label, integer in integers.items()}
+    values = {label: shortest(integer) for label, integer in integers.items()}
     places = {str(place): name for place, name in enumerate(names)}
     found = set(values.values())
     last = len(names) - 1
@@ -189,23 +156,18 @@ def _by_number(
     return _Meaning({x: places[v] for x, v in values.items() if x not in faults}, faults)
 
 
-def _by_spelling(uses: Mapping[str, int], keys: Mapping[str, str], *, is_folded: bool) -> _Meaning:
-    """Take labels of one key for one, if so it is said; else let only the commonest be."""
-    best: dict[str, str] = {}
-    for label, count in uses.items():  # in the order of the rows: the first of equals stays
-        if count > uses.get(best.get(keys[label], ""), 0):
-            best[keys[label]] = label
-    if is_folded:
-        return _Meaning({label: best[keys[label]] for label in uses}, {})
-    odd = {label: best[keys[label]] for label in uses if best[keys[label]] != label}
-    return _Meaning(
-        {label: label for label in uses if label not in odd},
-        {
-            label: f"the label {label!r} is also spelled {usual!r}: if they are one, "
-            "pass --fold-case"
-            for label, usual in odd.items()
-        },
+def fold(labels: Labels) -> Labels:
+    """Merge the spellings of each label into the one that most rows have."""
+    spelled = commonest(Counter(name for names in labels.sets for name in names))
+    merged = {names: _merge(names, spelled) for names in dict.fromkeys(labels.sets)}
+    return labels._replace(
+        sets=[merged[names] for names in labels.sets],
+        order=_merge(labels.order, spelled) if labels.order is not None else None,
     )
+
+
+def _merge(names: Iterable[str], spelled: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(spelled.get(name, name) for name in names))
 
 
 def read_onehot(columns: Sequence[Sequence[Cell]], names: Sequence[str]) -> Labels:
@@ -243,7 +205,7 @@ def _blank_rows(columns: Sequence[Sequence[Cell]]) -> frozenset[int]:
 
 def _flag(cell: Cell) -> bool | None:
     text = "" if isinstance(cell, tuple) else cell.strip().casefold()
-    return _FLAGS.get(_value(integer) if (integer := as_integer(text)) else text)
+    return _FLAGS.get(shortest(integer) if (integer := as_integer(text)) else text)
 
 
 def first_rows(labels: Labels) -> dict[str, int]:

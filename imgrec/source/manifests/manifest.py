@@ -21,7 +21,7 @@ from imgrec.source.manifests.images import (
     open_images,
     unplaced,
 )
-from imgrec.source.manifests.labels import Labels, first_rows, read_labels, read_onehot
+from imgrec.source.manifests.labels import Labels, first_rows, fold, read_labels, read_onehot
 from imgrec.source.manifests.paths import Finder
 from imgrec.source.manifests.repeated import Fact, Settled, settle
 from imgrec.source.manifests.rows import Rows, join
@@ -158,6 +158,8 @@ def _read(rows: Rows, roles: Roles, options: SourceOptions) -> _Said:
         )
     else:
         labels = read_labels(rows.column(roles.label), where, options)
+    if options.fold_case:  # now, so that rows of one image in two spellings agree
+        labels = fold(labels)
     if roles.split is None:
         splits = Splits([""] * rows.count, {})
     else:

@@ -1,0 +1,61 @@
+"""Names that differ only in spelling, and so may or may not mean one class."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from unicodedata import normalize
+
+
+def as_integer(text: str) -> str:
+    """Return an integer without the zeros of a float behind it; "" for anything else.
+
+    >>> as_integer("3.0"), as_integer("-12"), as_integer("03"), as_integer("3.5")
+    ('3', '-12', '03', '')
+    """
+    whole, _, rest = text.partition(".")
+    is_integer = whole.removeprefix("-").isdecimal() and text.isascii() and not rest.strip("0")
+    return whole if is_integer else ""
+
+
+def shortest(integer: str) -> str:
+    """Return the shortest way to write an integer.
+
+    >>> shortest("007"), shortest("-0")
+    ('7', '0')
+    """
+    digits = integer.removeprefix("-").lstrip("0")
+    return ("-" if integer.startswith("-") and digits else "") + (digits or "0")
+
+
+def spelling_key(name: str) -> str:
+    """Return what names have in common that differ by case, blanks, leading zeros or accents.
+
+    >>> spelling_key("Pug  dog"), spelling_key("007")
+    ('pug dog', '7')
+    """
+    if integer := as_integer(name.strip()):
+        return shortest(integer)
+    # Composed again: folding the case of a composed character may take it apart.
+    return normalize("NFC", " ".join(normalize("NFC", name).casefold().split()))
+
+
+def alike(names: Iterable[str], key: Callable[[str], str] = spelling_key) -> list[list[str]]:
+    """Return the names that have a key in common, two or more together, in their order."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        found[key(name)].append(name)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def commonest(uses: Mapping[str, int]) -> dict[str, str]:
+    """Return for each name its commonest spelling, given how often each is used.
+
+    The first of equals wins.
+    """
+    best: dict[str, str] = {}
+    for name, count in uses.items():
+        usual = best.setdefault(spelling_key(name), name)
+        if count > uses[usual]:
+            best[spelling_key(name)] = name
+    return {name: best[spelling_key(name)] for name in uses}
