@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import unicodedata
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -328,3 +329,82 @@ def test_identical_files_share_their_content_and_others_do_not(tmp_path: Path) -
     assert content["a/0.bmp"] == content["a/1.bmp"]
     assert content["a/2.bmp"] == content["a/3.bmp"] != content["a/0.bmp"]
     assert content["a/0.bmp"][:16] == content["a/2.bmp"][:16]
+
+
+LISTED = {"cat/1.jpg": jpeg(1), "cat/2.jpg": jpeg(2), "dog/1.jpg": jpeg(3), "dog/2.jpg": jpeg(4)}
+
+
+@pytest.mark.parametrize(
+    ("lists", "pattern"),
+    [
+        ({"train.txt": "cat/1.jpg\ndog/1.jpg\n", "test.txt": "cat/2.jpg\ndog/2.jpg"}, "*.txt"),
+        ({"train.txt": "cat/1.jpg 0\n", "val.txt": "cat/2.jpg 0\n"}, "*.txt"),
+        ({"train.csv": "cat/1.jpg,x\n", "TestImages.csv": "dog/1.jpg,y\n"}, "*.csv"),
+        ({"val.txt": "cat/1.jpg\n"}, "*.txt"),
+    ],
+)  # fmt: skip
+def test_lists_of_splits_beside_class_folders_are_never_ignored_in_silence(
+    tmp_path: Path, lists: dict[str, str], pattern: str
+) -> None:
+    root = tmp_path / "pets"
+    write_tree(root, LISTED | {name: text.encode() for name, text in lists.items()})
+    with pytest.raises(SourceError, match="list images by split, which class folders") as caught:
+        found(root)
+    assert f"imgrec pack '{root}/{pattern}' --images {root};" in caught.value.hint
+    assert len(found(root, kind="folder").samples) == 4
+
+
+def test_lists_of_splits_may_begin_at_a_folder_of_the_source(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"images/{name}": data for name, data in LISTED.items()})
+    lists = {"meta/train.txt": b"cat/1\ndog/1", "meta/test.txt": b"cat/2", "meta/x.txt": b"cat"}
+    write_tree(tmp_path, lists)
+    with pytest.raises(SourceError, match=r"meta/test\.txt, meta/train\.txt list images") as caught:
+        found(tmp_path)
+    assert f"'{tmp_path}/meta/t*.txt' --images {tmp_path}/images;" in caught.value.hint
+
+
+def test_lists_of_splits_in_an_archive_are_not_ignored_either(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "pets.zip", "w") as archive:
+        for name, data in {**LISTED, "train.txt": b"cat/1.jpg", "val.txt": b"cat/2.jpg"}.items():
+            archive.writestr(name, data)
+    with pytest.raises(SourceError, match=r"train\.txt, val\.txt list images by split") as caught:
+        found(tmp_path / "pets.zip", spool=tmp_path / "spool")
+    assert caught.value.hint.endswith("--kind archive to ignore them")
+
+
+def test_a_split_in_numbers_beside_class_folders_is_an_error(tmp_path: Path) -> None:
+    write_tree(tmp_path / "birds", LISTED | {"train_test_split.txt": b"1 0\n2 1\n"})
+    with pytest.raises(SourceError, match=r"train_test_split\.txt says which images are for test"):
+        found(tmp_path / "birds")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"test.txt": b"notes on how\nwe tested cats\n"},
+        {"train.txt": b"cat/1.jpg\n"},
+        {"testers.txt": b"cat/1.jpg\n"},
+        {"val.txt": b""},
+    ],
+)
+def test_other_texts_beside_class_folders_are_ignored(
+    tmp_path: Path, files: dict[str, bytes]
+) -> None:
+    write_tree(tmp_path, LISTED | files)
+    assert len(found(tmp_path).samples) == 4
+
+
+def test_lists_beside_split_folders_are_not_needed(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"train/{name}": data for name, data in LISTED.items()})
+    write_tree(tmp_path, {f"val/{name}": data for name, data in LISTED.items()})
+    write_tree(tmp_path, {"val.txt": b"val/cat/1.jpg\n"})
+    assert {sample.split for sample in found(tmp_path).samples} == {"train", "val"}
+
+
+def test_hints_name_lists_but_no_sample_submission(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"val/1.jpg": jpeg(1), "val.txt": b"1.jpg 0\n"})
+    write_tree(tmp_path, {"sample_submission.csv": b"id,label\n1,0\n", "notes.txt": b"-"})
+    with pytest.raises(SourceError, match="no class folders") as caught:
+        found(tmp_path)
+    told = f"; if {tmp_path}/val.txt says which class each image has, pack that"
+    assert caught.value.hint.endswith(told)

@@ -270,7 +270,7 @@ def test_folds_load_as_splits(cli: Cli, tmp_path: Path) -> None:
         (["pack", "empty.csv"], 3, "empty.csv is an empty file"),
         (["pack", "flowers", "--label-sep", ","], 2, "--label-sep means nothing for flowers"),
         (["pack", "flowers", "--column", "age"], 2, "--column means nothing for flowers"),
-        (["pack", "flowers", "--column", "age:bool"], 2, "bool is no kind of column"),
+        (["pack", "flowers", "--column", "age:bool"], 2, "bool is not a type of column"),
         (["pack", "flowers", "--label-names", "names"], 2, "whose folders name the classes"),
         (["pack", "flowers", "--min-side", "99"], 4, "everything is smaller than --min-side 99"),
     ],

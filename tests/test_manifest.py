@@ -480,7 +480,7 @@ def test_a_first_row_that_may_be_a_header_or_not_is_an_error(tmp_path: Path) -> 
 
 
 def test_a_table_of_paths_only_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no column that is known to hold the labels"):
+    with pytest.raises(SourceError, match="no column for labels, and its images are not in fold"):
         scan(make(tmp_path, "a.jpg\nb.jpg\n", "a.jpg"))
 
 
@@ -492,6 +492,144 @@ def test_a_column_of_bytes_is_an_error_if_it_is_meant(tmp_path: Path) -> None:
 
 
 # Splits
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "test"),
+    [
+        ("train.csv", "val.csv", "test.csv"),
+        ("train_labels.csv", "valid_labels.csv", "test_labels.csv"),
+        ("labels-train.csv", "labels-val.csv", "labels-testing.csv"),
+        ("trainLabels.csv", "ValidationLabels.csv", "TESTING.csv"),
+        ("a/train/part-0.csv", "a/val/part-0.csv", "a/split=test/part-0.csv"),
+        ("set_train2017.csv", "set_val2017.csv", "set_test2017.csv"),
+    ],
+)
+def test_the_files_of_a_manifest_name_their_splits(
+    tmp_path: Path, train: str, val: str, test: str
+) -> None:
+    write_tree(tmp_path / "i", {f"{name}.jpg": PICTURES[at] for at, name in enumerate("abc")})
+    rows = zip((train, val, test), "abc", strict=True)
+    write_tree(tmp_path / "t", {file: f"id,label\n{name},x\n".encode() for file, name in rows})
+    for source in (tmp_path / "t", tmp_path / "t/**/*.csv"):
+        catalog = scan(source, images=str(tmp_path / "i"))
+        assert splits(catalog) == {"a.jpg": "train", "b.jpg": "val", "c.jpg": "test"}
+        assert catalog.layout == (
+            "CSV manifest of 3 parts: id -> image, label -> label, file name -> split"
+        )
+
+
+@pytest.mark.parametrize("other", ["extra.csv", "trainers.csv", "train_val.csv", "trainval.csv"])
+def test_files_of_which_only_some_name_splits_are_an_error(tmp_path: Path, other: str) -> None:
+    make(tmp_path, "id,label\na,x\n", "a.jpg", "b.jpg", name="test.csv")
+    make(tmp_path, "id,label\nb,x\n", name=other)
+    with pytest.raises(SourceError, match=f"test.csv is for test, but the split of {other} is not"):
+        scan(tmp_path / "*.csv")
+
+
+def test_files_that_name_no_splits_are_parts_of_one_table(tmp_path: Path) -> None:
+    make(tmp_path, "id,label\na,x\n", "a.jpg", "b.jpg", name="trainers.csv")
+    make(tmp_path, "id,label\nb,x\n", name="latest.csv")
+    assert splits(scan(tmp_path / "*.csv")) == {"a.jpg": "", "b.jpg": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "split"), [("train.csv", ""), ("val.csv", "val"), ("my_test.csv", "test")]
+)
+def test_a_single_file_is_for_the_split_in_its_name(tmp_path: Path, name: str, split: str) -> None:
+    path = make(tmp_path, "id,label\na,x\n", "a.jpg", name=name)
+    assert splits(scan(path)) == {"a.jpg": split}
+
+
+def test_a_column_that_contradicts_the_name_of_its_file_is_an_error(tmp_path: Path) -> None:
+    make(tmp_path, "id,label,split\na,x,train\n", "a.jpg", "b.jpg", name="train.csv")
+    make(tmp_path, "id,label,split\nb,x,train\n", name="val.csv")
+    with pytest.raises(
+        SourceError, match=r"val\.csv:2 is for train, but the name of its file says"
+    ):
+        scan(tmp_path / "*.csv")
+
+
+def test_a_column_that_agrees_with_the_names_of_files_or_is_empty_is_fine(tmp_path: Path) -> None:
+    make(tmp_path, "id,label,split\na,x,Training\n", "a.jpg", "b.jpg", name="train.csv")
+    make(tmp_path, "id,label,split\nb,x,\n", name="val.csv")
+    catalog = scan(tmp_path / "*.csv")
+    assert (splits(catalog), catalog.bad) == ({"a.jpg": "train", "b.jpg": "val"}, ())
+
+
+def test_a_single_train_table_may_have_a_column_of_all_splits(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,split\na,x,train\nb,x,val\n", "a.jpg", "b.jpg")
+    assert splits(scan(path)) == {"a.jpg": "train", "b.jpg": "val"}
+
+
+@pytest.mark.parametrize("source", ["meta", "meta/t*.txt"])
+def test_lists_of_paths_take_the_class_from_the_folder(tmp_path: Path, source: str) -> None:
+    write_tree(tmp_path / "images", {f"{c}/{n}.jpg": jpeg(n) for c in "ab" for n in (1, 2)})
+    lists = {"train.txt": b"a/1\nb/1\n", "test.txt": b"a/2\nb/2", "classes.txt": b"a\nb\n"}
+    write_tree(tmp_path / "meta", lists)
+    catalog = scan(tmp_path / source, images=str(tmp_path / "images"))
+    assert labels(catalog) == {"a/1.jpg": "a", "a/2.jpg": "a", "b/1.jpg": "b", "b/2.jpg": "b"}
+    assert [*splits(catalog).values()] == ["train", "test", "train", "test"]
+    assert catalog.layout == (
+        "CSV manifest of 2 parts without header: "
+        "column 1 -> image, folder -> label, file name -> split"
+    )
+
+
+def test_lists_of_paths_and_labels_take_the_split_from_their_names(tmp_path: Path) -> None:
+    names = [f"Places365_val_{at}.jpg" for at in range(2)]
+    make(tmp_path, "", *names, "a/airfield/1.jpg", name="_")
+    write_tree(tmp_path, {
+        "places365_val.txt": f"{names[0]} 7\n{names[1]} 0\n".encode(),
+        "places365_train_standard.txt": b"/a/airfield/1.jpg 0\n",
+    })  # fmt: skip
+    catalog = scan(tmp_path / "*.txt")
+    assert labels(catalog) == {"a/airfield/1.jpg": "0", names[0]: "7", names[1]: "0"}
+    assert splits(catalog) == {"a/airfield/1.jpg": "train", names[0]: "val", names[1]: "val"}
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [("id,label\na,x", "id\nb"), ("a.jpg x", "b.jpg"), ("id,label\na,x", "id,label\nb,")],
+)
+def test_a_test_table_needs_no_labels(tmp_path: Path, train: str, test: str) -> None:
+    make(tmp_path, train, "a.jpg", "b.jpg", name="train.txt")
+    make(tmp_path, test, name="test.txt")
+    catalog = scan(tmp_path / "*.txt")
+    assert (labels(catalog), catalog.bad) == ({"a.jpg": "x", "b.jpg": ""}, ())
+
+
+def test_a_val_table_needs_labels(tmp_path: Path) -> None:
+    make(tmp_path, "id,label\na,x\n", "a.jpg", "b.jpg", name="train.csv")
+    make(tmp_path, "id\nb\n", name="val.csv")
+    with pytest.raises(SourceError, match=r"val\.csv has other columns than train\.csv"):
+        scan(tmp_path / "*.csv")
+
+
+@pytest.mark.parametrize("folder", ["JPEGImages", "train"])
+def test_a_list_of_images_in_one_folder_tells_no_classes(tmp_path: Path, folder: str) -> None:
+    images = [f"{folder}/{name}.jpg" for name in "ab"]
+    with pytest.raises(SourceError, match="its images are not in folders of several classes"):
+        scan(make(tmp_path, "a.jpg\nb.jpg\n", *images, name="train.txt"))
+
+
+def test_numbers_of_images_are_not_taken_for_labels(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"c/{at}.jpg": PICTURES[at % 8] + bytes(at) for at in range(12)})
+    rows = "".join(f"{at + 1} c/{at}.jpg\n" for at in range(12))
+    with pytest.raises(SourceError, match="column 1 has another value in each of 12 rows"):
+        scan(make(tmp_path, rows, name="images.txt"), path_col="2")
+
+
+@pytest.mark.parametrize("name", ["sample_submission.csv", "sampleSubmission.csv"])
+def test_a_sample_submission_is_never_taken_for_labels(tmp_path: Path, name: str) -> None:
+    path = make(tmp_path / "t", "id,label\na,0\n", name=name)
+    make(tmp_path / "i", "", "a.jpg", name="_")
+    with pytest.raises(SourceError, match="is a sample submission by its name"):
+        scan(path, images=str(tmp_path / "i"))
+    make(tmp_path / "t", "id,label\na,7\n", name="labels.csv")
+    catalog = scan(tmp_path / "t", images=str(tmp_path / "i"))
+    assert labels(catalog) == {"a.jpg": "7"}
+    assert ignored(catalog)["not a table"] == (1, (name,))
 
 
 def test_splits_have_many_names(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from imgrec.source.fitness import refuse_label_names, refuse_unfit
 from imgrec.source.folder import catalog_of
 from imgrec.source.folding import fold_classes
 from imgrec.source.listing import open_tree
+from imgrec.source.split_lists import IgnoredSplits
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.storage.urls import is_url
 from imgrec.unknown import closest
@@ -151,6 +152,8 @@ def _scan_tree(source: str, context: Context) -> Catalog:
     refuse_label_names(source, context.options)
     try:
         catalog = catalog_of("", lister, context)
+    except IgnoredSplits:
+        raise
     except SourceError as error:
         if tables := _tables_in(source):
             one = f"one of {', '.join(tables)}" if len(tables) > 1 else tables[0]
@@ -216,10 +219,10 @@ def _scan_pixels(source: str, context: Context) -> Catalog:
 
 def _tables_in(source: str) -> list[str]:
     """Return the tables right in a folder, which may be what its user has to name."""
-    from imgrec.source.manifests.tables import is_table
+    from imgrec.source.manifests.files import is_part
 
-    paths = [entry.path for entry in _entries(source) if not entry.name.endswith(".txt")]
-    return sorted(filter(is_table, paths)) if os.path.isdir(source) else []
+    paths = [entry.path for entry in _entries(source)] if os.path.isdir(source) else []
+    return sorted(filter(is_part, paths))
 
 
 _SCANNERS: Mapping[SourceKind, Callable[[str, Context], Catalog]] = {

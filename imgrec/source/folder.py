@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog, Samples, Skipped, picked
-from imgrec.options import LEAF, SourceOptions
+from imgrec.options import LEAF, SourceKind, SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.places import BESIDE, OUTSIDE, Place, Places, make_places
 from imgrec.source.probe import contents
+from imgrec.source.split_lists import refuse_split_lists
 from imgrec.source.splits import has_images, split_folders
 from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
 from imgrec.source.walk import Walk
@@ -56,6 +57,8 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
     tree = look_at(lister, context)
     refuse_closed(lister)
     splits = split_folders(root, tree.folders, options)
+    if not splits and options.kind is SourceKind.AUTO:
+        refuse_split_lists(root, tree)
     tops = {folder.path: folder for folder in tree.folders}
     places = make_places(splits, tops, options)
     files = _files_of_classes(tree, places, lister)

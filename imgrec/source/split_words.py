@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,6 +18,8 @@ _WORDS = {
     "publictest": VAL, "privatetest": TEST,  # FER2013's
 }  # fmt: skip
 _SHOWN = 10
+_LETTERS = re.compile("[A-Za-z]+")
+_CAMEL = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class Splits(NamedTuple):
@@ -32,6 +36,22 @@ def split_word(text: str) -> str:
     ('val', '')
     """
     return _WORDS.get(text.strip().casefold(), "")
+
+
+def split_of_name(path: str) -> str:
+    """Return the split that a file's name holds as a whole word, or "" for none or several.
+
+    >>> split_of_name("places365_val.txt"), split_of_name("trainLabels.csv")
+    ('val', 'train')
+    >>> split_of_name("trainers.csv"), split_of_name("train_test_split.txt")
+    ('', '')
+    """
+    found: set[str] = set()
+    for word in _LETTERS.findall(os.path.basename(path)):
+        whole = split_word(word)
+        found.update([whole] if whole else map(split_word, _CAMEL.findall(word)))
+    found.discard("")
+    return found.pop() if len(found) == 1 else ""
 
 
 def read_splits(cells: Sequence[str], column: str, where: str) -> Splits:

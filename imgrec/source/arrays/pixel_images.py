@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,10 +25,9 @@ from imgrec.source.arrays.pixel_rows import (
 from imgrec.source.arrays.samples import spool
 from imgrec.source.context import Context
 from imgrec.source.manifests.tables import Fault, delimited_rows
-from imgrec.source.split_words import read_splits, split_word
+from imgrec.source.split_words import read_splits, split_of_name
 
 _CHUNK_BYTES = 8 << 20
-_WORD = re.compile("[A-Za-z]+")
 
 
 class PixelFile(NamedTuple):
@@ -73,12 +71,6 @@ class PixelImages:
             getattr(self, column).extend(getattr(other, column))
         self.faults |= {start + row: fault for row, fault in other.faults.items()}
         self.bad += other.bad
-
-
-def split_of_name(path: str) -> str:
-    """Return the split that is in a file's name, "" for none or several."""
-    words = {split_word(word) for word in _WORD.findall(os.path.basename(path))} - {""}
-    return words.pop() if len(words) == 1 else ""
 
 
 def read_images(file: PixelFile, context: Context) -> tuple[PixelForm, PixelImages, Shape]:

@@ -6,12 +6,13 @@ import os
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Samples, Skipped
-from imgrec.source.arrays.pixel_images import PixelFile, PixelImages, read_images, split_of_name
+from imgrec.source.arrays.pixel_images import PixelFile, PixelImages, read_images
 from imgrec.source.arrays.pixel_rows import PixelForm, Shape, is_pixel_row
 from imgrec.source.arrays.samples import class_prefix
 from imgrec.source.context import Context
 from imgrec.source.manifests.labels import Labels, first_rows, read_labels
 from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
+from imgrec.source.split_words import split_of_name
 from imgrec.source.tally import Tally
 from imgrec.storage.blobs import changed_ns
 

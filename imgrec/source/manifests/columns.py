@@ -35,7 +35,7 @@ class Roles(NamedTuple):
 
     path: int
     label: int | None
-    """None where one-hot columns tell."""
+    """None where one-hot columns tell, or the folder of each image."""
     split: int | None
     group: int | None
     onehot: tuple[int, ...]
@@ -163,29 +163,37 @@ def _asked(options: SourceOptions) -> Iterator[tuple[str, str]]:
 
 
 def choose_roles(
-    header: Header, options: SourceOptions, holds_images: Callable[[int], bool]
+    header: Header,
+    options: SourceOptions,
+    holds_images: Callable[[int], bool],
+    holds_splits: Callable[[int], bool],
 ) -> Roles:
     """Decide which column says what: as the options say, else by the usual names.
 
+    A column that travels into the records may be the one of images, labels or splits as well.
     `holds_images` tells whether a column names images; it is asked if several have such names.
+    `holds_splits` tells whether a column that travels holds nothing but splits.
     Raises UsageError if a column is not there, and SourceError if the choice is not clear.
     """
     refuse_nonsense(options)
-    taken = {header.find(wanted, option) for option, wanted in _asked(options)}
-    path = _path(header, options, taken, holds_images)
-    taken.add(path)
-    label = None if options.onehot else _label(header, options, taken, path)
-    taken.add(path if label is None else label)
+    said = {
+        header.find(wanted, option) for option, wanted in _asked(options) if option != "--column"
+    }
     extras = tuple(header.find(column.name, "--column") for column in options.columns)
     features = tuple(
         header.feature_name(number, column.name)
         for number, column in zip(extras, options.columns, strict=True)
     )
     _refuse_bad_features(features)
+    path = _path(header, options, said, extras, holds_images)
+    said.add(path)
+    label = None if options.onehot else _label(header, options, said, extras)
+    said.add(path if label is None else label)
+    travelling = {number for number in extras if not holds_splits(number)}
     return Roles(
         path=path,
         label=label,
-        split=_split(header, options, taken),
+        split=_split(header, options, said | travelling),
         group=header.find(options.group_col, "--group-col") if options.group_col else None,
         onehot=tuple(header.find(name, "--onehot") for name in options.onehot),
         extras=extras,
@@ -227,26 +235,40 @@ def _refuse_twice(option: str, names: Sequence[str]) -> None:
 def _path(
     header: Header,
     options: SourceOptions,
-    taken: set[int],
+    said: set[int],
+    extras: Sequence[int],
     holds_images: Callable[[int], bool],
 ) -> int:
     if options.path_col:
         return header.find(options.path_col, "--path-col")
     if not header.is_told:
         return 0
-    usual = header.usual(_PATHS, taken)
+    usual = header.usual(_PATHS, said)
     if len(usual) > 1:
         usual = [number for number in usual if holds_images(number)] or usual
-    return _only_one(header, usual, "images", "--path-col")
+    return _only_one(header, _rather_not(usual, extras), "images", "--path-col")
 
 
-def _label(header: Header, options: SourceOptions, taken: set[int], path: int) -> int:
+def _rather_not(numbers: Sequence[int], extras: Sequence[int]) -> Sequence[int]:
+    """Leave out the columns that travel into the records, unless there are no others."""
+    return [number for number in numbers if number not in extras] or numbers
+
+
+def _label(
+    header: Header, options: SourceOptions, said: set[int], extras: Sequence[int]
+) -> int | None:
+    """Return the column of labels; None if no column is left that may hold them."""
     if options.label_col:
         return header.find(options.label_col, "--label-col")
+    splits = header.usual(_SPLITS, said) if header.is_told else []
+    rest = [number for number in range(len(header.names)) if number not in {*said, *splits}]
+    if not rest:
+        return None
     if header.is_told:
-        return _only_one(header, header.usual(_LABELS, taken), "labels", "--label-col")
-    rest = [number for number in range(len(header.names)) if number not in taken]
-    if rest and (len(rest) == 1 or (path, rest[0]) == (0, 1)):
+        usual = _rather_not(header.usual(_LABELS, said), extras)
+        return _only_one(header, usual, "labels", "--label-col")
+    rest = list(_rather_not(rest, extras))
+    if len(rest) == 1 or (said, rest[0]) == ({0}, 1):
         return rest[0]
     raise _unclear(header, rest, "labels", "--label-col")
 
@@ -286,6 +308,8 @@ def describe(header: Header, roles: Roles, kinds: Sequence[str], *, is_multi: bo
     parts = [f"{names[roles.path]} -> image"]
     if roles.label is not None:
         parts.append(f"{names[roles.label]} -> {'labels' if is_multi else 'label'}")
+    elif not roles.onehot:
+        parts.append("folder -> label")
     if roles.onehot:
         parts.append(f"{len(roles.onehot)} one-hot columns -> labels")
     if roles.split is not None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.source.manifests.tables import is_table
+from imgrec.source.split_words import split_of_name
 
 _UNFINISHED = {
     "_delta_log": "is a Delta table, whose files hold rows that it no longer has",
@@ -55,7 +56,22 @@ def manifest_files(path: str) -> ManifestFiles:
     )
 
 
+def is_submission(path: str) -> bool:
+    """Tell whether a file is an example of what to hand in, whose labels are made up.
+
+    >>> is_submission("data/sampleSubmission.csv"), is_submission("train.csv")
+    (True, False)
+    """
+    return "submission" in os.path.basename(path).lower()
+
+
 def _files(folder: str, paths: list[str], *, is_folder: bool) -> ManifestFiles:
+    if handed_in := [path for path in paths if is_submission(path)]:
+        raise SourceError(
+            f"{handed_in[0]} is a sample submission by its name, whose labels are made up",
+            hint="give the table of true labels; if this is it, rename it",
+            path=handed_in[0],
+        )
     named = sorted((os.path.relpath(path, folder), path) for path in paths)
     return ManifestFiles(
         folder=folder,
@@ -77,7 +93,7 @@ def _of_folder(folder: str) -> ManifestFiles:
     paths: list[str] = []
     others: list[str] = []
     for path in _walk(folder):
-        (paths if _is_part(path) else others).append(path)
+        (paths if is_part(path) else others).append(path)
     if not paths:
         raise SourceError(
             f"{folder} holds no tables", hint="give CSV, TSV, JSON lines or Parquet", path=folder
@@ -86,10 +102,13 @@ def _of_folder(folder: str) -> ManifestFiles:
     return _files(folder, paths, is_folder=True)._replace(others=named)
 
 
-def _is_part(path: str) -> bool:
+def is_part(path: str) -> bool:
+    """Tell whether a file in a folder may be one of the tables of a manifest."""
+    if not is_table(path) or is_submission(path):
+        return False
     # Read-me files and notes on single images end in .txt more often than tables do.
-    is_text = path.lower().endswith(".txt") and not os.path.basename(path).startswith("part-")
-    return not is_text and is_table(path)
+    is_text = path.lower().endswith(".txt")
+    return not is_text or os.path.basename(path).startswith("part-") or bool(split_of_name(path))
 
 
 def _walk(root: str) -> Iterator[str]:

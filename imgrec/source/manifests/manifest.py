@@ -13,6 +13,7 @@ from imgrec.options import SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.manifests.columns import Roles, choose_roles, describe
 from imgrec.source.manifests.extras import ExtraColumn, read_column
+from imgrec.source.manifests.file_splits import file_splits, merge_splits
 from imgrec.source.manifests.files import ManifestFiles, manifest_files
 from imgrec.source.manifests.images import (
     ManifestImages,
@@ -27,12 +28,14 @@ from imgrec.source.manifests.repeated import Fact, Settled, settle
 from imgrec.source.manifests.rows import Rows, join
 from imgrec.source.manifests.tables import Table, read_table
 from imgrec.source.probe import contents
-from imgrec.source.split_words import Splits, read_splits
+from imgrec.source.split_words import Splits, read_splits, split_word
 from imgrec.source.tree import Tree
 from imgrec.storage.blobs import changed_ns
 
 _LOOKED_AT = 100
 """How many rows tell whether a column names images."""
+_MANY = 10
+"""How many rows with a label each of its own are not labelled, but numbered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +88,21 @@ def resolve(
 ) -> Catalog:
     """Match the rows of a manifest with images that were looked at."""
     options, finder = context.options, images.finder
-    rows = join(tables, files.where, options, lambda text: isinstance(finder.find(text), int))
-    roles = choose_roles(rows.header, options, lambda number: _names_images(rows, number, finder))
+    by_file = file_splits(files.names, files.where)
+    unlabelled = {name for name, split in by_file.items() if split == TEST}
+    rows = join(
+        tables, files.where, options, lambda text: isinstance(finder.find(text), int), unlabelled
+    )
+    roles = choose_roles(
+        rows.header,
+        options,
+        lambda number: _names_images(rows, number, finder),
+        lambda number: all(map(split_word, set(rows.texts(number)))),
+    )
     found = finder.find_all(rows.texts(roles.path))
     _refuse_strangers(rows, roles, found, finder.root)
-    said = _read(rows, roles, options)
+    folders = _folders(found, finder)
+    said = _read(rows, roles, folders, by_file, options)
     faults = _merged(_path_faults(found, images.faults), *said.faults())
     good = [(row, at) for row, at in enumerate(found) if row not in faults and isinstance(at, int)]
     settled = settle(good, list(said.facts()), rows.where)
@@ -149,21 +162,41 @@ def _refuse_strangers(rows: Rows, roles: Roles, found: Sequence[int | str], imag
     )
 
 
-def _read(rows: Rows, roles: Roles, options: SourceOptions) -> _Said:
+def _folders(found: Sequence[int | str], finder: Finder) -> Iterator[str]:
+    """Yield the folder that each row's image is in; "" if it is in none, or in one of a split."""
+    for at in found:
+        folder = (
+            finder.paths[at].rpartition("/")[0].rpartition("/")[2] if isinstance(at, int) else ""
+        )
+        yield "" if split_word(folder) else folder
+
+
+def _read(
+    rows: Rows,
+    roles: Roles,
+    folders: Iterable[str],
+    by_file: dict[str, str],
+    options: SourceOptions,
+) -> _Said:
     where, names = rows.header.where, rows.header.names
-    if roles.label is None:
+    if roles.onehot:
         labels = read_onehot(
             [rows.column(number) for number in roles.onehot],
             [names[number] for number in roles.onehot],
         )
-    else:
+    elif roles.label is not None:
         labels = read_labels(rows.column(roles.label), where, options)
+        if not (options.label_col or rows.header.is_told):
+            _refuse_ids(labels, rows, roles.label)
+    else:
+        labels = read_labels(_classes(list(folders), rows), where, options)
     if options.fold_case:  # now, so that rows of one image in two spellings agree
         labels = fold(labels)
     if roles.split is None:
         splits = Splits([""] * rows.count, {})
     else:
         splits = read_splits(rows.texts(roles.split), names[roles.split], where)
+    splits = merge_splits(splits, by_file, rows)
     groups = None
     if roles.group is not None:
         groups = tuple(map(str.strip, rows.texts(roles.group)))
@@ -171,6 +204,27 @@ def _read(rows: Rows, roles: Roles, options: SourceOptions) -> _Said:
     return _Said(
         labels=labels, splits=splits, groups=groups, extras=tuple(starmap(read_column, extras))
     )
+
+
+def _refuse_ids(labels: Labels, rows: Rows, number: int) -> None:
+    """Raise SourceError if what is taken for labels differs in every one of many rows."""
+    if rows.count >= _MANY and len(set(labels.sets)) == rows.count:
+        raise SourceError(
+            f"{rows.header.where}: column {number + 1} has another value in each of "
+            f"{rows.count:,} rows, as ids have, not labels",
+            hint="say with --label-col which column holds the labels",
+        )
+
+
+def _classes(folders: Sequence[str], rows: Rows) -> Sequence[str]:
+    """Return folders as classes; raise SourceError if they cannot be, as images share one."""
+    if len(set(folders) - {""}) < 2:
+        raise SourceError(
+            f"{rows.header.where} has no column for labels, and its images are not in folders of "
+            "several classes",
+            hint="add the label of each image, or put the images of each class into a folder",
+        )
+    return folders
 
 
 def _path_faults(found: Sequence[int | str], faults: Mapping[int, str]) -> dict[int, str]:
@@ -229,6 +283,8 @@ def _layout(files: ManifestFiles, rows: Rows, roles: Roles, said: _Said) -> str:
     bare = "" if rows.header.is_told else " without header"
     kinds = [extra.column.kind for extra in said.extras]
     told = describe(rows.header, roles, kinds, is_multi=said.labels.is_multi)
+    if roles.split is None and any(said.splits.splits):
+        told += ", file name -> split"
     return f"{rows.kind} manifest{parts}{bare}: {told}"
 
 

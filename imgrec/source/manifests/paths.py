@@ -140,6 +140,9 @@ class Finder:
                 return self._judge(found)
         if "\\" in text:
             return self._search(text.replace("\\", "/"))
+        # Lists such as those of Places365 begin every path below the root with "/".
+        if (below := spellings[0].lstrip("/")) in self._indexes.by_path.first:
+            return self._indexes.by_path.first[below]
         return OUTSIDE if f"{spellings[0]}/".startswith(("/", "../")) else NO_FILE
 
     def _spellings(self, text: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
@@ -36,6 +36,12 @@ class Rows:
         part = self._parts[bisect_right(self._starts, row) - 1]
         return f"{part}:{self._lines[row]}"
 
+    def files(self) -> list[str]:
+        """Return the file that each row is in."""
+        ends = (*self._starts[1:], self.count)
+        spans = zip(self._parts, self._starts, ends, strict=True)
+        return [part for part, start, end in spans for _ in range(start, end)]
+
     def column(self, number: int) -> tuple[Cell, ...]:
         """Return the cells of a column; raise SourceError if they are neither text nor numbers."""
         name = self.header.names[number]
@@ -56,11 +62,16 @@ class Rows:
 
 
 def join(
-    tables: Sequence[Table], where: str, options: SourceOptions, is_image: Callable[[str], bool]
+    tables: Sequence[Table],
+    where: str,
+    options: SourceOptions,
+    is_image: Callable[[str], bool],
+    unlabelled: Container[str] = (),
 ) -> Rows:
     """Put the tables of a manifest together.
 
-    Raises SourceError if they have no rows or differ in their columns.
+    The tables called as in `unlabelled` may lack columns, such as labels, that others have.
+    Raises SourceError if there are no rows, or if other tables differ in their columns.
     """
     bad = tuple(
         Skipped(text or f"{table.name}:{line}", f"{table.name}:{line}: {reason}")
@@ -71,16 +82,26 @@ def join(
     first = f" that can be read; {bad[0].reason}" if bad else ""
     if not filled:
         raise SourceError(f"{where} has no rows{first}", hint="give a row for each image")
-    header, skipped = _header(filled, where, options, is_image)
-    rows = [_cells(table, header)[skipped:] for table in filled]
+    _refuse_other_kinds(filled)
+    main = next((table for table in filled if table.name not in unlabelled), filled[0])
+    head = tuple(str(cell).strip() for cell in main.rows[0])
+    is_told = bool(main.keys) or has_header(head, where, options, is_image)
+    skipped = 1 if is_told and not main.keys else 0
+    heads = {table.name: _head(table, is_told=is_told) for table in filled}
+    names = heads[main.name]
+    if main.kind is TableKind.JSONL:
+        names = tuple(dict.fromkeys(chain.from_iterable(heads.values())))
+    else:
+        _refuse_other_columns(heads, main.name, unlabelled)
+    rows = [_cells(table.rows[skipped:], heads[table.name], names) for table in filled]
     count = sum(map(len, rows))
     if not count:
         raise SourceError(
             f"{where} has a header but no rows{first}", hint="give a row for each image"
         )
     return Rows(
-        kind=filled[0].kind,
-        header=header,
+        kind=main.kind,
+        header=Header(where=where, names=names, is_told=is_told),
         columns=tuple(zip(*chain.from_iterable(rows), strict=True)),
         count=count,
         bad=bad,
@@ -91,45 +112,42 @@ def join(
     )
 
 
-def _header(
-    tables: Sequence[Table], where: str, options: SourceOptions, is_image: Callable[[str], bool]
-) -> tuple[Header, int]:
-    """Return the columns of all tables, and how many first rows of each are none."""
+def _refuse_other_kinds(tables: Sequence[Table]) -> None:
     first = tables[0]
     if odd := next((table for table in tables if table.kind is not first.kind), None):
         raise SourceError(
             f"{odd.name} is {odd.kind}, but {first.name} is {first.kind}",
             hint="give tables of one kind",
         )
-    if first.keys:
-        if first.kind is TableKind.JSONL:
-            names = tuple(dict.fromkeys(chain.from_iterable(table.keys for table in tables)))
-        else:
-            names = first.keys
-            _refuse_other_columns(tables, [table.keys for table in tables])
-        return Header(where=where, names=names, is_told=True), 0
-    heads = [tuple(str(cell).strip() for cell in table.rows[0]) for table in tables]
-    if has_header(heads[0], where, options, is_image):
-        _refuse_other_columns(tables, heads)
-        return Header(where=where, names=heads[0], is_told=True), 1
-    numbers = [tuple(map(str, range(1, len(head) + 1))) for head in heads]
-    _refuse_other_columns(tables, numbers)
-    return Header(where=where, names=numbers[0], is_told=False), 0
 
 
-def _refuse_other_columns(tables: Sequence[Table], heads: Sequence[tuple[str, ...]]) -> None:
-    for table, head in zip(tables, heads, strict=True):
-        if head != heads[0]:
+def _head(table: Table, *, is_told: bool) -> tuple[str, ...]:
+    """Return the names of a table's columns, or their numbers from 1 if it has no names."""
+    if table.keys:
+        return table.keys
+    if is_told:
+        return tuple(str(cell).strip() for cell in table.rows[0])
+    return tuple(map(str, range(1, len(table.rows[0]) + 1)))
+
+
+def _refuse_other_columns(
+    heads: Mapping[str, tuple[str, ...]], main: str, unlabelled: Container[str]
+) -> None:
+    names = heads[main]
+    for table, head in heads.items():
+        if head != names and not (table in unlabelled and set(head) < set(names)):
             raise SourceError(
-                f"{table.name} has other columns than {tables[0].name}: "
-                f"{', '.join(head)[:200]} instead of {', '.join(heads[0])[:200]}",
+                f"{table} has other columns than {main}: "
+                f"{', '.join(head)[:200]} instead of {', '.join(names)[:200]}",
                 hint="give files of one table, or one file",
             )
 
 
-def _cells(table: Table, header: Header) -> Sequence[Sequence[Cell]]:
-    if table.kind is not TableKind.JSONL or table.keys == header.names:
-        return table.rows
-    places = {key: place for place, key in enumerate(table.keys)}
-    order = [places.get(name) for name in header.names]
-    return [["" if at is None else row[at] for at in order] for row in table.rows]
+def _cells(
+    rows: Sequence[Sequence[Cell]], head: tuple[str, ...], names: tuple[str, ...]
+) -> Sequence[Sequence[Cell]]:
+    if head == names:
+        return rows
+    places = {key: place for place, key in enumerate(head)}
+    order = [places.get(name) for name in names]
+    return [["" if at is None else row[at] for at in order] for row in rows]
