@@ -437,6 +437,74 @@ def test_columns_that_are_not_clear_are_an_error_that_names_them_and_the_option(
     assert option in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "id,rust,scab\na,0,1\nb,1.0,0\n",
+            "; or, as columns hold 0 and 1 for one label each, pass --onehot rust,scab",
+        ),
+        (
+            "id,attributes\na,1 2\nb,1\nc,2 1\n",
+            "name it with --label-col, and add --label-sep, as cells seem to hold several labels",
+        ),
+        ("id,x\na,1\nb,2\n", "name it with --label-col"),
+    ],
+)
+def test_hints_tell_how_several_labels_are_said(tmp_path: Path, text: str, hint: str) -> None:
+    with pytest.raises(SourceError, match="no column that is known to hold the labels") as caught:
+        scan(make(tmp_path, text, "a.jpg", "b.jpg"))
+    assert caught.value.hint.endswith(hint)
+
+
+def test_a_column_may_be_the_image_and_travel_too(tmp_path: Path) -> None:
+    path = make(tmp_path, "id_code,diagnosis\na,x\n", "a.jpg")
+    catalog = scan(path, columns=("id_code", "diagnosis"))
+    assert labels(catalog) == {"a.jpg": "x"}
+    assert [column.values for column in catalog.samples.columns] == [("a",), ("x",)]
+
+
+def test_a_column_of_splits_that_travels_still_splits(tmp_path: Path) -> None:
+    path = make(tmp_path, "id,label,split\na,x,train\nb,x,val\n", "a.jpg", "b.jpg")
+    assert splits(scan(path, columns=("split",))) == {"a.jpg": "train", "b.jpg": "val"}
+
+
+def test_of_two_columns_that_name_images_the_one_that_does_not_travel_is_taken(
+    tmp_path: Path,
+) -> None:
+    path = make(tmp_path, "id,file,label\na,a.jpg,x\n", "a.jpg")
+    assert "file -> image" in scan(path, columns=("id",)).layout
+
+
+def test_tables_without_header_take_labels_second_beside_groups(tmp_path: Path) -> None:
+    path = make(tmp_path, "a.jpg,x,p,7\nb.jpg,y,q,8\n", "a.jpg", "b.jpg")
+    catalog = scan(path, group_col="3")
+    assert labels(catalog) == {"a.jpg": "x", "b.jpg": "y"}
+
+
+def test_tsv_part_files_are_called_tsv(tmp_path: Path) -> None:
+    parts = {"part-00000": b"a.jpg\tx\n", "part-00001": b"b.jpg\ty\n"}
+    write_tree(tmp_path / "t", parts)
+    make(tmp_path / "i", "", "a.jpg", "b.jpg", name="_")
+    assert scan(tmp_path / "t", images=str(tmp_path / "i")).layout.startswith("TSV manifest of 2")
+
+
+def test_a_table_of_windows_is_a_warning(tmp_path: Path) -> None:
+    path = make(tmp_path, "", "a.jpg")
+    path.write_bytes("id,label\na,Zoë\n".encode("cp1252"))
+    catalog = scan(path)
+    assert labels(catalog) == {"a.jpg": "Zoë"}
+    (told,) = catalog.warnings
+    assert told.startswith("train.csv is not UTF-8, and was read as cp1252")
+    assert scan(path, encoding="latin-1").warnings == ()
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "hex", "\0"])
+def test_an_encoding_that_is_none_is_an_error(encoding: str) -> None:
+    with pytest.raises(UsageError, match="is not an encoding of text that Python knows"):
+        SourceOptions(encoding=encoding)
+
+
 def test_two_columns_of_splits_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="the columns split and usage may both hold the splits"):
         scan(make(tmp_path, "id,label,split,usage\na,x,train,train\n", "a.jpg"))

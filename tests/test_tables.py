@@ -32,7 +32,8 @@ def cells(table: Table) -> list[list[object]]:
 
 texts = st.text(
     st.one_of(
-        st.characters(exclude_categories=["Cs"]), st.sampled_from(list(",;\t\"'\r\n \\{}é\u2028\0"))
+        st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
+        st.sampled_from(list(",;\t\"'\r\n \\{}é\u2028")),
     ),
     max_size=12,
 )
@@ -223,11 +224,91 @@ def test_a_quote_that_is_never_closed_is_an_error_since_it_swallows_rows(tmp_pat
         read(tmp_path, "t.csv", 'a,b\n1,"2\n' + "3,4\n" * 40_000)
 
 
+TOLD = "is not UTF-8, and was read as cp1252; if letters are wrong, pass --encoding"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.txt", "t.csv.gz", "part-00000"])
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_a_table_of_windows_is_read_with_a_warning(
+    tmp_path: Path, name: str, encoding: str
+) -> None:
+    data = ("a,b\n" * 5000 + "café,Zoë").encode(encoding)
+    table = read(tmp_path, name, gzip.compress(data) if name.endswith(".gz") else data)
+    assert table.rows[-1] == ["café", "Zoë"]
+    assert table.doubt == f"{name} {TOLD}"
+
+
+def test_json_lines_of_windows_are_read_with_a_warning(tmp_path: Path) -> None:
+    table = read(tmp_path, "t.jsonl", '{"a": "€ é"}\n'.encode("cp1252"))
+    assert (cells(table), table.doubt) == ([["€ é"]], f"t.jsonl {TOLD}")
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
-def test_text_in_another_encoding_is_an_error_with_its_line(tmp_path: Path, name: str) -> None:
-    data = b'{"a": 1}\r\n' * 5000 + "café".encode("latin-1")
-    with pytest.raises(SourceError, match=r"(?m)^t\.\w+:5001: neither UTF-8 nor UTF-16 text$"):
+def test_text_that_windows_has_not_either_is_an_error_with_its_line(
+    tmp_path: Path, name: str
+) -> None:
+    data = b'{"a": 1}\r\n' * 5000 + b"caf\x81"
+    with pytest.raises(SourceError, match=r"(?m)^t\.\w+:5001: not UTF-8 or UTF-16 text$") as caught:
         read(tmp_path, name, data)
+    assert "--encoding" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "encoding", ["shift_jis", "utf-16-le", "utf-16", "utf-8", "utf-8-sig", "koi8-r", "utf-32"]
+)
+def test_the_encoding_can_be_said(tmp_path: Path, encoding: str) -> None:
+    text = "id,label\n\u0436,\u044f\n"
+    (tmp_path / "t.csv").write_bytes(text.encode(encoding))
+    table = read_table(str(tmp_path / "t.csv"), "t.csv", encoding)
+    assert (cells(table), table.doubt) == ([["id", "label"], ["\u0436", "\u044f"]], "")
+
+
+def test_a_mark_is_no_part_of_the_text_whatever_encoding_is_said(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(f"{BOM}id,b\n".encode("utf-16-le"))
+    assert cells(read_table(str(tmp_path / "t.csv"), "t.csv", "utf-16-le")) == [["id", "b"]]
+
+
+def test_text_that_is_not_of_the_encoding_that_is_said_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"a,b\ncaf\xe9,b\n")
+    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: not utf-8 text$"):
+        read_table(str(tmp_path / "t.csv"), "t.csv", "utf-8")
+
+
+def test_nul_bytes_are_an_error_with_their_line(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: a NUL character, which text"):
+        read(tmp_path, "t.csv", b"a,b\nc\0,d\n")
+    with pytest.raises(SourceError, match="a NUL character") as caught:
+        read(tmp_path, "t.csv", "a,b\n".encode("utf-16-le"))
+    assert caught.value.hint.endswith("if it is UTF-16, pass --encoding utf-16-le")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("t.csv", b"id,note\r\na,x\r\nb,y\r"),
+        ("t.csv", b"id,note\ra,x\rb,y"),
+        ("t.csv", b"id,note\r\r\na,x\r\r\nb,y\r\r\n"),
+        ("t.csv", b"id,note\na,x\r\nb,y\n"),
+        ("t.tsv", b"id\tnote\r\na\tx\r\nb\ty\r"),
+        ("t.txt", b"id note\r\na x\r\nb y\r"),
+        ("t", b"id\x01note\r\na\x01x\r\nb\x01y\r"),
+    ],
+)
+def test_no_end_of_a_line_gets_into_a_cell(tmp_path: Path, name: str, data: bytes) -> None:
+    assert cells(read(tmp_path, name, data)) == [["id", "note"], ["a", "x"], ["b", "y"]]
+
+
+def test_a_line_break_in_quotes_stays(tmp_path: Path) -> None:
+    assert cells(read(tmp_path, "t.csv", b'a,"x\r\ny"\r\n')) == [["a", "x\r\ny"]]
+
+
+def test_lists_may_be_padded_with_blanks(tmp_path: Path) -> None:
+    padded = read(tmp_path, "t.txt", b"2008_1  -1\n2008_2   1 \n")
+    assert cells(padded) == [["2008_1", "-1"], ["2008_2", "1"]]
+
+
+def test_nothing_of_hive_is_an_empty_cell(tmp_path: Path) -> None:
+    assert cells(read(tmp_path, "t", b"a\x01\\N\n")) == [["a", ""]]
 
 
 def test_a_gzip_file_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
@@ -287,3 +368,5 @@ def test_what_is_no_table_is_an_error(tmp_path: Path) -> None:
 
 def test_a_text_file_is_called_csv_or_tsv_by_what_is_in_it(tmp_path: Path) -> None:
     assert read(tmp_path, "t.txt", "a,b\n").kind is TableKind.CSV
+    assert read(tmp_path, "part-00000", "a\tb\n").kind is TableKind.TSV
+    assert read(tmp_path, "t.tsv", "a\n").kind is TableKind.TSV

@@ -152,6 +152,12 @@ def _add_manifest(add: Add) -> None:
     add("--label-names", metavar="FILE", help="line i names the class that the source calls i")
     add("--fold-case", action="store_true", help="merge classes that differ only in spelling")
     add("--keep-case", action="store_true", help="keep them apart, as different classes")
+    add(
+        "--encoding",
+        default="",
+        metavar="E",
+        help="of a table of text; default: UTF-8, UTF-16 with a mark, or else cp1252",
+    )
     add("--label-sep", metavar="SEP", help="several labels in a cell, SEP between them")
     add(
         "--onehot",

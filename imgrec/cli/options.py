@@ -71,6 +71,7 @@ def source_options(parsed: argparse.Namespace) -> SourceOptions:
         fold_case=parsed.fold_case,
         keep_case=parsed.keep_case,
         columns=tuple(parsed.columns),
+        encoding=parsed.encoding,
         label_sep=_separator(parsed.label_sep),
         onehot=parsed.onehot,
         cifar100_labels=parsed.cifar100_labels,

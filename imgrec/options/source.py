@@ -139,6 +139,8 @@ class SourceOptions:
     """Whether they are different classes; if neither is said, they are refused."""
     columns: tuple[ColumnOption, ...] = ()
     """Columns that travel into the records; texts such as "age:int=0" are parsed."""
+    encoding: str = ""
+    """Of tables of text, as Python calls it; UTF-8, UTF-16 with a mark or cp1252 when empty."""
     label_sep: str = ""
     onehot: tuple[str, ...] = ()
     cifar100_labels: CifarLabels = CifarLabels.FINE
@@ -163,6 +165,7 @@ class SourceOptions:
         )
         for option, pattern in (("label-regex", self.label_regex), ("group-by", self.group_by)):
             _refuse_bad_pattern(option, pattern)
+        _refuse_unknown_encoding(self.encoding)
         if self.class_depth < 0:
             raise UsageError(
                 f"--class-depth {self.class_depth} is no depth", hint="give 1 or more, or leaf"
@@ -209,4 +212,14 @@ def _refuse_bad_pattern(option: str, pattern: str) -> None:
         raise UsageError(
             f"--{option} {pattern!r} is not a regular expression: {error}",
             hint="write it as Python's re module takes it, in quotes for the shell",
+        ) from error
+
+
+def _refuse_unknown_encoding(encoding: str) -> None:
+    try:
+        "".encode(encoding or "utf-8")
+    except (LookupError, UnicodeError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"--encoding {encoding} is not an encoding of text that Python knows",
+            hint="give utf-8, utf-16, cp1252, latin-1, shift_jis or the like",
         ) from error

@@ -73,11 +73,13 @@ class PixelImages:
         self.bad += other.bad
 
 
-def read_images(file: PixelFile, context: Context) -> tuple[PixelForm, PixelImages, Shape]:
+def read_images(
+    file: PixelFile, encoding: str, context: Context
+) -> tuple[PixelForm, PixelImages, Shape]:
     """Read a table, putting its pixels into the spool."""
     name = file.name
     faults: list[Fault] = []
-    rows = delimited_rows(file.path, name, faults)
+    rows = delimited_rows(file.path, name, faults, encoding)
     first = next(rows, None)
     if first is None or not is_pixel_row(first[1]):
         raise SourceError(f"{name} is not a table of pixels", path=file.path)

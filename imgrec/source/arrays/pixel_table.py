@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Samples, Skipped
@@ -12,6 +13,7 @@ from imgrec.source.arrays.samples import class_prefix
 from imgrec.source.context import Context
 from imgrec.source.manifests.labels import Labels, first_rows, read_labels
 from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
+from imgrec.source.manifests.text_file import with_fallback
 from imgrec.source.split_words import split_of_name
 from imgrec.source.tally import Tally
 from imgrec.storage.blobs import changed_ns
@@ -24,10 +26,16 @@ def is_pixel_table(path: str) -> bool:
     try:
         if os.path.isdir(path):
             return any(map(is_pixel_table, _tables_in(path)))
-        first = next(delimited_rows(path, path, []), None) if kind_of(path) in _KINDS else None
+        if kind_of(path) not in _KINDS:
+            return False
+        first, _ = with_fallback(partial(_first_row, path), path, "")
     except SourceError:
         return False
-    return first is not None and is_pixel_row(first[1])
+    return bool(first) and is_pixel_row(first)
+
+
+def _first_row(path: str, encoding: str) -> list[str]:
+    return next((cells for _, cells in delimited_rows(path, path, [], encoding)), [])
 
 
 def _tables_in(folder: str) -> list[str]:
@@ -52,9 +60,12 @@ def scan(path: str, context: Context) -> Catalog:
     options = context.options
     tally = Tally()
     files = _files(path, tally)
-    images, told = PixelImages(), []
+    images, told, doubts = PixelImages(), [], []
     for file in files:
-        form, part, shape = read_images(file, context)
+        (form, part, shape), doubt = with_fallback(
+            partial(read_images, file, context=context), file.name, options.encoding
+        )
+        doubts += [doubt] if doubt else []
         images.extend(part)
         told.append(_told(form, shape, file.name, part.splits[0]))
     labels = read_labels(images.labels, path, options)
@@ -68,6 +79,7 @@ def scan(path: str, context: Context) -> Catalog:
         class_order=labels.order,
         bad=tuple(sorted([*images.bad, *bad])),
         ignored=tally.ignored(),
+        warnings=tuple(doubts),
         newest_change_ns=max(changed_ns(file.path) for file in files),
     )
 

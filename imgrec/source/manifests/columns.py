@@ -30,6 +30,19 @@ _RESERVED = frozenset({"filename", "image", "label", "labels", "shape"})
 _SHOWN = 20
 
 
+class Holds(NamedTuple):
+    """Tells by their cells whether columns, given by their numbers, hold something."""
+
+    images: Callable[[int], bool]
+    """Whether some of the first cells name images; asked if several columns may."""
+    splits: Callable[[int], bool]
+    """Whether all cells are splits; asked of columns that travel into the records."""
+    flags: Callable[[int], bool]
+    """Whether all cells are 0 or 1; asked if no column is known to hold the labels."""
+    lists: Callable[[int], bool]
+    """Whether cells look like several labels each; asked as `flags` is."""
+
+
 class Roles(NamedTuple):
     """The numbers of the columns that are used, and what for."""
 
@@ -165,14 +178,11 @@ def _asked(options: SourceOptions) -> Iterator[tuple[str, str]]:
 def choose_roles(
     header: Header,
     options: SourceOptions,
-    holds_images: Callable[[int], bool],
-    holds_splits: Callable[[int], bool],
+    holds: Holds,
 ) -> Roles:
     """Decide which column says what: as the options say, else by the usual names.
 
     A column that travels into the records may be the one of images, labels or splits as well.
-    `holds_images` tells whether a column names images; it is asked if several have such names.
-    `holds_splits` tells whether a column that travels holds nothing but splits.
     Raises UsageError if a column is not there, and SourceError if the choice is not clear.
     """
     refuse_nonsense(options)
@@ -185,11 +195,11 @@ def choose_roles(
         for number, column in zip(extras, options.columns, strict=True)
     )
     _refuse_bad_features(features)
-    path = _path(header, options, said, extras, holds_images)
+    path = _path(header, options, said, extras, holds.images)
     said.add(path)
-    label = None if options.onehot else _label(header, options, said, extras)
+    label = None if options.onehot else _label(header, options, path, said, extras, holds)
     said.add(path if label is None else label)
-    travelling = {number for number in extras if not holds_splits(number)}
+    travelling = {number for number in extras if not holds.splits(number)}
     return Roles(
         path=path,
         label=label,
@@ -255,22 +265,39 @@ def _rather_not(numbers: Sequence[int], extras: Sequence[int]) -> Sequence[int]:
 
 
 def _label(
-    header: Header, options: SourceOptions, said: set[int], extras: Sequence[int]
+    header: Header,
+    options: SourceOptions,
+    path: int,
+    taken: set[int],
+    extras: Sequence[int],
+    holds: Holds,
 ) -> int | None:
     """Return the column of labels; None if no column is left that may hold them."""
     if options.label_col:
         return header.find(options.label_col, "--label-col")
-    splits = header.usual(_SPLITS, said) if header.is_told else []
-    rest = [number for number in range(len(header.names)) if number not in {*said, *splits}]
+    splits = header.usual(_SPLITS, taken) if header.is_told else []
+    rest = [number for number in range(len(header.names)) if number not in {*taken, *splits}]
     if not rest:
         return None
-    if header.is_told:
-        usual = _rather_not(header.usual(_LABELS, said), extras)
-        return _only_one(header, usual, "labels", "--label-col")
-    rest = list(_rather_not(rest, extras))
-    if len(rest) == 1 or (said, rest[0]) == ({0}, 1):
-        return rest[0]
-    raise _unclear(header, rest, "labels", "--label-col")
+    likely = _rather_not(header.usual(_LABELS, taken) if header.is_told else rest, extras)
+    if len(likely) == 1 or (not header.is_told and (path, likely[0]) == (0, 1)):
+        return likely[0]
+    error = _unclear(header, likely, "labels", "--label-col")
+    if not likely or not header.is_told:
+        error.hint += _other_ways(header, rest, holds)
+    raise error
+
+
+def _other_ways(header: Header, rest: Sequence[int], holds: Holds) -> str:
+    """Return how to pass several labels an image, if columns look as if they held them."""
+    flags = [number for number in rest if holds.flags(number)]
+    if len(flags) > 1:
+        names = ",".join(header.names[number] for number in flags[:_SHOWN])
+        more = ",..." if len(flags) > _SHOWN else ""
+        return f"; or, as columns hold 0 and 1 for one label each, pass --onehot {names}{more}"
+    if any(map(holds.lists, rest)):
+        return ", and add --label-sep, as cells seem to hold several labels"
+    return ""
 
 
 def _split(header: Header, options: SourceOptions, taken: set[int]) -> int | None:

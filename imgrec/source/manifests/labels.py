@@ -76,12 +76,24 @@ def _doubts(cells: Sequence[str], options: SourceOptions) -> Iterator[str]:
         if cells and not any(options.label_sep in cell for cell in cells):
             yield f"--label-sep {options.label_sep!r} is in no label"
         return
+    if separator := separator_in(cells):
+        example = min(cell.strip() for cell in cells if separator in cell.strip())
+        yield f'labels such as "{example}" look like several: pass --label-sep {separator!r}'
+
+
+def separator_in(cells: Iterable[str]) -> str:
+    """Return what seems to be between several labels of a cell; "" if each holds one."""
     names = {cell.strip() for cell in cells if cell.strip()}
     for separator in _SEPARATORS:
         several = sorted(name for name in names if separator in name)
         if several and len(several) * 2 >= len(names) and _are_sets(several, names, separator):
-            yield f'labels such as "{several[0]}" look like several: pass --label-sep {separator!r}'
-            return
+            return separator
+    return ""
+
+
+def are_flags(cells: Iterable[Cell]) -> bool:
+    """Tell whether all cells are 0 or 1, as those of one-hot columns are."""
+    return all(_flag(cell) is not None for cell in set(cells))
 
 
 def _are_sets(several: Sequence[str], names: Container[str], separator: str) -> bool:

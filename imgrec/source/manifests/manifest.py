@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
+from typing import TypeGuard
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Column, Samples, Skipped
 from imgrec.options import SourceOptions
 from imgrec.source.context import Context
-from imgrec.source.manifests.columns import Roles, choose_roles, describe
+from imgrec.source.manifests.columns import Holds, Roles, choose_roles, describe
 from imgrec.source.manifests.extras import ExtraColumn, read_column
 from imgrec.source.manifests.file_splits import file_splits, merge_splits
 from imgrec.source.manifests.files import ManifestFiles, manifest_files
@@ -22,11 +23,19 @@ from imgrec.source.manifests.images import (
     open_images,
     unplaced,
 )
-from imgrec.source.manifests.labels import Labels, first_rows, fold, read_labels, read_onehot
+from imgrec.source.manifests.labels import (
+    Labels,
+    are_flags,
+    first_rows,
+    fold,
+    read_labels,
+    read_onehot,
+    separator_in,
+)
 from imgrec.source.manifests.paths import Finder
 from imgrec.source.manifests.repeated import Fact, Settled, settle
 from imgrec.source.manifests.rows import Rows, join
-from imgrec.source.manifests.tables import Table, read_table
+from imgrec.source.manifests.tables import Cell, Table, read_table
 from imgrec.source.probe import contents
 from imgrec.source.split_words import Splits, read_splits, split_word
 from imgrec.source.tree import Tree
@@ -78,7 +87,11 @@ def scan(path: str, context: Context) -> Catalog:
     understood, and UsageError if an option names a column that it does not have.
     """
     files = manifest_files(path)
-    tables = list(map(read_table, files.paths, files.names))
+    encoding = context.options.encoding
+    tables = [
+        read_table(path, name, encoding)
+        for path, name in zip(files.paths, files.names, strict=True)
+    ]
     images = open_images(context.options.images or files.folder, context)
     return resolve(files, tables, images, context)
 
@@ -93,12 +106,13 @@ def resolve(
     rows = join(
         tables, files.where, options, lambda text: isinstance(finder.find(text), int), unlabelled
     )
-    roles = choose_roles(
-        rows.header,
-        options,
-        lambda number: _names_images(rows, number, finder),
-        lambda number: all(map(split_word, set(rows.texts(number)))),
+    holds = Holds(
+        images=lambda number: _names_images(rows, number, finder),
+        splits=lambda number: all(map(split_word, set(rows.texts(number)))),
+        flags=lambda number: are_flags(rows.columns[number]),
+        lists=lambda number: bool(separator_in(filter(_is_text, rows.columns[number]))),
     )
+    roles = choose_roles(rows.header, options, holds)
     found = finder.find_all(rows.texts(roles.path))
     _refuse_strangers(rows, roles, found, finder.root)
     folders = _folders(found, finder)
@@ -131,6 +145,7 @@ def resolve(
         ignored=tally.ignored(),
         warnings=(
             *images.lister.warnings,
+            *(table.doubt for table in tables if table.doubt),
             *doubts(images, found, files.where),
             *said.labels.doubts,
             *(extra.doubt for extra in said.extras if extra.doubt),
@@ -140,6 +155,10 @@ def resolve(
         ),
         homes=images.lister.homes,
     )
+
+
+def _is_text(cell: Cell) -> TypeGuard[str]:
+    return isinstance(cell, str)
 
 
 def _names_images(rows: Rows, number: int, finder: Finder) -> bool:

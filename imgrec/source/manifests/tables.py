@@ -5,14 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from imgrec.errors import SourceError
 from imgrec.source.manifests.parquet_file import PARQUET_MAGIC, read_parquet
-from imgrec.source.manifests.text_file import encoding_of, head_of, lines_of
+from imgrec.source.manifests.text_file import (
+    FALLBACK,
+    encoding_of,
+    head_of,
+    lines_of,
+    with_fallback,
+)
 
 Cell: TypeAlias = str | tuple[str, ...]
 """Text, as a number or a nothing ("") is too; or a list, where the format has them."""
@@ -20,6 +27,8 @@ _HEAD_BYTES = 1 << 16
 _FREE_CELLS, _MOST_SPARSE = 10_000_000, 50
 """How many empty cells JSON lines may stand for: so many, and so many for each that is there."""
 _SHOWN = 80
+_CONTROLS = re.compile("[\x00\x02-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
+"""What text in an unknown encoding does not hold; Hive's delimiter is none of them."""
 
 
 class TableKind(StrEnum):
@@ -36,7 +45,7 @@ _SUFFIXES = {
     ".csv": TableKind.CSV, ".tsv": TableKind.TSV, ".tab": TableKind.TSV, ".txt": TableKind.TEXT,
     ".jsonl": TableKind.JSONL, ".ndjson": TableKind.JSONL, ".parquet": TableKind.PARQUET,
 }  # fmt: skip
-_HIVE = "\x01"
+_HIVE, _HIVE_NULL = "\x01", "\\N"
 _DELIMITERS = {TableKind.CSV: ",;\t", TableKind.TSV: "\t", TableKind.TEXT: f"{_HIVE}\t,; "}
 """What may part cells, the likeliest first. Hive writes no quotes."""
 
@@ -64,6 +73,8 @@ class Table:
     faults: tuple[Fault, ...] = ()
     unusable: Mapping[str, str] = field(default_factory=dict)
     """The columns that hold neither text nor numbers, and what they do hold."""
+    doubt: str = ""
+    """What to tell users about how the file was read."""
 
 
 def is_table(path: str) -> bool:
@@ -91,7 +102,9 @@ def _sniff(head: bytes, *, is_json: bool) -> TableKind | None:
         # The end may be in the middle of a character.
         text = head.decode(encoding_of(head), "strict" if len(head) < _HEAD_BYTES else "ignore")
     except UnicodeError:
-        return None
+        text = head.decode(FALLBACK, "replace")
+        if _CONTROLS.search(text):
+            return None
     if "\0" in text:
         return None
     if _is_json_object(text.lstrip().partition("\n")[0]):
@@ -106,15 +119,16 @@ def _is_json_object(line: str) -> bool:
         return False
 
 
-def read_table(path: str, name: str) -> Table:
-    """Read a table that is called `name` in messages; raise SourceError if it is none."""
+def read_table(path: str, name: str, encoding: str = "") -> Table:
+    """Read a table that is called `name` in messages; raise SourceError if it is none.
+
+    Text is in `encoding`, or else in whatever fits.
+    """
     kind = kind_of(path)
     if kind is None:
         raise SourceError(
             f"{name} is not a table", hint="give CSV, TSV, JSON lines or Parquet", path=path
         )
-    if kind is TableKind.JSONL:
-        return _read_json_lines(name, lines_of(path, name))
     if kind is TableKind.PARQUET:
         parquet = read_parquet(path, name)
         columns = [tuple(map(_cell, column)) for column in parquet.columns]
@@ -127,34 +141,43 @@ def read_table(path: str, name: str) -> Table:
             lines=range(1, len(rows) + 1),
             unusable=parquet.unusable,
         )
-    return _read_delimited(path, name, kind)
+
+    def read(encoding: str) -> Table:
+        if kind is TableKind.JSONL:
+            return _read_json_lines(name, lines_of(path, name, encoding))
+        return _read_delimited(path, name, encoding)
+
+    table, doubt = with_fallback(read, name, encoding)
+    return replace(table, doubt=doubt)
 
 
-def _read_delimited(path: str, name: str, kind: TableKind) -> Table:
+def _read_delimited(path: str, name: str, encoding: str) -> Table:
     faults: list[Fault] = []
     rows: list[list[str]] = []
     lines: list[int] = []
-    for line, cells in delimited_rows(path, name, faults):
+    for line, cells in delimited_rows(path, name, faults, encoding):
         rows.append(cells)
         lines.append(line)
-    if kind is TableKind.TEXT:
-        kind = TableKind.CSV
+    kind = TableKind.TSV if _delimiter(path, name, encoding) == "\t" else TableKind.CSV
     return Table(
         name=name, kind=kind, keys=(), rows=rows, lines=lines, faults=tuple(sorted(faults))
     )
 
 
-def delimited_rows(path: str, name: str, faults: list[Fault]) -> Iterator[tuple[int, list[str]]]:
+def delimited_rows(
+    path: str, name: str, faults: list[Fault], encoding: str = ""
+) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV or TSV file, each with its first line; add others to `faults`.
 
-    All rows have as many cells as the first. Raises SourceError if the file is unreadable, or if a
-    quote that is never closed swallows the rest of it.
+    All rows have as many cells as the first. `encoding` is as in `lines_of`. Raises SourceError if
+    the file is unreadable, or if a quote that is never closed swallows the rest of it.
     """
-    delimiter = _delimiter(path, name)
+    delimiter = _delimiter(path, name, encoding)
     reader = csv.reader(
-        lines_of(path, name),
+        lines_of(path, name, encoding),
         delimiter=delimiter,
         strict=True,
+        skipinitialspace=delimiter == " ",  # lists may be padded with blanks
         quoting=csv.QUOTE_NONE if delimiter == _HIVE else csv.QUOTE_MINIMAL,
     )
     width = 0
@@ -169,6 +192,10 @@ def delimited_rows(path: str, name: str, faults: list[Fault]) -> Iterator[tuple[
             continue
         if not cells:
             continue
+        while delimiter == " " and not cells[-1] and len(cells) > 1:
+            cells.pop()
+        if delimiter == _HIVE:
+            cells = ["" if cell == _HIVE_NULL else cell for cell in cells]
         width = width or len(cells)
         if len(cells) == width:
             yield line, cells
@@ -177,11 +204,11 @@ def delimited_rows(path: str, name: str, faults: list[Fault]) -> Iterator[tuple[
             faults.append(Fault(line, delimiter.join(cells)[:_SHOWN], reason))
 
 
-def _delimiter(path: str, name: str) -> str:
+def _delimiter(path: str, name: str, encoding: str) -> str:
     """Return the likeliest delimiter of those that the first line has outside of quotes."""
     kind = kind_of(path) or TableKind.TEXT
     usual = "\t" if kind is TableKind.TSV else ","
-    first = next((line for line in lines_of(path, name) if line.strip("\r\n")), "")
+    first = next((line for line in lines_of(path, name, encoding) if line.strip("\r\n")), "")
     bare = "".join(first.strip("\r\n").split('"')[::2])
     return next((choice for choice in _DELIMITERS.get(kind, usual) if choice in bare), usual)
 

@@ -1,4 +1,4 @@
-"""Files of text, line by line: plain or gzipped, in UTF-8 or UTF-16."""
+"""Files of text, line by line: plain or gzipped, in any encoding."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 from imgrec.errors import SourceError
 from imgrec.source.archives.limits import Allowance
 
+T = TypeVar("T")
+
+_MARK = "\ufeff"
+"""The byte order mark, which encodings such as utf-16-le leave in the text."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 1 << 24
 """No table has longer lines, but a bomb may."""
@@ -25,15 +30,41 @@ _BOMS = (
 )
 
 
-def lines_of(path: str, name: str) -> Iterator[str]:
+FALLBACK = "cp1252"
+"""What Excel and other programs of Windows write where they do not write UTF-8."""
+
+
+class NotUnicode(SourceError):
+    """A text is not in UTF-8, and has no byte order mark that tells another encoding."""
+
+
+def with_fallback(read: Callable[[str], T], name: str, encoding: str) -> tuple[T, str]:
+    """Call `read` with the encoding that is asked for, or else with the one that fits.
+
+    Returns what it returns, and a warning if the text was neither UTF-8 nor UTF-16.
+    """
+    try:
+        return read(encoding), ""
+    except NotUnicode as error:
+        try:
+            found = read(FALLBACK)
+        except SourceError:
+            raise error from None
+    return found, (
+        f"{name} is not UTF-8, and was read as {FALLBACK}; if letters are wrong, pass --encoding"
+    )
+
+
+def lines_of(path: str, name: str, encoding: str = "") -> Iterator[str]:
     """Yield the lines of a text file with their endings, which may be CR, LF or CRLF.
 
-    Raises SourceError, which calls the file `name`, if it is unreadable or no such text.
+    Without an `encoding`, it is what a byte order mark says, or UTF-8. Raises NotUnicode if the
+    text is not in that, and SourceError, which calls the file `name`, if it cannot be read.
     """
     number = 0
     try:
         with _unpacked(path) as stream:
-            text = io.TextIOWrapper(stream, _encoding(stream), newline="")
+            text = io.TextIOWrapper(stream, encoding or _encoding(stream), newline="")
             allowance = _allowance(path)
             for number, line in enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), 1):
                 if len(line) == _LONGEST_LINE:
@@ -42,12 +73,19 @@ def lines_of(path: str, name: str) -> Iterator[str]:
                         hint="give a table with one row a line",
                         path=path,
                     )
+                if "\0" in line:
+                    raise SourceError(
+                        f"{name}:{number}: a NUL character, which text does not hold",
+                        hint="give a table of text; if it is UTF-16, pass --encoding utf-16-le",
+                        path=path,
+                    )
                 allowance.take(name, len(line))
-                yield line
+                yield line.removeprefix(_MARK) if number == 1 else line
     except UnicodeError as error:
-        raise SourceError(
-            f"{name}:{_undecodable_line(path) or number + 1}: neither UTF-8 nor UTF-16 text",
-            hint="save the file as UTF-8",
+        kind, what = (SourceError, encoding) if encoding else (NotUnicode, "UTF-8 or UTF-16")
+        raise kind(
+            f"{name}:{_undecodable_line(path, encoding) or number + 1}: not {what} text",
+            hint="say with --encoding what it is, or save the file as UTF-8",
             path=path,
         ) from error
     except (OSError, EOFError, zlib.error) as error:
@@ -89,12 +127,13 @@ def _encoding(stream: io.BufferedReader) -> str:
     return encoding_of(stream.peek(4)[:4])
 
 
-def _undecodable_line(path: str) -> int:
-    """Return the first line that is not UTF-8; 0 if there is none, as in a file of UTF-16."""
+def _undecodable_line(path: str, encoding: str) -> int:
+    """Return the first line that is not of an encoding; 0 if that cannot be told."""
     with _unpacked(path) as stream:
-        if _encoding(stream) == "utf-16":
+        encoding = encoding or _encoding(stream)
+        if not encoding.startswith("utf-8"):
             return 0
-        text = io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="")
+        text = io.TextIOWrapper(stream, encoding, errors="surrogateescape", newline="")
         lines = enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), 1)
         return next((number for number, line in lines if _has_escapes(line)), 0)
 
