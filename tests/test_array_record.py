@@ -292,7 +292,7 @@ def test_a_missing_package_is_known_before_anything_is_done(
     assert done.returncode == 7
     assert done.stderr == (
         "imgrec: --also array_record needs array_record, which is not installed\n"
-        "  hint: pip install 'imgrec[array_record]'\n"
+        "  hint: pip install 'imgrec[arrayrecord]'\n"
     )
     assert not data_dir.exists()
 

@@ -13,6 +13,8 @@ from imgrec.options import AlsoFormat
 from imgrec.storage.files import handed_over
 
 _ARRAY_RECORD = "array_record.python.array_record_module"
+_EXTRAS: Mapping[AlsoFormat, str] = {AlsoFormat.ARRAY_RECORD: "arrayrecord"}
+"""The extra that installs what writes a format. A format is called as its package is."""
 _ARRAY_RECORD_OPTIONS = "group_size:1,uncompressed"
 """One record a chunk, as TFDS has it, so that one is read at a time. Uncompressed, as images are
 compressed already: that is twice as fast, and the same bytes for every version of zstd."""
@@ -67,4 +69,4 @@ def create_twin(path: str, also: AlsoFormat) -> Iterator[Twin]:
 def require(also: Iterable[AlsoFormat]) -> None:
     """Raise MissingExtra unless what writes these formats is installed."""
     for wanted in also:
-        needed(str(wanted), extra=str(wanted), what=f"--also {wanted}")  # each is by its package
+        needed(str(wanted), extra=_EXTRAS[wanted], what=f"--also {wanted}")
