@@ -183,6 +183,8 @@ class Catalog:
     """The folders of each class, by the class's name as it stands on disk."""
     class_order: tuple[str, ...] | None = None
     """Class names in the order of their labels, where the source itself fixes it."""
+    earlier_classes: tuple[str, ...] = ()
+    """Those of the dataset that `--split-from` names, in the order of their labels."""
     bad: tuple[Skipped, ...] = ()
     """Files meant as images that are known not to be one before any pixel is looked at."""
     unplaced: tuple[Skipped, ...] = ()

@@ -233,7 +233,11 @@ def test_a_dataset_with_none_of_the_images_is_a_warning(source: Path, engine: Lo
     packed(source, engine)
     other = class_tree(source.parent / "others", {"oak": 4}, start=900)
     report = packed(other, engine, split_from="trees").report
-    assert report.warnings == ("--split-from: that dataset has none of these images",)
+    assert report.warnings == (
+        "--split-from: that dataset has none of these images",
+        "no images of ash, birch, which trees has: these classes are empty and keep their labels",
+    )
+    assert report.classes == ("ash", "birch", "oak")
 
 
 def test_a_dataset_that_is_not_there_is_an_error(source: Path, engine: LocalEngine) -> None:

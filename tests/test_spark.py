@@ -161,6 +161,16 @@ def test_spark_packs_the_same_bytes_as_processes_do(
     assert not list(tmp_path.rglob("*.part"))
 
 
+def test_classes_keep_the_labels_of_an_earlier_dataset(engine: Any, tmp_path: Path) -> None:
+    old = class_tree(tmp_path / "old", {"b": 2, "c": 2})
+    imgrec.pack(old, PackOptions(data_dir=str(tmp_path / "data"), name="x"), engine=engine)
+    new = class_tree(tmp_path / "new", {"a": 2, "c": 2})
+    options = PackOptions(
+        data_dir=str(tmp_path / "data"), name="x", version="1.1.0", split_from="x:1.0.0"
+    )
+    assert imgrec.pack(new, options, engine=engine).info.classes == ("b", "c", "a")
+
+
 def test_a_shard_that_cannot_be_written_is_our_error_and_leaves_nothing(
     engine: Any, flowers: Path, tmp_path: Path
 ) -> None:

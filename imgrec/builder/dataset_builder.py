@@ -202,8 +202,12 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
 
     def _refuse_other_classes(self) -> None:
         """Raise DatasetError if other classes are asked for than the pack has."""
-        wanted = self._subject.options.classes
-        if wanted and self.info.features is not None and wanted != self.info.classes:
+        options = self._subject.options
+        wanted = options.classes
+        if not wanted or self.info.features is None:
+            return
+        there = self.info.classes[: len(wanted)] if options.classes_append else self.info.classes
+        if wanted != there:
             raise DatasetError(
                 f"{self.data_dir} has other classes than {_some(wanted)}",
                 hint=f"it has {_some(self.info.classes)}; labels come from the data",

@@ -67,7 +67,8 @@ def already_packed(dataset: str, data_dir: str, given: Mapping[str, object]) -> 
     Raises DatasetNotFound if it is not, and UsageError for options that only packing has.
     """
     refuse_unknown(given)
-    unfit = sorted(name for name, value in given.items() if value and name != "classes")
+    fit = ("classes", "classes_append")
+    unfit = sorted(name for name, value in given.items() if value and name not in fit)
     if unfit:
         raise UsageError(
             f"{unfit[0]} is for packing, and {dataset} is packed already",

@@ -209,7 +209,7 @@ def _add_splits(add: Add) -> None:
         metavar="REGEX",
         help="keep together the images whose paths match alike: (?P<group>...), or all",
     )
-    add("--split-from", default="", metavar="DATASET", help="leave its images in their splits")
+    add("--split-from", default="", metavar="DATASET", help="keep its splits and labels")
     add("--split-file", default="", metavar="CSV", help="table of paths and splits to keep")
     _choice(
         add,
@@ -228,6 +228,11 @@ def _add_splits(add: Add) -> None:
 
 def _add_images(add: Add) -> None:
     add("--classes", metavar="FILE", help="class names in the order of their labels, one a line")
+    add(
+        "--classes-append",
+        action="store_true",
+        help="number classes that the file does not name after those that it does",
+    )
     _choice(add, "--class-order", _DEFAULTS.class_order, "order of labels without --classes")
     add("--short-side", type=int, metavar="PX", help="shrink images with a longer short side to it")
     add("--max-side", type=int, metavar="PX", help="shrink images with a longer long side to it")

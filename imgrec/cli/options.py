@@ -32,6 +32,7 @@ def pack_options(parsed: argparse.Namespace) -> PackOptions:
         split_from=parsed.split_from,
         split_file=parsed.split_file,
         classes=_read_names("--classes", parsed.classes) if parsed.classes else None,
+        classes_append=parsed.classes_append,
         class_order=parsed.class_order,
         shards=parsed.shards,
         shard_bytes=parsed.shard_size,

@@ -118,11 +118,14 @@ class PackOptions:
     folds: int = 0
     seed: int = 0
     split_from: str = ""
-    """A dataset, by name or path, whose images keep the splits they have there."""
+    """A dataset, by name or path, whose images keep the splits they have there, and whose classes
+    keep their labels."""
     split_file: str = ""
     """A table of files and splits, which they keep."""
     classes: tuple[str, ...] | None = None
     """Class names in the order of their labels; those of the source in `class_order` when None."""
+    classes_append: bool = False
+    """Whether other classes get the labels after those of `classes`; they are refused otherwise."""
     class_order: ClassOrder = ClassOrder.NATURAL
     shards: int | None = None
     shard_bytes: int = 128 << 20
@@ -174,6 +177,11 @@ class PackOptions:
             raise UsageError(
                 f"--version {self.version!r} is not a version that TFDS reads",
                 hint="give three numbers, such as 1.0.0",
+            )
+        if self.classes_append and self.classes is None:
+            raise UsageError(
+                "--classes-append has no classes to append to",
+                hint="pass --classes FILE as well, or leave it out",
             )
         if self.also and self.shard_compression:
             raise UsageError(

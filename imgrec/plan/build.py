@@ -23,6 +23,8 @@ from imgrec.model import (
 from imgrec.options import OnLeak, PackOptions
 from imgrec.plan.doubts import (
     doubtful_pins,
+    gone_classes,
+    gone_labels,
     missing_classes,
     missing_splits,
     nameless,
@@ -49,7 +51,10 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         catalog = limit(catalog, drawn, options.source.limit_per_class)
     samples = catalog.samples
     found_classes = FoundClasses(
-        folders=catalog.class_folders, images=samples.count_classes(), order=catalog.class_order
+        folders=catalog.class_folders,
+        images=samples.count_classes(),
+        order=catalog.class_order,
+        earlier=catalog.earlier_classes,
     )
     classes, label_of = number_classes(found_classes, options)
     label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.label_sets]
@@ -98,7 +103,8 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
             *parted_groups(parted, len(parted)),
             *doubtful_pins(samples, options),
             *missing_splits(found, options, are_pinned="" not in (samples.pinned or [""])),
-            *missing_classes(classes, found),
+            *gone_classes(classes[: len(catalog.earlier_classes)], found, options.split_from),
+            *missing_classes(classes, found, gone_labels(len(catalog.earlier_classes), found)),
         ),
         options=options.deciding(),
         beyond_limit=catalog.beyond_limit,

@@ -66,15 +66,38 @@ def missing_splits(
         yield f"there is no {_enumerate(missing, 'folds')}: too few images are left for them"
 
 
-def missing_classes(classes: Sequence[str], found: Mapping[str, Collection[int]]) -> Iterator[str]:
-    """Name the classes that a split does not have; its labels are the same all the same.
+def gone_classes(
+    earlier: Sequence[str], found: Mapping[str, Collection[int]], dataset: str
+) -> Iterator[str]:
+    """Name the classes of an earlier dataset of which there are no images any more.
 
     `found` are the labels of each split.
+    """
+    if gone := [earlier[label] for label in gone_labels(len(earlier), found)]:
+        yield (
+            f"no images of {_enumerate(gone, 'classes')}, which {dataset} has: "
+            "these classes are empty and keep their labels"
+        )
+
+
+def gone_labels(earlier: int, found: Mapping[str, Collection[int]]) -> list[int]:
+    """Return those of the first labels, which an earlier dataset has, that no image has now."""
+    used = set().union(*found.values())
+    return [label for label in range(earlier) if label not in used]
+
+
+def missing_classes(
+    classes: Sequence[str], found: Mapping[str, Collection[int]], gone: Collection[int] = ()
+) -> Iterator[str]:
+    """Name the classes that a split does not have; its labels are the same all the same.
+
+    `found` are the labels of each split, and `gone` those that no split has, which is told already.
     """
     for split, labels in found.items():
         if set(labels) <= {UNLABELLED}:
             continue
-        if missing := [classes[label] for label in range(len(classes)) if label not in labels]:
+        there = {*labels, *gone}
+        if missing := [classes[label] for label in range(len(classes)) if label not in there]:
             yield f"{split} has no images of {_enumerate(missing, 'classes')}"
 
 

@@ -69,6 +69,8 @@ class FoundClasses:
     """How many images each has; one that is not in here has none."""
     order: tuple[str, ...] | None = None
     """Names in the order of their labels, where the source itself fixes it."""
+    earlier: tuple[str, ...] = ()
+    """Classes of the dataset that `--split-from` names, in the order of their labels."""
 
 
 class Numbering(NamedTuple):
@@ -83,19 +85,25 @@ class Numbering(NamedTuple):
 def number_classes(found: FoundClasses, options: PackOptions) -> Numbering:
     """Decide the label of each class.
 
-    With `--classes`, the file is the order, and a class that it does not name is a PlanError. Names
-    that TFDS would change, or that differ only in spelling, are a SourceError unless an option says
-    what they mean.
+    Classes of an earlier dataset keep their labels, be there images of them or not, and others
+    follow. With `--classes`, the file is the order; a class that it does not name follows with
+    `--classes-append`, and is a PlanError without. Names that TFDS would change, or that differ
+    only in spelling, are a SourceError unless an option says what they mean.
     """
     _refuse_unusable(found.folders)
-    listed = _listed(options.classes) if options.classes is not None else None
-    names = _names(found, listed or (), options.source)
-    order = tuple(dict.fromkeys(names.get(name, normal_name(name)) for name in found.order or ()))
-    usual = order or usual_order(names.values(), options.class_order)
-    classes = usual if listed is None else listed
-    _refuse_variants(found, names, classes, options.source)
+    earlier = tuple(map(normal_name, found.earlier))
+    listed = None if options.classes is None else _listed(options.classes)
     if listed is not None:
-        _refuse_unlisted(names.values(), listed)
+        _refuse_renumbering(listed, earlier, options.split_from)
+    fixed = earlier if listed is None else listed
+    names = _names(found, fixed, options.source)
+    classes = fixed
+    if listed is None or options.classes_append:
+        own = tuple(dict.fromkeys(names.get(name, normal_name(name)) for name in found.order or ()))
+        usual = own or usual_order(names.values(), options.class_order)
+        classes = tuple(dict.fromkeys((*fixed, *usual)))
+    _refuse_variants(found, names, classes, options.source)
+    _refuse_unlisted(names.values(), classes)
     numbers = {name: label for label, name in enumerate(classes)}
     labels = {folder: numbers[name] for folder, name in names.items()}
     return Numbering(classes, labels | {"": UNLABELLED})
@@ -123,10 +131,22 @@ def _names(found: FoundClasses, known: Sequence[str], options: SourceOptions) ->
         return names
     spelled = commonest({name: found.images.get(name, 0) for name in sorted(found.folders)})
     fixed = {spelling_key(name): name for name in reversed(known)}
+    as_known = set(known)
     return {
-        name: own if own in known else fixed.get(spelling_key(name), normal_name(spelled[name]))
+        name: own if own in as_known else fixed.get(spelling_key(name), normal_name(spelled[name]))
         for name, own in names.items()
     }
+
+
+def _refuse_renumbering(listed: Sequence[str], earlier: Sequence[str], dataset: str) -> None:
+    """Raise PlanError if `--classes` gives a class of an earlier dataset another label."""
+    for label, name in enumerate(earlier):
+        if name != (other := listed[label] if label < len(listed) else ""):
+            said = f"{other} as class {label}" if other else f"no class {label}"
+            raise PlanError(
+                f"--classes has {said}, which is {name} in {dataset}",
+                hint=f"begin the file with the classes of {dataset}, or leave out --classes",
+            )
 
 
 def _refuse_variants(
@@ -194,7 +214,7 @@ def _refuse_unlisted(names: Iterable[str], classes: Sequence[str]) -> None:
     if missing := sorted(set(names) - listed, key=natural_key):
         raise PlanError(
             f"classes that the classes file does not name: {', '.join(missing)}",
-            hint="add them to the file of --classes, or take them out of the source",
+            hint="add them to the file, pass --classes-append, or take them out of the source",
         )
 
 
