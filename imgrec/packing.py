@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from imgrec import layout
 from imgrec.background import Background
 from imgrec.engine import Engine
-from imgrec.errors import DatasetExists, ExecutionError
+from imgrec.errors import DatasetExists, ExecutionError, SourceError
 from imgrec.inspection.job import Job as Inspection
 from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.options import NearDups, PackOptions
@@ -91,7 +91,8 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
             plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
         written = summed_up(staging.path, plan, gathered, options)
         page = _page_of(catalog, plan, gathered, job)
-        files = complete(staging.path, plan, written, options, page)
+        with _keeping_shards(staging, gathered):
+            files = complete(staging.path, plan, written, options, page)
         stamp(staging.path / layout.METADATA, resumed.run.started_ns)
         close_files()  # some are in the spool, and a network file system keeps what is open
         is_new = _publish(staging, files, options)
@@ -173,6 +174,19 @@ def _refuse_changed(plan: Plan, catalog: Catalog, job: Job) -> None:
             hint="run it again when nobody writes to it any more",
             path=min(changed),
         )
+
+
+@contextmanager
+def _keeping_shards(staging: Stage, gathered: Gathered) -> Iterator[None]:
+    """Say, if too many images are bad, that the shards wait for a run that allows so many."""
+    try:
+        yield
+    except SourceError as error:
+        if any(result.records.filenames for result in gathered.results):
+            error.hint += "; finished shards are kept: a run that allows bad images reuses them"
+        else:
+            staging.keep((), ())
+        raise
 
 
 def _writer(plan: Plan, job: Job, newest_ns: int) -> ShardWriter:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from fnmatch import translate
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What moves the cursor, changes colours, or makes text read as something else than it is."""
@@ -80,3 +82,12 @@ def picked(match: re.Match[str], group: str) -> str:
     if group in match.re.groupindex:
         return match[group] or ""
     return (match[1] or "") if match.re.groups else match[0]
+
+
+def globs_pattern(globs: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that matches what one of some globs does; nothing if there are none.
+
+    >>> bool(globs_pattern(["a/*", "*.png"]).match("a/b/1.jpg")), globs_pattern([]).match("")
+    (True, None)
+    """
+    return re.compile("|".join(map(translate, globs)) or "(?!)")

@@ -22,6 +22,8 @@ PACKAGE = str(Path(imgrec.__file__).parent)
 STORAGE = os.path.join(PACKAGE, "storage", "")
 BLOBS = os.path.join(STORAGE, "blobs.py")
 """What reads sources, and writes nothing."""
+WARMING = os.path.join(STORAGE, "slow.py")
+"""What has files brought into the cache."""
 
 
 class Kind(NamedTuple):
@@ -58,10 +60,12 @@ UNPACKING = tuple(kind for kind in WRITING if kind.name in {
 CLEANING = tuple(kind for kind in WRITING if kind.name in {
     "unlink", "mkdir", "rmdir", "stat", "lstat", "scandir", "flock",
 } or (kind.module, kind.name) == (os, "open"))  # fmt: skip
-_OPEN = Kind(os, "open", (errno.EACCES, errno.EIO, errno.EMFILE))
+_OPEN = Kind(os, "open", (errno.EIO, errno.EMFILE))
 _READ, _PREAD, _FSTAT = (Kind(os, name, (errno.EIO,)) for name in ("read", "pread", "fstat"))
 READING = {"source": (_OPEN, _READ, _FSTAT), "archive": (_OPEN, _PREAD)}
-"""By what is read: files, or the parts of one."""
+"""By what is read, files or the parts of one: what fails for reasons that are not a file's own."""
+DENYING = Kind(os, "open", (errno.EACCES, errno.ENOENT))
+"""What fails for a file's own reasons."""
 SHORT = (Kind(os, "write", ()), Kind(os, "writev", ()))
 
 
@@ -72,7 +76,7 @@ class Disk:
         self._function: Callable[..., object] = getattr(kind.module, kind.name)
         self._failing = failing
         self._error = kind.errors[failing % len(kind.errors)] if failing else 0
-        self._is_read = any(kind in kinds for kinds in READING.values())
+        self._is_read = kind == DENYING or any(kind in kinds for kinds in READING.values())
         self._guard = threading.Lock()
         self.calls = 0
 
@@ -130,3 +134,51 @@ def short_writes(kind: Kind) -> Iterator[Disk]:
         disk = ShortDisk(kind)
         patch.setattr(kind.module, kind.name, disk)
         yield disk
+
+
+FOLDER_CALLS = ("scandir", "listdir")
+
+
+@contextmanager
+def broken(path: Path | str, error: int, call: str = "open", after: int = 0) -> Iterator[list[str]]:
+    """Let calls of a kind fail for one file or folder, but for the first `after` of them.
+
+    Calls that only warm the cache neither fail nor count. Yields a list with the name of each
+    call that failed.
+    """
+    failed: list[str] = []
+    seen: list[str] = []
+    there: set[int] = set()
+    opened = os.open
+
+    def fails() -> None:
+        seen.append(call)
+        if len(seen) > after:
+            failed.append(call)
+            raise OSError(error, os.strerror(error))
+
+    def open_file(name: object, *arguments: object, **options: object) -> int:
+        is_it = isinstance(name, str | Path) and os.fspath(name) == os.fspath(path)
+        is_it = is_it and sys._getframe(1).f_code.co_filename != WARMING
+        if is_it and call == "open":
+            fails()
+        descriptor = opened(name, *arguments, **options)  # type: ignore[arg-type]
+        (there.add if is_it else there.discard)(descriptor)
+        return descriptor
+
+    def read_file(descriptor: int, *arguments: int) -> bytes:
+        if descriptor in there:
+            fails()
+        return function(descriptor, *arguments)  # type: ignore[no-any-return]
+
+    def list_folder(name: str | Path | int = ".") -> object:
+        if not isinstance(name, int) and os.path.abspath(name) == os.path.abspath(path):
+            fails()
+        return function(name)
+
+    function: Callable[..., object] = getattr(os, call)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", open_file)
+        if call != "open":
+            patch.setattr(os, call, list_folder if call in FOLDER_CALLS else read_file)
+        yield failed

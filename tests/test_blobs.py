@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imgrec.blob import ZipMember
-from imgrec.errors import BadImage
+from imgrec.errors import BadImage, ExecutionError
 from imgrec.source.archives.zips import list_zip
 from imgrec.storage.blobs import close_files, look, read_blob, read_pieces
 
@@ -159,12 +159,19 @@ def test_no_more_is_unpacked_than_a_member_says_it_has(tmp_path: Path) -> None:
 
 def test_what_is_cut_off_or_gone_is_bad(tmp_path: Path) -> None:
     path = written(tmp_path / "a", b"data")
+    written(tmp_path / "b", b"other")
     with pytest.raises(BadImage, match="changed while it was being packed"):
         read_blob((str(path), 2), 3)
     path.unlink()
-    close_files()
     with pytest.raises(BadImage, match="unreadable: No such file or directory"):
-        read_blob((str(path), 2), 2)
+        read_blob(str(path), 4)
+
+
+def test_a_file_of_many_images_that_is_gone_is_the_fault_of_none_of_them(tmp_path: Path) -> None:
+    close_files()
+    with pytest.raises(ExecutionError, match=r"cannot read x\.png in .*/a: No such file") as caught:
+        read_blob((str(tmp_path / "a"), 2), 2, name="x.png")
+    assert caught.value.path == str(tmp_path / "a")
 
 
 def test_a_file_that_took_the_place_of_another_is_read_once_files_are_closed(

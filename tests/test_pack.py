@@ -290,9 +290,10 @@ def test_on_bad_fail_publishes_nothing_and_names_the_files(
     assert done.stderr == (
         "imgrec: 2 of 18 images are bad: rose/half.jpg (truncated JPEG);"
         " tulip/none.jpg (empty file)\n"
-        "  hint: mend or delete them, or pass --on-bad skip\n"
+        "  hint: repair or delete them, or pass --on-bad skip; finished shards are kept: a run "
+        "that allows bad images reuses them\n"
     )
-    assert not (data_dir / "flowers").exists()
+    assert not (data_dir / "flowers/1.0.0").exists()
 
 
 def test_too_many_bad_images_publish_nothing_and_the_error_says_what_they_are(
@@ -303,7 +304,7 @@ def test_too_many_bad_images_publish_nothing_and_the_error_says_what_they_are(
     assert done.returncode == 3
     assert "3 of 19 images are bad, more than --max-bad 0.1 allows" in done.stderr
     assert "3 x empty file (such as rose/bad0.jpg)" in done.stderr
-    assert not (data_dir / "flowers").exists()
+    assert not (data_dir / "flowers/1.0.0").exists()
     assert pack(cli, flowers, "--max-bad", "0.2")["skipped"]
 
 

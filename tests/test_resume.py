@@ -280,10 +280,38 @@ def test_bad_images_of_shards_that_are_kept_are_still_listed(tmp_path: Path, sou
     assert files(tmp_path / "out/flowers/1.0.0") == files(tmp_path / "whole/flowers/1.0.0")
 
 
-def test_a_source_that_cannot_be_packed_leaves_nothing_behind(tmp_path: Path, source: Path) -> None:
-    write_tree(source, {f"rose/bad{n}.jpg": jpeg(500 + n)[:200] for n in range(6)})
-    with pytest.raises(imgrec.SourceError):
-        pack(source, tmp_path / "out", on_bad="fail")
+@pytest.mark.parametrize(
+    ("strict", "lenient"),
+    [({"on_bad": "fail"}, {}), ({"max_bad": 0.0}, {"max_bad": 1.0})],
+)
+def test_shards_of_a_source_with_too_many_bad_images_wait_for_a_run_that_allows_them(
+    tmp_path: Path, source: Path, strict: dict[str, object], lenient: dict[str, object]
+) -> None:
+    write_tree(source, {f"rose/bad{n}.jpg": jpeg(500 + n)[:200] for n in range(3)})
+    whole = pack(source, tmp_path / "whole", **lenient)
+    with pytest.raises(imgrec.SourceError) as caught:
+        pack(source, tmp_path / "out", **strict)
+    assert caught.value.hint.endswith(
+        "finished shards are kept: a run that allows bad images reuses them"
+    )
+    assert not (tmp_path / "out/flowers/1.0.0").exists()
+    packed = pack(source, tmp_path / "out", **lenient)
+    assert packed.kept_shards == sum(len(split.shard_lengths) for split in packed.info.splits)
+    assert packed.report == whole.report
+    assert files(tmp_path / "out/flowers/1.0.0") == files(tmp_path / "whole/flowers/1.0.0")
+
+
+def test_an_option_that_does_not_fit_costs_no_finished_shard(tmp_path: Path, source: Path) -> None:
+    cut_off(source, tmp_path / "out", 5, KeyboardInterrupt())
+    with pytest.raises(imgrec.PlanError):
+        pack(source, tmp_path / "out", shards=1000)
+    assert pack(source, tmp_path / "out").kept_shards == 5
+
+
+def test_a_source_of_bad_images_only_leaves_nothing_behind(tmp_path: Path) -> None:
+    source = write_tree(tmp_path / "flowers", {"rose/bad.jpg": jpeg(500)[:200]})
+    with pytest.raises(imgrec.SourceError, match="none of the 1 images can be packed"):
+        pack(source, tmp_path / "out", shards=1)
     assert not (tmp_path / "out").exists()
 
 

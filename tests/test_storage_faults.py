@@ -10,7 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from faulty import CLEANING, READING, SHORT, UNPACKING, WRITING, Kind, failing, short_writes
+from faulty import (
+    CLEANING,
+    DENYING,
+    READING,
+    SHORT,
+    UNPACKING,
+    WRITING,
+    Kind,
+    failing,
+    short_writes,
+)
 from inline import ENGINE, pack
 from pictures import jpeg, png, write_tree
 
@@ -181,15 +191,9 @@ def test_a_disk_that_takes_a_byte_at_a_time_gets_all_of_them(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("which", "kind"),
-    [(which, kind) for which, kinds in READING.items() for kind in kinds],
-    ids=lambda value: value if isinstance(value, str) else value.name,
-)
-def test_an_image_that_cannot_be_read_is_named_and_all_others_are_packed(
-    tmp_path: Path, which: str, kind: Kind, request: pytest.FixtureRequest
+def test_an_image_that_may_not_be_read_is_named_and_all_others_are_packed(
+    tmp_path: Path, source: Path
 ) -> None:
-    source: Path = request.getfixturevalue(which)
     whole = files(pack(source, tmp_path / "whole"))
     images = {record.filename for record in imgrec.open_dataset(tmp_path / "whole/x")["all"]}
 
@@ -207,5 +211,30 @@ def test_an_image_that_cannot_be_read_is_named_and_all_others_are_packed(
     def run() -> None:
         with suppress(SourceError):
             pack(source, tmp_path / "out", max_bad=0.5)
+
+    every_failure(DENYING, run, check)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("which", "kind"),
+    [(which, kind) for which, kinds in READING.items() for kind in kinds],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_source_on_a_failing_disk_is_packed_as_a_whole_or_not_at_all(
+    tmp_path: Path, which: str, kind: Kind, request: pytest.FixtureRequest
+) -> None:
+    source: Path = request.getfixturevalue(which)
+    whole = files(pack(source, tmp_path / "whole", shards=SHARDS))
+    out = tmp_path / "out"
+
+    def run() -> None:
+        pack(source, out, shards=SHARDS, max_bad=1)
+
+    def check() -> None:
+        assert not (out / "x/1.0.0").exists() or files(out / "x/1.0.0") == whole
+        run()
+        assert files(out / "x/1.0.0") == whole
+        shutil.rmtree(out)
 
     every_failure(kind, run, check)

@@ -52,6 +52,53 @@ def test_a_store_that_stays_busy_is_given_up_on_and_what_is_finished_is_kept(
     assert pack_there(store).kept_shards == 2
 
 
+@pytest.mark.parametrize("code", ["403", "401 Unauthorized", "400 ExpiredToken"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_access_that_is_denied_to_an_image_ends_the_run(
+    store: Store, tmp_path: Path, code: str, after: int
+) -> None:
+    """As when credentials expire: be it at the first look, or when it is packed."""
+    store.put_tree(FLOWERS, "in/flowers")
+    asked = itertools.count()
+    store.proxy.fault = lambda method, path: (
+        code if "rose_05" in path and method == "GET" and next(asked) >= after else ""
+    )
+    options = imgrec.PackOptions(data_dir=str(tmp_path))
+    with pytest.raises(imgrec.ExecutionError, match=r"rose_05\.jpg: ") as caught:
+        imgrec.pack(store / "in/flowers", options)
+    assert "--exclude rose/rose_05.jpg" in caught.value.hint
+    store.proxy.fault = lambda method, path: ""
+    assert (
+        len(imgrec.open_dataset(imgrec.pack(store / "in/flowers", options).info.path)["all"]) == 104
+    )
+
+
+def test_an_image_for_which_a_store_stays_busy_ends_the_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import retries
+
+    store.put_tree(FLOWERS, "in/flowers")
+    monkeypatch.setattr(retries, "_LONGEST_WAIT_S", 0.01)
+    store.proxy.fault = lambda method, path: "503" if "rose_05" in path else ""
+    with pytest.raises(imgrec.ExecutionError, match=r"rose_05\.jpg cannot be reached"):
+        imgrec.pack(store / "in/flowers", imgrec.PackOptions(data_dir=str(tmp_path)))
+
+
+def test_an_object_that_is_gone_is_skipped_by_name(store: Store, tmp_path: Path) -> None:
+    store.put_tree(FLOWERS, "in/flowers")
+    store.proxy.fault = lambda method, path: (
+        "404 NoSuchKey" if "rose_05" in path and method == "GET" else ""
+    )
+    report = imgrec.pack(store / "in/flowers", imgrec.PackOptions(data_dir=str(tmp_path))).report
+    assert ("rose/rose_05.jpg", "unreadable: there is no such object") in report.skipped
+    store.proxy.fault = lambda method, path: (
+        "404 NoSuchBucket" if "rose_05" in path and method == "GET" else ""
+    )
+    with pytest.raises(imgrec.ExecutionError, match="there is no such bucket"):
+        imgrec.pack(store / "in/flowers", imgrec.PackOptions(data_dir=str(tmp_path), name="x"))
+
+
 @pytest.mark.parametrize("verb", ["info", "verify", "head"])
 def test_what_is_denied_is_said_in_one_sentence_and_not_tried_again(
     store: Store, cli: Cli, verb: str

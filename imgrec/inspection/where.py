@@ -45,5 +45,5 @@ def picture_at(where: Where) -> tuple[bytes, Pixels | None, str]:
     if isinstance(where, InDataset):
         record = next(iter(opened(where.folder).read_all([where.number])))
         return record.image, None, record.filename
-    blob = where.blob
-    return read_blob(blob, where.size), blob if isinstance(blob, Pixels) else None, where.filename
+    blob, name = where.blob, where.filename
+    return read_blob(blob, where.size, name=name), blob if isinstance(blob, Pixels) else None, name

@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import translate
 
 from imgrec.errors import PlanError
 from imgrec.model import Catalog, Samples
 from imgrec.options import SourceOptions
-from imgrec.text import picked, printable
+from imgrec.text import globs_pattern, picked, printable
 
 
 def choose(catalog: Catalog, options: SourceOptions) -> Catalog:
@@ -25,7 +24,7 @@ def choose(catalog: Catalog, options: SourceOptions) -> Catalog:
 
 
 def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Catalog:
-    pattern = re.compile("|".join(map(translate, globs)))
+    pattern = globs_pattern(globs)
     names, bad = catalog.samples.filenames, catalog.bad
 
     def is_wanted(filename: str) -> bool:
@@ -44,7 +43,7 @@ def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Ca
         f"left out by {option} {' '.join(globs)}",
     )
     everything = [*names, *(file.filename for file in bad)]
-    idle = [glob for glob in globs if not any(map(re.compile(translate(glob)).match, everything))]
+    idle = [glob for glob in globs if not any(map(globs_pattern([glob]).match, everything))]
     warnings = (*catalog.warnings, *(f"{option} {glob} matches no file" for glob in idle))
     return replace(chosen, warnings=warnings)
 

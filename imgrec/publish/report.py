@@ -101,13 +101,13 @@ def refuse_bad_source(
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         raise SourceError(
             f"{len(bad)} of {total} images are bad: {listed}{more}",
-            hint="mend or delete them, or pass --on-bad skip",
+            hint="repair or delete them, or pass --on-bad skip",
         )
     if len(bad) > options.max_bad * total:
         raise SourceError(
             f"{len(bad)} of {total} images are bad, more than --max-bad {options.max_bad:g}"
             f" allows: {_summed_up(bad)}",
-            hint="mend or delete them, or mend the options that say how to read them; or pass "
+            hint="repair or delete them, or change the options that say how to read them; or pass "
             "--max-bad 1 to pack the rest: skipped.csv beside it lists them all",
         )
 

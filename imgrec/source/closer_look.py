@@ -68,9 +68,12 @@ def _hashes(images: ImageBatch) -> tuple[int, list[bytes]]:
     """Return the hash of each image, as `samples.parquet` has it; b"" for an unreadable one."""
     values = []
     read = reader(images.blobs, images.sizes)
-    for blob, size in zip(images.blobs, images.sizes, strict=True):
+    for blob, size, name in zip(images.blobs, images.sizes, images.filenames, strict=True):
+        if not size:  # globs leave it out, and it was not opened
+            values.append(b"")
+            continue
         try:
-            values.append(xxh3_128_digest(read(blob, size)))
+            values.append(xxh3_128_digest(read(blob, size, name=name)))
         except BadImage:  # the writer will say why
             values.append(b"")
     close_files()
@@ -85,8 +88,11 @@ def _short_sides(images: ImageBatch) -> tuple[int, list[int | None]]:
         if isinstance(blob, Pixels):
             values.append(min(blob.height, blob.width))
             continue
+        if not size:  # as above
+            values.append(None)
+            continue
         try:
-            values.append(min(shape_of(read(blob, size), filename)[:2]))
+            values.append(min(shape_of(read(blob, size, name=filename), filename)[:2]))
         except BadImage:  # the writer will say why
             values.append(None)
     close_files()

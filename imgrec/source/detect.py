@@ -20,6 +20,7 @@ from imgrec.source.folding import fold_classes
 from imgrec.source.listing import open_tree
 from imgrec.source.split_lists import IgnoredSplits
 from imgrec.source.tree import Lister, refuse_closed
+from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.storage.urls import is_url
 from imgrec.unknown import closest
 
@@ -117,8 +118,10 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:  # the walk will say why
-        return []
+    except OSError as error:
+        if is_passing(error):  # a second try could succeed, and find another kind of source
+            raise disk_fault(error, folder) from error
+        return []  # the walk will say why
 
 
 def _refuse_missing(source: str) -> None:
@@ -183,7 +186,7 @@ def _scan_arrays(kind: SourceKind, lister: Lister, context: Context) -> Catalog 
         catalog = idx.scan("", files, context)
     if catalog is None:
         return None
-    refuse_closed(lister)
+    refuse_closed(lister, context.options)
     return replace(
         catalog,
         bad=(*catalog.bad, *sorted(lister.bad)),

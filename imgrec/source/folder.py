@@ -55,7 +55,7 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
     """Find the classes in a tree of class folders, wherever it is."""
     options, root = context.options, lister.root
     tree = look_at(lister, context)
-    refuse_closed(lister)
+    refuse_closed(lister, options)
     splits = split_folders(root, tree.folders, options)
     if not splits and options.kind is SourceKind.AUTO:
         refuse_split_lists(root, tree)
@@ -132,12 +132,13 @@ def _samples(tree: Tree, files: _ClassFiles, context: Context) -> Samples:
     sizes = picked(tree.sizes, files.good)
     keys = picked(tree.keys, files.good)
     blobs = picked(tree.blobs, files.good)
+    names = picked(tree.names, files.good)
     return Samples(
-        filenames=picked(tree.names, files.good),
+        filenames=names,
         class_names=tuple(files.class_names),
         splits=tuple(files.splits),
         sizes=sizes,
-        contents=tuple(contents(blobs, sizes, keys, context.run)),
+        contents=tuple(contents(names, blobs, sizes, keys, context.run)),
         blobs=blobs,
     )
 

@@ -9,6 +9,7 @@ from imgrec.source.archives.names import has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
+from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.storage.urls import is_url
 
 
@@ -41,5 +42,7 @@ def _holds_archives(folder: str) -> bool:
     """Tell whether there are archives in a folder, where downloads put them: right in it."""
     try:
         return any(map(has_archive_name, os.listdir(folder)))
-    except OSError:  # the walk will say why
-        return False
+    except OSError as error:
+        if is_passing(error):  # a second try could succeed, without the archives
+            raise disk_fault(error, folder) from error
+        return False  # the walk will say why

@@ -157,7 +157,7 @@ def _look(images: ImageBatch) -> tuple[int, Looks]:
 def _sketched(blob: Blob, size: int, filename: str) -> tuple[phash.Sketch | None, bytes]:
     digest = b""
     try:
-        data = read_blob(blob, size)
+        data = read_blob(blob, size, name=filename)
         digest = xxh3_128_digest(data)
         if isinstance(blob, Pixels):
             return phash.sketch_pixels(data, blob), digest

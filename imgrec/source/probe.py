@@ -27,13 +27,9 @@ from imgrec.codec.sniff import (
 from imgrec.errors import BadImage
 from imgrec.storage import slow
 from imgrec.storage.ahead import heads_of_objects, reader
-from imgrec.storage.blobs import (
-    close_files,
-    fault_of,
-    look,
-    look_at_file,
-)
+from imgrec.storage.blobs import close_files, look, look_at_file
 from imgrec.storage.spool import append
+from imgrec.storage.unreadable import disk_fault, is_passing, own_fault
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,6 +57,14 @@ class Batch(NamedTuple):
     """Of the blobs that are not files; empty if all are."""
     spool: str = ""
     """The folder for copies of small files; "" for none."""
+    prefix_chars: int = 0
+    """How much of the paths of files comes before their names in the source."""
+    left_out: frozenset[int] = frozenset()
+    """Places of the files that are not to be packed, and so not opened either."""
+
+    def name(self, place: int) -> str:
+        """Return what a file is called in the source."""
+        return self.names[place] if self.names else str(self.blobs[place])[self.prefix_chars :]
 
 
 class Probes(NamedTuple):
@@ -94,17 +98,31 @@ def probe(batch: Batch) -> Probes:
     keeps = bool(batch.spool)
     far = heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
     if not far:
-        slow.bring_heads(batch.blobs, batch.start, HEAD_BYTES)
+        wanted = [blob for at, blob in enumerate(batch.blobs) if at not in batch.left_out]
+        slow.bring_heads(wanted, batch.start, HEAD_BYTES)
     for place, blob in enumerate(batch.blobs):
+        if place in batch.left_out:
+            sizes.append(0)
+            keys.append(bytes(KEY_BYTES))
+            if extension(batch.name(place)) not in IMAGE_EXTENSIONS:
+                others.append(place)
+            continue
+        fault = ""
         try:
             if place in far:
                 size, changed_ns, head = batch.sizes[place], 0, _had(far[place])
             elif isinstance(blob, str):
                 size, changed_ns, head = look_at_file(blob, HEAD_BYTES, dated=not keeps)
             else:
-                size, changed_ns, head = look(blob, batch.sizes[place], HEAD_BYTES, dated=False)
-        except (BadImage, OSError) as error:
-            faults[place] = fault_of(error)
+                name = batch.name(place)
+                told_size = batch.sizes[place]
+                size, changed_ns, head = look(blob, told_size, HEAD_BYTES, dated=False, name=name)
+        except BadImage as error:
+            fault = str(error)
+        except OSError as error:
+            fault = str(own_fault(error, blob, batch.name(place)))
+        if fault:
+            faults[place] = fault
             sizes.append(0)
             keys.append(bytes(KEY_BYTES))
             continue
@@ -144,7 +162,9 @@ def _changed_ns(blob: Blob) -> int:
     """Return when a file last changed; 0 if it is gone, or is but a part of another."""
     try:
         return os.stat(blob).st_ctime_ns if isinstance(blob, str) else 0
-    except OSError:
+    except OSError as error:
+        if is_passing(error):
+            raise disk_fault(error, str(blob)) from error
         return 0
 
 
@@ -163,6 +183,7 @@ class _Suspects(NamedTuple):
     start: int
     blobs: tuple[Blob, ...]
     sizes: tuple[int, ...]
+    names: tuple[str, ...]
 
 
 def digest(suspects: _Suspects) -> tuple[int, bytes]:
@@ -171,9 +192,9 @@ def digest(suspects: _Suspects) -> tuple[int, bytes]:
 
     keys = bytearray()
     read = reader(suspects.blobs, suspects.sizes)
-    for blob, size in zip(suspects.blobs, suspects.sizes, strict=True):
+    for blob, size, name in zip(suspects.blobs, suspects.sizes, suspects.names, strict=True):
         try:
-            content = read(blob, size)
+            content = read(blob, size, name=name)
         except BadImage:
             content = repr(blob).encode("utf-8", "surrogateescape")  # the writer will say why
         keys += hashlib.sha256(content).digest()[:KEY_BYTES]
@@ -182,7 +203,11 @@ def digest(suspects: _Suspects) -> tuple[int, bytes]:
 
 
 def contents(
-    blobs: Sequence[Blob], sizes: Sequence[int], keys: Sequence[bytes], run: Run
+    names: Sequence[str],
+    blobs: Sequence[Blob],
+    sizes: Sequence[int],
+    keys: Sequence[bytes],
+    run: Run,
 ) -> list[bytes]:
     """Return for each file a value that equals another's exactly if their bytes are equal.
 
@@ -198,6 +223,7 @@ def contents(
             start=start,
             blobs=tuple(blobs[place] for place in unclear[start : start + 64]),
             sizes=tuple(sizes[place] for place in unclear[start : start + 64]),
+            names=tuple(names[place] for place in unclear[start : start + 64]),
         )
         for start in range(0, len(unclear), 64)
     )

@@ -10,7 +10,7 @@ from imgrec.model import Skipped
 from imgrec.source.archives.names import has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.tally import Tally, clutter_kind
-from imgrec.source.tree import Folder, Lister
+from imgrec.source.tree import Closed, Folder, Lister
 from imgrec.storage.remote.copying import copy_objects
 from imgrec.storage.remote.listing import Listed, objects
 
@@ -34,7 +34,7 @@ class StoreWalk:
     """The local folder for archives that are right in it: they are read at random."""
     tally: Tally = field(default_factory=Tally)
     bad: list[Skipped] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     changed_ns: int = 0

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from imgrec.blob import Blob
 from imgrec.errors import SourceError
 from imgrec.model import Skipped
+from imgrec.options import SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.probe import BATCH, Batch, Probes, probe
 from imgrec.source.tally import Tally
+from imgrec.storage.unreadable import disk_fault, glob_of, is_passing
+from imgrec.text import globs_pattern
+
+_SHOWN = 3
 
 
 class Folder(NamedTuple):
@@ -26,6 +32,16 @@ class Folder(NamedTuple):
     """Of each file; empty on disk, where the first look tells."""
 
 
+class Closed(NamedTuple):
+    """A folder that cannot be listed, or a link that cannot be followed, and why."""
+
+    path: str
+    error: OSError
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.error.strerror})"
+
+
 class Lister(Protocol):
     """Lists the files of a tree, and remembers what it passed over."""
 
@@ -34,8 +50,8 @@ class Lister(Protocol):
     tally: Tally
     bad: list[Skipped]
     """Files that are known not to be readable."""
-    closed: list[str]
-    """Folders that cannot be listed, each with the reason."""
+    closed: list[Closed]
+    """Folders that cannot be listed."""
     warnings: list[str]
     changed_ns: int
     """When what is not looked at file by file last changed; 0 for nothing of that kind."""
@@ -47,14 +63,34 @@ class Lister(Protocol):
         ...
 
 
-def refuse_closed(lister: Lister) -> None:
-    """Raise SourceError if some folders of a tree could not be listed."""
-    if lister.closed:
-        raise SourceError(
-            f"{lister.root} has folders that cannot be read: {', '.join(lister.closed)}",
-            hint="make them readable or take them out: a class may be in there",
-            path=lister.root,
-        )
+def refuse_closed(lister: Lister, options: SourceOptions) -> None:
+    """Raise SourceError if folders of a tree could not be listed; ExecutionError if that may pass.
+
+    Those that `--exclude` leaves out are bad files instead, and so left out with the others.
+    """
+    closed = still_closed(lister, options)
+    lister.bad += [
+        Skipped(f"{one.path}/", f"unreadable: {one.error.strerror}")
+        for one in lister.closed
+        if one not in closed
+    ]
+    if not closed:
+        return
+    for path, error in closed:
+        if is_passing(error):
+            raise disk_fault(error, os.path.join(lister.root, path), f"{path}/")
+    raise SourceError(
+        f"{lister.root} has folders that cannot be read: {', '.join(map(str, closed))}",
+        hint="make them readable: a class may be in there. To pack without them, pass "
+        + " ".join(f"--exclude {glob_of(f'{one.path}/')}" for one in closed[:_SHOWN]),
+        path=lister.root,
+    )
+
+
+def still_closed(lister: Lister, options: SourceOptions) -> list[Closed]:
+    """Return the folders that could not be listed, but for those that `--exclude` leaves out."""
+    left_out = globs_pattern(options.exclude)
+    return [one for one in lister.closed if not left_out.match(f"{one.path}/")]
 
 
 @dataclass(slots=True)
@@ -81,15 +117,22 @@ class Tree:
         self.blobs += folder.blobs
         self.told_sizes += folder.sizes
 
-    def batch(self, start: int, end: int, spool: str) -> Batch:
-        """Return some of the files, to be looked at."""
+    def batch(self, start: int, end: int, spool: str, options: SourceOptions) -> Batch:
+        """Return some of the files, to be looked at unless globs leave them out."""
         on_disk = not self.told_sizes
+        blobs, names = self.blobs[start:end], self.names[start:end]
+        left_out = frozenset(_left_out(names, options))
+        sizes = [
+            0 if at in left_out else size for at, size in enumerate(self.told_sizes[start:end])
+        ]
         return Batch(
             start=start,
-            blobs=tuple(self.blobs[start:end]),
-            sizes=() if on_disk else tuple(self.told_sizes[start:end]),
-            names=() if on_disk else tuple(self.names[start:end]),
+            blobs=tuple(blobs),
+            sizes=tuple(sizes),
+            names=() if on_disk else tuple(names),
             spool=spool if on_disk else "",
+            prefix_chars=len(str(blobs[0])) - len(names[0]),
+            left_out=left_out,
         )
 
     def note(self, probes: Probes) -> None:
@@ -109,8 +152,17 @@ class Tree:
             offset += probes.sizes[at]
 
 
+def _left_out(names: Sequence[str], options: SourceOptions) -> Iterator[int]:
+    """Yield the places of the files that globs leave out."""
+    if options.include or options.exclude:
+        included, excluded = globs_pattern(options.include), globs_pattern(options.exclude)
+        for place, name in enumerate(names):
+            if excluded.match(name) or (options.include and not included.match(name)):
+                yield place
+
+
 def look_at(lister: Lister, context: Context) -> Tree:
-    """List a tree and look at the beginning of each of its files."""
+    """List a tree and look at the beginning of each of its files but those that globs leave out."""
     tree = Tree()
     for probes in context.run(probe, _batches(lister, tree, context)):
         tree.note(probes)
@@ -125,7 +177,7 @@ def _batches(lister: Lister, tree: Tree, context: Context) -> Iterator[Batch]:
     for folder in lister.folders():
         tree.add(folder)
         while len(tree.names) - start >= BATCH:
-            yield tree.batch(start, start + BATCH, spool)
+            yield tree.batch(start, start + BATCH, spool, context.options)
             start += BATCH
     if start < len(tree.names):
-        yield tree.batch(start, len(tree.names), spool)
+        yield tree.batch(start, len(tree.names), spool, context.options)

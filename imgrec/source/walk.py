@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from imgrec.errors import SourceError
+from imgrec.errors import ImgrecError, SourceError
 from imgrec.model import Skipped
 from imgrec.source.tally import CLUTTER, Tally, clutter_kind
-from imgrec.source.tree import Folder
+from imgrec.source.tree import Closed, Folder
+from imgrec.storage.unreadable import DENIED, disk_fault, is_passing
 
 
 class _Visit(NamedTuple):
@@ -35,7 +36,7 @@ class Walk:
     follow_links: bool = False
     tally: Tally = field(default_factory=Tally)
     bad: list[Skipped] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     """Links that were not walked, each with the reason."""
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -61,15 +62,13 @@ class Walk:
                             files.append(entry.name)
                         else:
                             others.append(entry)
+                files = self._without_clutter(files, visit.path)
+                below = self._sort_out(others, files, visit, real_root)
             except OSError as error:
                 if not visit.path:
-                    raise SourceError(
-                        f"cannot read {self.root}: {error.strerror}", path=self.root
-                    ) from error
-                self.closed.append(f"{visit.path} ({error.strerror})")
+                    raise _unreadable(self.root, error) from error
+                self.closed.append(Closed(visit.path, error))
                 continue
-            files = self._without_clutter(files, visit.path)
-            below = self._sort_out(others, files, visit, real_root)
             files.sort()
             within = f"{prefix}{visit.path}/" if visit.path else prefix
             blobs = tuple([within + name for name in files])
@@ -122,8 +121,11 @@ class Walk:
         try:
             mode = os.stat(real).st_mode
             self._date(os.lstat(os.path.join(self.root, path)))
-        except OSError:
-            self.bad.append(Skipped(path, "broken link"))
+        except OSError as error:
+            if error.errno in DENIED or is_passing(error):  # it may lead to a whole class
+                self.closed.append(Closed(path, error))
+            else:
+                self.bad.append(Skipped(path, "broken link"))
             return
         if stat.S_ISREG(mode):
             files.append(path.rpartition("/")[2])
@@ -137,6 +139,12 @@ class Walk:
             )
         else:
             below.append(_Visit(path, real, (*visit.came_from, visit.real)))
+
+
+def _unreadable(root: str, error: OSError) -> ImgrecError:
+    if is_passing(error):
+        return disk_fault(error, root)
+    return SourceError(f"cannot read {root}: {error.strerror}", path=root)
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -80,7 +80,8 @@ def _contents(rows: Columns) -> list[bytes]:
     """Return what tells each image from all others; see `source.probe.contents`."""
     keys, sizes = rows["key"], rows["size"]
     if any(rows["blob"]):  # files, of which only those in doubt are read whole
-        return contents(rows["blob"], sizes, keys, lambda function, tasks: map(function, tasks))
+        names = [""] * len(keys)  # --exclude is not for rows
+        return contents(names, rows["blob"], sizes, keys, lambda each, tasks: map(each, tasks))
     counts = Counter(keys)
     return [
         key + whole if whole and counts[key] > 1 and size > HEAD_BYTES else key

@@ -18,7 +18,8 @@ from imgrec.plan.order import ranks_of
 from imgrec.source.probe import KEY_BYTES, content_key
 from imgrec.source.split_words import split_word
 from imgrec.spark.tables import SEEN, Columns, Extras, batches_of, columns_of, with_extras
-from imgrec.storage.blobs import fault_of, look_at_file
+from imgrec.storage.blobs import look_at_file
+from imgrec.storage.unreadable import own_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,8 +110,10 @@ class Looking:
             return _bad("not on a disk: read it with spark.read.format('binaryFile')")
         try:
             size, _, head = look_at_file(path, HEAD_BYTES, dated=True)
-        except (BadImage, OSError) as error:
-            return _bad(fault_of(error))
+        except BadImage as error:
+            return _bad(str(error))
+        except OSError as error:
+            return _bad(str(own_fault(error, path)))
         fault = "" if format_of(head, name) else describe(head)
         return _Image(size, content_key(size, head), None, fault)
 

@@ -8,13 +8,14 @@ from typing import Protocol
 from imgrec.blob import Blob
 from imgrec.errors import BadImage
 from imgrec.storage import slow
-from imgrec.storage.blobs import fault_of, read_blob
+from imgrec.storage.blobs import read_blob
+from imgrec.storage.unreadable import own_fault
 
 
 class Read(Protocol):
     """Reads a blob, as `read_blob` does."""
 
-    def __call__(self, blob: Blob, size: int, newest_ns: int = 0) -> bytes:
+    def __call__(self, blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> bytes:
         """Return its bytes."""
         ...
 
@@ -31,13 +32,13 @@ def reader(blobs: Sequence[Blob], sizes: Sequence[int]) -> Read:
 
     ahead = Prefetch(blobs, sizes)
 
-    def read(blob: Blob, size: int, newest_ns: int = 0) -> bytes:
+    def read(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> bytes:
         if not isinstance(blob, str) or "://" not in blob:
-            return read_blob(blob, size, newest_ns)
+            return read_blob(blob, size, newest_ns, name)
         try:
             data = ahead.next()
         except OSError as error:
-            raise BadImage(fault_of(error)) from error
+            raise own_fault(error, blob, name) from error
         if len(data) != size:
             raise BadImage("changed while it was being packed")
         return data

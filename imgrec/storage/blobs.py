@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from imgrec.blob import Blob, Pixels, Slice, ZipMember
 from imgrec.errors import BadImage
+from imgrec.storage.unreadable import disk_fault, own_fault
 
 _READ_BYTES = 1 << 30
 _OPEN_FILES = 32
@@ -39,16 +40,11 @@ class Look(NamedTuple):
     head: bytes
 
 
-def fault_of(error: BadImage | OSError) -> str:
-    """Return why a blob could not be read."""
-    return f"unreadable: {error.strerror}" if isinstance(error, OSError) else str(error)
-
-
-def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
+def look(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str = "") -> Look:
     """Read the beginning of a blob; `size` is of no account for a file, which tells its own.
 
     When a file has changed is told for sure only if it is to be `dated`. Raises BadImage if it
-    cannot be read.
+    cannot be read, and ExecutionError, which calls it `name`, if that is not its own fault.
     """
     try:
         if isinstance(blob, str):
@@ -57,7 +53,8 @@ def look(blob: Blob, size: int, head_bytes: int, *, dated: bool) -> Look:
             return Look(size, 0, _read_head(blob, min(size, head_bytes)))
         return Look(size, 0, _pread(blob[0], min(size, head_bytes), blob[1]))
     except OSError as error:
-        raise BadImage(fault_of(error)) from error
+        close_files()  # nobody may come to do so, and what is there later may be another file
+        raise own_fault(error, blob, name) from error
 
 
 def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, int, bytes]:
@@ -77,12 +74,13 @@ def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, int, 
         os.close(descriptor)
 
 
-def read_blob(blob: Blob, size: int, newest_ns: int = 0) -> bytes:
+def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> bytes:
     """Read a blob that was `size` bytes long when it was catalogued.
 
     `newest_ns` is when the newest of all files that were catalogued had changed, by the clock of
     the file system they are on; 0 where that is not known. Raises BadImage if it cannot be read,
-    is no longer that long, or is a file that changed later.
+    is no longer that long, or is a file that changed later; and ExecutionError, which calls it
+    `name`, if it cannot be read and that is not its own fault.
     """
     try:
         if isinstance(blob, str):
@@ -92,7 +90,8 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0) -> bytes:
         else:
             data = _pread(blob[0], size, blob[1])
     except OSError as error:
-        raise BadImage(fault_of(error)) from error
+        close_files()  # nobody may come to do so, and what is there later may be another file
+        raise own_fault(error, blob, name) from error
     if len(data) != size:
         raise BadImage("changed while it was being packed")
     return data
@@ -131,32 +130,34 @@ def changed_ns(path: str) -> int:
 
 
 def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
-    """Tell whether a path has come to lead to another folder after that time, or to none.
+    """Tell whether a path has come to lead to another folder after that time.
 
     `home` is the device and inode of the one before. File systems that are none of a disk may give
-    a folder other numbers each time; but then it has no date, or always the present one.
+    a folder other numbers each time; but then it has no date, or always the present one. Raises
+    ExecutionError if the path leads to none.
     """
     now_ns = time.time_ns()
     try:
         found = os.stat(folder)
         is_other = (found.st_dev, found.st_ino) != home
         return is_other and time_ns < changed_ns(folder.rstrip("/") or "/") < now_ns
-    except OSError:
-        return True
+    except OSError as error:
+        raise disk_fault(error, folder) from error
 
 
 def changed_after(path: str, time_ns: int) -> bool:
-    """Tell whether a file changed after that time, or is gone."""
+    """Tell whether a file changed after that time; raise ExecutionError if it is gone."""
     try:
         return changed_ns(path) > time_ns
-    except OSError:
-        return True
+    except OSError as error:
+        raise disk_fault(error, path) from error
 
 
 def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
     """Yield a part of a file, `size` bytes long, in pieces: it may be larger than memory.
 
-    Raises BadImage, at its end at the latest, if it cannot be read or is not as it should be.
+    Raises BadImage, at its end at the latest, if it is not as it should be, and ExecutionError if
+    the file cannot be read.
     """
     count = crc32 = 0
     try:
@@ -167,7 +168,8 @@ def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
             crc32 = zlib.crc32(piece, crc32)
             yield piece
     except OSError as error:
-        raise BadImage(fault_of(error)) from error
+        close_files()
+        raise disk_fault(error, blob[0]) from error
     _check(blob, size, count, crc32)
 
 

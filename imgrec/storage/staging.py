@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from imgrec.errors import ExecutionError, ImgrecError
+from imgrec.errors import ExecutionError
 from imgrec.storage.files import PART, Seal, remove_all, telling, write_error
 from imgrec.storage.leftovers import (
     DATED,
@@ -28,8 +28,8 @@ from imgrec.storage.syncing import Syncer, sync
 class Staging:
     """The hidden folder in which one dataset grows; locked while this object is open.
 
-    What is finished in there is noted, so that a run that was cut off can be continued. It stays
-    if the run is, and goes if the run ends otherwise.
+    What is finished in there is noted, so that a run that did not come to its end can be continued.
+    It stays if there is something finished, whatever ended the run.
     """
 
     is_sure = False
@@ -89,8 +89,7 @@ class Staging:
 
     def _clear(self, error: BaseException | None) -> None:
         """Leave no more than a run that continues this one can use."""
-        is_cut_off = isinstance(error, ExecutionError) or not isinstance(error, ImgrecError)
-        if error is None or not is_cut_off or len(_listed(self._notes)) <= 1:
+        if error is None or len(_listed(self._notes)) <= 1:
             remove_stage(self.path)
             self._unmake()
             return

@@ -122,7 +122,7 @@ class _Gathered:
         read = reader(task.blobs, task.sizes)
         for place, (blob, filename, size) in enumerate(samples):
             try:
-                data = read(blob, size, newest_ns)
+                data = read(blob, size, newest_ns, filename)
                 image = (
                     pack_pixels(data, blob, shrink_to)
                     if type(blob) is Pixels

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from imgrec.codec.thumbnail import encode_thumbnail, own_thumbnail, thumbnail
-from imgrec.errors import ImgrecError
+from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.inspection.job import Job
 from imgrec.inspection.where import Where, picture_at
 from imgrec.storage.blobs import close_files
@@ -79,6 +79,8 @@ def _thumbnail(where: Where, side: int) -> Thumbnail:
         if blob is None and (shape := own_thumbnail(data, side)):
             return Thumbnail(data, shape[1], shape[0])
         picture = thumbnail(data, filename, side, blob)
+    except ExecutionError:
+        raise
     except ImgrecError:  # whatever is wrong with it, the page says elsewhere
         return Thumbnail(b"", 0, 0)
     return Thumbnail(encode_thumbnail(picture), picture.width, picture.height)

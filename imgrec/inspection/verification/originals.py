@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import translate
 
 from imgrec.blob import Blob
 from imgrec.errors import SourceError
@@ -16,8 +14,8 @@ from imgrec.outcome import Report
 from imgrec.source.context import Context
 from imgrec.source.detect import detect, scan
 from imgrec.source.listing import open_tree
-from imgrec.source.tree import look_at
-from imgrec.text import printable
+from imgrec.source.tree import look_at, refuse_closed
+from imgrec.text import globs_pattern, printable
 
 _ARRAYS = {"CIFAR": SourceKind.CIFAR, "IDX": SourceKind.IDX, "pixels": SourceKind.PIXELS}
 _HIDING = ("outside", "beside", "left out", "smaller", "beyond")
@@ -67,7 +65,9 @@ def _files(source: str, context: Context) -> Originals:
         from imgrec.source.manifests.files import manifest_files
 
         source = manifest_files(source).folder
-    tree = look_at(open_tree(source, context), context)
+    lister = open_tree(source, context)
+    tree = look_at(lister, context)
+    refuse_closed(lister, context.options)
     files = dict(zip(tree.names, zip(tree.blobs, tree.sizes, strict=True), strict=True))
     odd = tree.others | tree.faults.keys()
     images = frozenset(name for at, name in enumerate(tree.names) if at not in odd)
@@ -101,6 +101,6 @@ def _chosen(names: Iterable[str], options: Mapping[str, object]) -> Iterable[str
     for option, is_wanted in (("include", True), ("exclude", False)):
         globs = options.get(option)
         if isinstance(globs, list) and globs:
-            pattern = re.compile("|".join(translate(str(glob)) for glob in globs))
+            pattern = globs_pattern(map(str, globs))
             names = [name for name in names if bool(pattern.match(name)) is is_wanted]
     return names

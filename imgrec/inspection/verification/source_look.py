@@ -62,7 +62,7 @@ class SourceLook:
     def _difference(self, image: bytes, original: Original) -> str:
         """Return how an image differs from what its file would be packed as, or ""."""
         try:
-            data = read_blob(original.blob, original.size)
+            data = read_blob(original.blob, original.size, name=original.filename)
             if data == image:
                 return ""
             packable = self._packed(data, original)

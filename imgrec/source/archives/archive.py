@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_128_hexdigest
 
-from imgrec.errors import SourceError
+from imgrec.errors import ImgrecError, SourceError
 from imgrec.source.archives.decompress import compression, decompressed
 from imgrec.source.archives.limits import Allowance
 from imgrec.source.archives.members import Listing, MemberTree
@@ -18,6 +18,7 @@ from imgrec.source.archives.zips import list_zip
 from imgrec.source.context import Context
 from imgrec.storage.blobs import changed_ns
 from imgrec.storage.unpacked import write_blocks
+from imgrec.storage.unreadable import disk_fault, is_passing
 
 _HEAD_BYTES = 512
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
@@ -125,5 +126,7 @@ def _head(path: str, shown: str) -> bytes:
         raise _unreadable(shown, error) from error
 
 
-def _unreadable(shown: str, error: OSError) -> SourceError:
+def _unreadable(shown: str, error: OSError) -> ImgrecError:
+    if is_passing(error):
+        return disk_fault(error, shown)
     return SourceError(f"cannot read {shown}: {error.strerror}", path=shown)

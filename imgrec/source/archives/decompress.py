@@ -10,6 +10,7 @@ from io import FileIO
 from typing import Literal
 
 from imgrec.errors import SourceError
+from imgrec.storage.unreadable import disk_fault, is_passing
 
 _BLOCK_BYTES = 1 << 20
 _XZ_MEMORY_BYTES = 1 << 30
@@ -40,6 +41,8 @@ def decompressed(path: str, codec: str, shown: str) -> Iterator[bytes]:
         with FileIO(path) as file:
             yield from _READERS[codec](file)
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and is_passing(error):
+            raise disk_fault(error, shown) from error
         why = (error.strerror if isinstance(error, OSError) else "") or error
         raise SourceError(
             f"{shown} cannot be unpacked: {why}",

@@ -13,7 +13,7 @@ from imgrec.model import Skipped
 from imgrec.source.archives.names import has_archive_name
 from imgrec.source.split_words import split_word
 from imgrec.source.tally import Tally, clutter_kind
-from imgrec.source.tree import Folder
+from imgrec.source.tree import Closed, Folder
 
 _MAX_NAME = 4096
 _MAX_DEPTH = 100
@@ -68,7 +68,7 @@ class MemberTree:
     """When the archive last changed."""
     tally: Tally = field(default_factory=Tally)
     bad: list[Skipped] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     mount: str = ""

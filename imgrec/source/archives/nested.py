@@ -17,7 +17,7 @@ from imgrec.source.archives.members import MemberTree, has_image_name, is_split
 from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.tally import Tally
-from imgrec.source.tree import Folder, Lister
+from imgrec.source.tree import Closed, Folder, Lister
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.unpacked import write_blocks
 from imgrec.text import printable
@@ -34,7 +34,7 @@ class Expanded:
     root: str
     tally: Tally
     bad: list[Skipped]
-    closed: list[str]
+    closed: list[Closed]
     warnings: list[str]
     homes: dict[str, tuple[int, int]]
     changed_ns: int

@@ -17,6 +17,7 @@ from tarfile import TarInfo
 
 from imgrec.errors import SourceError
 from imgrec.source.archives.members import Listing, Member
+from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.text import printable
 
 _BLOCK = tarfile.BLOCKSIZE
@@ -72,6 +73,8 @@ def list_tar(path: str, shown: str) -> Listing:
             tar = _Tar(file.fileno(), path, shown, os.fstat(file.fileno()).st_size)
             return Listing(list(tar.members()), tar.warnings)
     except OSError as error:
+        if is_passing(error):
+            raise disk_fault(error, shown) from error
         raise SourceError(f"cannot read {shown}: {error.strerror}", path=shown) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -9,9 +10,10 @@ from itertools import pairwise
 from zipfile import ZipFile, ZipInfo
 
 from imgrec.blob import ZipMember
-from imgrec.errors import SourceError
+from imgrec.errors import ImgrecError, SourceError
 from imgrec.source.archives.members import Listing, Member
 from imgrec.storage.blobs import DEFLATED, STORED
+from imgrec.storage.unreadable import disk_fault, is_passing
 
 _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED, _PATCHED, _STRONGLY_ENCRYPTED, _UTF8 = 0x1, 0x20, 0x40, 0x800
@@ -36,8 +38,10 @@ def list_zip(path: str, shown: str) -> Listing:
         with ZipFile(path) as archive:
             infos = archive.infolist()
     except OSError as error:
-        raise SourceError(f"cannot read {shown}: {error.strerror or error}", path=shown) from error
+        raise _unreadable(shown, error) from error
     except Exception as error:  # zipfile raises whatever it stumbles over
+        if isinstance(error.__context__, OSError) and is_passing(error.__context__):
+            raise _unreadable(shown, error.__context__) from error
         raise SourceError(
             f"{shown} is not a zip file that can be read: {error or type(error).__name__}",
             hint="it may be damaged, or a download that was cut off: get it again",
@@ -46,6 +50,12 @@ def list_zip(path: str, shown: str) -> Listing:
     _refuse_parts(shown, infos)
     _refuse_overlaps(shown, infos)
     return Listing([_member(path, info, archive_bytes) for info in infos], [])
+
+
+def _unreadable(shown: str, error: OSError) -> ImgrecError:
+    if is_passing(error) and error.errno != errno.EINVAL:  # as seeking to where nothing can be has
+        return disk_fault(error, shown)
+    return SourceError(f"cannot read {shown}: {error.strerror or error}", path=shown)
 
 
 def _refuse_parts(shown: str, infos: Sequence[ZipInfo]) -> None:

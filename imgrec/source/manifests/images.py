@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from imgrec.model import Skipped
+from imgrec.options import SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.listing import open_tree
-from imgrec.source.manifests.paths import Finder
-from imgrec.source.tree import Lister, Tree, look_at
+from imgrec.source.manifests.paths import NO_FILE, Finder
+from imgrec.source.tree import Lister, Tree, look_at, refuse_closed, still_closed
+from imgrec.storage.unreadable import is_passing
 
 _OTHER = "not an image"
 
@@ -67,10 +69,19 @@ def unplaced(images: ManifestImages, found: Sequence[int | str], where: str) -> 
             yield Skipped(images.finder.paths[number], f"no row in {where}")
 
 
+def refuse_hidden(
+    images: ManifestImages, found: Sequence[int | str], options: SourceOptions
+) -> None:
+    """Raise an error if a row names no file, but might name one in a folder that was not listed."""
+    closed = still_closed(images.lister, options)
+    if NO_FILE in found or any(is_passing(one.error) for one in closed):
+        refuse_closed(images.lister, options)
+
+
 def doubts(images: ManifestImages, found: Sequence[int | str], where: str) -> Iterator[str]:
     """Yield what may not be as the user thinks."""
     if images.lister.closed:
-        yield f"folders that cannot be read: {', '.join(images.lister.closed)}"
+        yield f"folders that cannot be read: {', '.join(map(str, images.lister.closed))}"
     if count := len(_without_row(images, found)):
         what = "1 image has" if count == 1 else f"{count:,} images have"
         yield f"{what} no row in {where}, and no place in the dataset"

@@ -21,6 +21,7 @@ from imgrec.source.manifests.images import (
     count_rest,
     doubts,
     open_images,
+    refuse_hidden,
     unplaced,
 )
 from imgrec.source.manifests.labels import (
@@ -40,6 +41,7 @@ from imgrec.source.probe import contents
 from imgrec.source.split_words import Splits, read_splits, split_word
 from imgrec.source.tree import Tree
 from imgrec.storage.blobs import changed_ns
+from imgrec.storage.unreadable import disk_fault
 
 _LOOKED_AT = 100
 """How many rows tell whether a column names images."""
@@ -115,6 +117,7 @@ def resolve(
     roles = choose_roles(rows.header, options, holds)
     found = finder.find_all(rows.texts(roles.path))
     _refuse_strangers(rows, roles, found, finder.root)
+    refuse_hidden(images, found, options)
     folders = _folders(found, finder)
     said = _read(rows, roles, folders, by_file, options)
     faults = _merged(_path_faults(found, images.faults), *said.faults())
@@ -271,13 +274,14 @@ def _samples(tree: Tree, settled: Settled, said: _Said, context: Context) -> Sam
     sizes = [tree.sizes[number] for number in numbers]
     keys = [tree.keys[number] for number in numbers]
     blobs = [tree.blobs[number] for number in numbers]
+    names = [tree.names[number] for number in numbers]
     sets = [said.labels.sets[row] for row in rows]
     return Samples(
-        filenames=tuple([tree.names[number] for number in numbers]),
+        filenames=tuple(names),
         class_names=tuple([labels[0] if labels else "" for labels in sets]),
         splits=tuple([said.splits.splits[row] for row in rows]),
         sizes=tuple(sizes),
-        contents=tuple(contents(blobs, sizes, keys, context.run)),
+        contents=tuple(contents(names, blobs, sizes, keys, context.run)),
         blobs=tuple(blobs),
         groups=tuple([said.groups[row] for row in rows]) if said.groups is not None else (),
         label_sets=tuple(sets) if said.labels.is_multi else (),
@@ -310,5 +314,5 @@ def _layout(files: ManifestFiles, rows: Rows, roles: Roles, said: _Said) -> str:
 def _changed_ns(path: str) -> int:
     try:
         return changed_ns(path)
-    except OSError:
-        return 0
+    except OSError as error:
+        raise disk_fault(error, path) from error

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from imgrec.errors import SourceError
 from imgrec.source.archives.limits import Allowance
+from imgrec.storage.unreadable import disk_fault, is_passing
 
 T = TypeVar("T")
 
@@ -89,17 +90,27 @@ def lines_of(path: str, name: str, encoding: str = "") -> Iterator[str]:
             path=path,
         ) from error
     except (OSError, EOFError, zlib.error) as error:
+        _refuse_passing(error, path)
         reason = getattr(error, "strerror", None) or str(error) or "it is cut short"
         raise SourceError(f"cannot read {name}: {reason}", path=path) from error
 
 
 def head_of(path: str, size: int) -> bytes:
-    """Return the first bytes of a file, unpacked if it is gzipped; b"" if it is unreadable."""
+    """Return the first bytes of a file, unpacked if it is gzipped; b"" if it is unreadable.
+
+    Raises ExecutionError if it may be readable the next time, and then seem another kind of file.
+    """
     try:
         with _unpacked(path) as stream:
             return stream.read(size)
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, zlib.error) as error:
+        _refuse_passing(error, path)
         return b""
+
+
+def _refuse_passing(error: Exception, path: str) -> None:
+    if isinstance(error, OSError) and is_passing(error):
+        raise disk_fault(error, path) from error
 
 
 def encoding_of(head: bytes) -> str:

@@ -90,8 +90,7 @@ class StoreStaging:
 
     def _clear(self, error: BaseException | None) -> None:
         """Leave no more than a run that continues this one can use."""
-        is_cut_off = isinstance(error, ExecutionError) or not isinstance(error, ImgrecError)
-        if error is not None and is_cut_off and len(objects(str(self._hidden / _NOTES))) > 1:
+        if error is not None and len(objects(str(self._hidden / _NOTES))) > 1:
             return
         if error is not None and self._place == self.target:
             remove_objects(*(str(self._place / name) for name in self._sent))
