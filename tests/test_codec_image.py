@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from contextlib import suppress
 from types import ModuleType
@@ -18,10 +20,14 @@ from hypothesis import strategies as st
 from pictures import chunk, encode, jpeg, picture, png
 from PIL import Image
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
+from sampled import ODD_JPEGS
 
+from imgrec.codec.bmp import read_header as read_bmp_header
 from imgrec.codec.image import Packable, prepare
+from imgrec.codec.phash import sketch
+from imgrec.codec.thumbnail import thumbnail
 from imgrec.errors import BadImage
-from imgrec.options import Check
+from imgrec.options import Check, ShrinkOptions
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +57,10 @@ RAW = {
     **{f"{m} PNG": png(mode=m) for m in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")},
     "P PNG with transparency": png(mode="P", transparency=0),
     "RGB BMP": encode(picture(), "BMP"),
-    "grey BMP": encode(picture(mode="L"), "BMP"),
 }
+GREY_BMP = "grey BMP, which TensorFlow does not decode to one channel"
 TRANSCODED = {
+    "grey BMP": (encode(picture(mode="L"), "BMP"), GREY_BMP),
     "P BMP": (encode(picture(mode="P"), "BMP"), "BMP of a kind TensorFlow does not read"),
     "1-bit BMP": (encode(picture(mode="1"), "BMP"), "BMP of a kind TensorFlow does not read"),
     "GIF": (encode(picture(mode="P"), "GIF"), "GIF"),
@@ -87,6 +94,9 @@ def assert_tensorflow_agrees(tf: ModuleType, image: Packable) -> None:
     assert tuple(decoded.shape) == image.shape
     coloured = tf.io.decode_image(image.data, channels=3, expand_animations=False)
     assert tuple(coloured.shape) == (*image.shape[:2], 3)
+    if image.shape[2] == 1:  # where all images are grey, TFDS asks for one channel
+        grey = tf.io.decode_image(image.data, channels=1, expand_animations=False)
+        assert tuple(grey.shape) == image.shape
 
 
 def reason(data: bytes, check: Check = Check.DECODE) -> str:
@@ -292,3 +302,145 @@ def test_any_bytes_are_packable_or_a_bad_image(data: bytes, check: Check) -> Non
 def test_tensorflow_agrees_with_whatever_is_accepted(tf: ModuleType, data: bytes) -> None:
     with suppress(BadImage):
         assert_tensorflow_agrees(tf, prepare(data, "a.tga", Check.DECODE))
+
+
+# Headers and streams that only some decoders accept
+
+SIGNATURE, HEADER, BEHIND = png()[:8], png()[16:29], png()[33:]
+ODD_HEADERS = {
+    "long header": chunk(b"IHDR", HEADER + b"\0"),
+    "unknown compression": chunk(b"IHDR", HEADER[:10] + b"\1" + HEADER[11:]),
+    "another chunk first": chunk(b"gAMA", b"\0\0\xb1\x8f") + chunk(b"IHDR", HEADER),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_HEADERS)
+def test_a_png_whose_header_pillow_alone_accepts_is_transcoded(tf: ModuleType, kind: str) -> None:
+    data = SIGNATURE + ODD_HEADERS[kind] + BEHIND
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.io.decode_image(data)
+    image = prepare(data, "a.png", Check.DECODE)
+    assert image.transcoded == "PNG with a broken header"
+    assert np.array_equal(tf.io.decode_image(image.data), np.asarray(picture()))
+
+
+def windowed_png(chance: random.Random) -> bytes:
+    """Make a PNG whose pixels repeat far apart, and that declares a window of any size."""
+    width, height = chance.randint(1, 400), chance.randint(1, 60)
+    row = 1 + 3 * width
+    period = chance.randbytes(chance.randint(1, 9000))
+    rows = bytearray((period * (row * height // len(period) + 1))[: row * height])
+    rows[::row] = bytes(height)
+    stream = bytearray(zlib.compress(rows, chance.randint(1, 9)))
+    stream[0] = chance.randint(0, 7) << 4 | 8
+    stream[1] = -(stream[0] << 8) % 31
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    size = chance.choice((60, 9000, 1 << 20))
+    pieces = [bytes(stream[at : at + size]) for at in range(0, len(stream), size)]
+    chunks = (chunk(b"IHDR", head), *(chunk(b"IDAT", piece) for piece in pieces))
+    return SIGNATURE + b"".join(chunks) + chunk(b"IEND", b"")
+
+
+def test_a_png_is_raw_if_the_window_that_it_declares_is_enough_for_tensorflow(
+    tf: ModuleType,
+) -> None:
+    refused = 0
+    for seed in range(150):
+        data = windowed_png(random.Random(seed))
+        image = prepare(data, "a.png", Check.DECODE)
+        try:
+            tf.io.decode_image(data)
+            assert image.data == data, seed
+        except tf.errors.InvalidArgumentError:
+            refused += 1
+            assert image.transcoded.startswith("PNG with a window too small"), seed
+            assert np.array_equal(
+                tf.io.decode_image(image.data), np.asarray(Image.open(io.BytesIO(data)))
+            )
+    assert 20 < refused < 130
+
+
+def test_a_jpeg_with_a_broken_list_of_pictures_is_packed_as_it_is(tf: ModuleType) -> None:
+    mpo = encode(picture(1), "MPO", save_all=True, append_images=[picture(2)])
+    at = mpo.index(b"MPF\0")
+    for broken in (mpo, mpo[: at + 12] + b"\xff" * 40 + mpo[at + 52 :]):
+        image = prepare(broken, "a.jpg", Check.DECODE)
+        assert (image.data, image.shape) == (broken, (16, 24, 3))
+        assert_tensorflow_agrees(tf, image)
+
+
+def test_a_jpeg_that_pillow_cannot_open_is_skipped_with_a_reason() -> None:
+    of_12_bits = jpeg().replace(b"\xff\xc0\0\x11\x08", b"\xff\xc0\0\x11\x0c")
+    assert reason(of_12_bits) == "broken JPEG: cannot handle 12-bit layers"
+
+
+# Bytes that take long to decode, though they are few or of little use
+
+
+@pytest.mark.parametrize("filler", [b"\xff", b"\xff\0", b"\xff\1", b"\xff\xe0\0\2"])
+def test_what_a_jpeg_repeats_before_its_picture_takes_little_time(filler: bytes) -> None:
+    data = b"\xff\xd8" + filler * (4_000_000 // len(filler))
+    started = time.process_time()
+    for end in (b"", jpeg()[2:]):
+        with suppress(BadImage):
+            prepare(data + end, "a.jpg", Check.DECODE)
+        with suppress(BadImage):
+            thumbnail(data + end, "a.jpg", 64)
+    assert time.process_time() - started < 5
+
+
+def run_length_bmp(width: int, height: int, bits: int, code: bytes) -> bytes:
+    palette = b"".join(bytes((n, n // 2, n // 3, 0)) for n in range(1 << bits))
+    start = 54 + len(palette)
+    head = struct.pack(
+        "<2sIIIIiiHHIIiiII",
+        *(b"BM", start + len(code), 0, start, 40, width, height, 1, bits),
+        *(1 if bits == 8 else 2, len(code), 0, 0, 0, 0),
+    )
+    return head + palette + code
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_few_bytes_of_a_run_length_encoded_bmp_take_little_time(bits: int) -> None:
+    data = run_length_bmp(50_000, 400, bits, b"\1\1\0\0" * 400)
+    started = time.process_time()
+    assert prepare(data, "a.bmp", Check.DECODE).shape == (400, 50_000, 3)
+    assert time.process_time() - started < 5
+
+
+def rle_codes() -> st.SearchStrategy[bytes]:
+    run = st.builds(lambda n, v: bytes((n, v)), st.integers(1, 25), st.integers(0, 255))
+    skip = st.builds(lambda x, y: bytes((0, 2, x, y)), st.integers(0, 9), st.integers(0, 2))
+    plain = st.builds(lambda n, b: bytes((0, n)) + b, st.integers(3, 9), st.binary(max_size=12))
+    return st.lists(st.one_of(run, st.just(b"\0\0"), skip, plain)).map(b"".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 20), st.integers(1, 9), st.sampled_from([4, 8]), rle_codes())
+def test_run_length_encoded_bmps_decode_as_by_pillow(
+    width: int, height: int, bits: int, code: bytes
+) -> None:
+    data = run_length_bmp(width, height, bits, code)
+    try:
+        expected = Image.open(io.BytesIO(data)).convert("RGB").tobytes()
+    except (OSError, ValueError):
+        assert reason(data).startswith("broken BMP")
+        return
+    image = prepare(data, "a.bmp", Check.DECODE)
+    assert Image.open(io.BytesIO(image.data)).convert("RGB").tobytes() == expected
+
+
+@pytest.mark.parametrize("used", [0, 255, 256])
+def test_a_bmp_is_grey_only_if_its_palette_has_all_levels(used: int) -> None:
+    grey = encode(picture(mode="L"), "BMP")
+    data = grey[:46] + struct.pack("<II", used, 77) + grey[54:]
+    assert read_bmp_header(data).is_plain is (used != 255)
+
+
+@pytest.mark.parametrize("kind", ODD_JPEGS)
+def test_a_jpeg_sampled_as_no_other_is_shrunk_sketched_and_shown(kind: str) -> None:
+    data = ODD_JPEGS[kind]
+    small = prepare(data, "a.jpg", Check.DECODE, ShrinkOptions(short_side=8))
+    assert small.shape[:2] == (13, 8)
+    sketch(data, "a.jpg")
+    assert thumbnail(data, "a.jpg", 20).size == (12, 20)

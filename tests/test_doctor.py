@@ -66,6 +66,17 @@ class Asked(NamedTuple):
     """Whether TFDS says that something is wrong."""
 
 
+def grey_with_a_bmp(folder: Path) -> None:
+    def edit(value: dict[str, object]) -> None:
+        image = value["featuresDict"]["features"]["image"]["image"]  # type: ignore[index]
+        image["shape"]["dimensions"] = ["-1", "-1", "1"]
+
+    edit_json(folder / "features.json", edit)
+    records = read_shard(folder / TRAIN)
+    records[-1]["image"] = (encode(picture(1, "L"), "BMP"),)
+    write_shard(folder / TRAIN, records)
+
+
 def nothing(_folder: Path) -> None:
     pass
 
@@ -235,6 +246,10 @@ CASES: dict[str, tuple[Callable[[Path], None], Asked]] = {
     ),
     "elsewhere": (
         move("../elsewhere/flowers/1.0.0"), Asked("data_dir", "TFDS looks in ", records=9),
+    ),
+    "BMP of one channel": (
+        grey_with_a_bmp,
+        Asked("wrong metadata", "is a BMP, which TensorFlow does not decode to 1 c", records=13),
     ),
     "nothing": (shutil.rmtree, Asked("nothing", "no dataset flowers in ", records=0)),
 }  # fmt: skip

@@ -24,6 +24,7 @@ from imgrec import open_dataset
 from imgrec.blob import Pixels
 from imgrec.codec.idx import encode_header
 from imgrec.codec.image import Packable, pack_pixels, prepare
+from imgrec.codec.jpeg import read_header
 from imgrec.codec.shrink import decode_smaller, smaller_size
 from imgrec.errors import BadImage, UsageError
 from imgrec.model import Resized, ShardTask, Skipped
@@ -205,7 +206,7 @@ def test_a_jpeg_decoded_at_a_scale_is_as_good_as_one_decoded_in_full(scale: int)
     width, height = 64 * scale + 3, 48 * scale + 1
     data = jpeg(3, (width, height), quality=95)
     size = height // (2 * scale), width // (2 * scale)
-    small, fault = decode_smaller(data, (height, width, 3), size)
+    small, fault = decode_smaller(data, read_header(data), size)
     assert small is not None
     assert (fault, small.size) == ("", size[::-1])
     assert difference(small, Image.open(io.BytesIO(data)).resize(small.size, LANCZOS)) < 0.5

@@ -175,6 +175,17 @@ def test_plain_tensorflow_parses_it_as_a_tutorial_does(tf: ModuleType, packed: P
     assert all(record["filename"].decode().split("/")[0] in CLASSES for record in read)
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_tfds_loads_a_grey_bmp_among_other_images(
+    tfds: ModuleType, tmp_path: Path, mode: str
+) -> None:
+    files = {"a/1.bmp": encode(picture(1, "L"), "BMP"), "a/2.png": png(2, mode=mode)}
+    write_tree(tmp_path / "mixed", {**files, "b/3.jpg": jpeg(3, mode=mode)})
+    packed = imgrec.pack(tmp_path / "mixed", PackOptions(data_dir=str(tmp_path)))
+    loaded = list(eval(packed.info.load, {"tfds": tfds}).as_numpy_iterator())
+    assert [image.shape for image, _ in loaded] == [(16, 24, 1 if mode == "L" else 3)] * 3
+
+
 def test_it_becomes_a_data_frame(tfds: ModuleType, builder: Any) -> None:
     pytest.importorskip("jinja2")  # pandas needs it to show the pictures
     frame = tfds.as_dataframe(builder.as_dataset(split="val"), builder.info)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -447,6 +448,43 @@ def test_decode_finds_what_headers_do_not_tell(flowers: Path) -> None:
         change_records(flowers, lambda records, image=image: records[0].update(image=(image,)))
         assert whats(flowers, SHARD) == []
         assert any(what in found for found in whats(flowers, SHARD, decode=True))
+
+
+def declare(flowers: Path, **image: object) -> None:
+    """Let features.json declare another kind of image."""
+
+    def edit(value: dict[str, object]) -> None:
+        value["featuresDict"]["features"]["image"]["image"].update(image)  # type: ignore[index]
+
+    edit_json(flowers / "features.json", edit)
+
+
+@pytest.mark.parametrize(
+    ("channels", "dtype", "image", "what"),
+    [
+        ("1", "uint8", encode(picture(1, "L"), "BMP"), "BMP, which .* not decode to 1 channel"),
+        ("4", "uint8", jpeg(1), "JPEG, which .* not decode to 4 channels"),
+        ("2", "uint8", png(1, mode="LA"), "PNG, which .* not decode to 2 channels"),
+        ("1", "float32", jpeg(1, mode="L"), "JPEG, which .* not decode to 4 channels"),
+        ("3", "uint8", encode(picture(1, "L"), "BMP"), ""),
+        ("-1", "uint8", encode(picture(1, "L"), "BMP"), ""),
+        ("1", "uint16", png(1, mode="I;16"), ""),
+    ],
+)
+def test_an_image_must_decode_to_what_features_json_declares(
+    flowers: Path, channels: str, dtype: str, image: bytes, what: str
+) -> None:
+    declare(flowers, shape={"dimensions": ["-1", "-1", channels]}, dtype=dtype)
+    change_records(flowers, lambda records: records[0].update(image=(image,)))
+    found = [one for one in whats(flowers, SHARD, decode=True) if "decode" in one]
+    formats = {re.split(r"[ ,:]+", one)[2] for one in found}
+    assert any(re.match(f"its image: {what}", one) for one in found) is bool(what), found
+    assert what or "BMP" not in formats, found
+
+
+def test_a_dtype_that_no_image_has_is_a_fault(flowers: Path) -> None:
+    declare(flowers, dtype="int64")
+    assert whats(flowers, "features.json") == ["its 'image' is not what TFDS has there"]
 
 
 def test_two_records_of_one_name_are_a_fault(flowers: Path) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from imgrec.errors import BadImage
 
 _HEADER = struct.Struct("<2sIIIIiiHHIIiiII")
+_USED = 13  # the field with the number of palette entries; 0 stands for all
 _OS2_HEADER = 12
 _BI_RGB, _BI_BITFIELDS = 0, 3
 _BGRX_MASKS = struct.pack("<III", 0xFF0000, 0xFF00, 0xFF)
@@ -44,7 +45,7 @@ def read_header(data: bytes) -> BmpHeader:
     except struct.error as error:
         raise BadImage("truncated BMP header") from error
     pixels, info_bytes, width, height, _, bits, compression = fields[3:10]
-    used = fields[14]
+    used = fields[_USED]
     channels = _CHANNELS.get(bits, 3)
     is_plain = (
         bits in _CHANNELS

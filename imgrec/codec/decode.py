@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,6 @@ _COLOUR_SPACES = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 _SIMPLE = frozenset({"Gray", "YCbCr", "RGB"})
 """What libjpeg-turbo turns into grey or RGB as everyone else does."""
 _INKS = frozenset({"CMYK", "YCCK"})
-_ADOBE = re.compile(rb"\xff\xee[\x00-\xff]{2}Adobe")
-"""Programs of that name write how much of an ink is missing."""
 _SCALES = (8, 4, 2)
 """A JPEG decodes faster to these parts of its size; to others it takes longer than to all of it."""
 
@@ -87,6 +85,8 @@ def parse_size(value: int | Sequence[int] | None, option: str) -> Size | None:
 def to_pil(data: bytes) -> Image:
     """Decode with Pillow, in the mode that the image has; raise BadImage if it fails."""
     image_format = format_of(data, "")
+    if image_format == "PNG":
+        data = png.still(data)
     try:
         return pixels.decode(data, image_format)
     except BadImage:
@@ -99,7 +99,9 @@ def to_pil(data: bytes) -> Image:
 def to_array(data: bytes, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """Decode to an array of `shape`, as TensorFlow does; raise BadImage if it fails.
 
-    Pixels are the same to the last bit, but for JPEGs that are damaged or sampled as no other.
+    Pixels are the same to the last bit, but for three kinds of JPEG that may differ by a few
+    levels: with damaged pixels, progressive without their last scans, and with some components of
+    half the width or height in a pattern that TurboJPEG has no name for.
     """
     if shape[2] not in _MODES:
         raise BadImage(f"no image has {shape[2]} channels")
@@ -153,12 +155,9 @@ def _decoded(
     data: bytes, channels: int, cover: Size | None, *, is_fast: bool = False
 ) -> NDArray[np.uint8]:
     if data.startswith(b"\xff\xd8"):
-        array = _decoded_jpeg(data, channels, cover, is_fast=is_fast)
-        if array is not None:
-            return array
-    if channels == 4 and data.startswith(b"BM") and (picture := _deep_bmp(data)):
-        return from_pil(picture)
-    return from_pil(_eight_bits(to_pil(data)).convert(_MODES[channels]))
+        return _decoded_jpeg(data, channels, cover, is_fast=is_fast)
+    picture = _plain_bmp(data) if data.startswith(b"BM") else None
+    return from_pil(_eight_bits(picture or to_pil(data)).convert(_MODES[channels]))
 
 
 def _eight_bits(picture: Image) -> Image:
@@ -171,49 +170,50 @@ def _eight_bits(picture: Image) -> Image:
     return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
 
 
-def _deep_bmp(data: bytes) -> Image | None:
-    """Decode a BMP of 32 bits a pixel, the last eight of which Pillow would leave out."""
+def _plain_bmp(data: bytes) -> Image | None:
+    """Decode a BMP as TensorFlow does, which looks at less of its header than Pillow.
+
+    Of 32 bits a pixel, Pillow would leave out the last eight.
+    """
     from PIL import Image
 
     header = bmp.read_header(data)
     height, width, channels = header.shape
-    if channels != 4 or not header.is_plain or not bmp.is_whole(data, header):
+    if not header.is_plain or not bmp.is_whole(data, header):
         return None
     pixels.refuse_bomb(height, width)
-    rows = data[header.pixels :]
+    rows, stride = data[header.pixels :], header.row_bytes
     direction = 1 if header.is_top_down else -1
-    return Image.frombytes("RGBA", (width, height), rows, "raw", "BGRA", 0, direction)
+    orders = {1: "L", 3: "BGR", 4: "BGRA"}
+    return Image.frombytes(
+        _MODES[channels], (width, height), rows, "raw", orders[channels], stride, direction
+    )
 
 
 def _decoded_jpeg(
     data: bytes, channels: int, cover: Size | None, *, is_fast: bool
-) -> NDArray[np.uint8] | None:
-    """Decode a JPEG with libjpeg-turbo; return None for the few that it takes exception to.
+) -> NDArray[np.uint8]:
+    """Decode a JPEG with libjpeg-turbo, or with Pillow if that takes exception to it.
 
     `is_fast` takes the less exact arithmetic that is TensorFlow's default.
     """
-    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
-
-    try:
-        height, width, space, _ = simplejpeg.decode_jpeg_header(data)
-        is_ink = channels == 3 and space in _INKS
-        if not is_ink and (space not in _SIMPLE or channels not in _COLOUR_SPACES):
-            return None
-        scale = _scale((height, width), cover) if cover else 1
-        if scale > 1 and not _is_common(data):
-            scale = 1
-        decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(
-            data,
-            colorspace="CMYK" if is_ink else _COLOUR_SPACES[channels],
-            fastdct=is_fast,
-            min_height=-(-height // scale),
-            min_width=-(-width // scale),
-            min_factor=scale,
-            strict=False,
-        )
-    except ValueError:
-        return None
-    return _without_ink(decoded, is_inverted=bool(_ADOBE.search(data))) if is_ink else decoded
+    header = jpeg.read_header(data)
+    pixels.refuse_bomb(*header.shape[:2])
+    is_ink = channels == 3 and header.colours in _INKS
+    if is_ink or (header.colours in _SIMPLE and channels in _COLOUR_SPACES):
+        scale = _scale(header.shape[:2], cover) if cover and header.is_common else 1
+        colours = "CMYK" if is_ink else _COLOUR_SPACES[channels]
+        for is_bare in (False, True):
+            with suppress(BadImage):
+                version = jpeg.without_extras(data, header) if is_bare else data
+                decoded = jpeg.turbo_decode(
+                    version, header.shape, colours, scale=scale, strict=False, fastdct=is_fast
+                )
+                return _without_ink(decoded, is_inverted=header.is_adobe) if is_ink else decoded
+    picture = pixels.decode(data, "JPEG", is_fast=is_fast)
+    if is_ink:  # which Pillow takes to be stored inverted, whatever wrote it
+        return _without_ink(255 - from_pil(picture), is_inverted=header.is_adobe)
+    return from_pil(picture.convert(_MODES[channels]))
 
 
 def _without_ink(inks: NDArray[np.uint8], *, is_inverted: bool) -> NDArray[np.uint8]:
@@ -234,14 +234,6 @@ def _scale(size: Size, cover: Size) -> int:
         if all(-(-side // scale) >= least for side, least in zip(size, cover, strict=True)):
             return scale
     return 1
-
-
-def _is_common(data: bytes) -> bool:
-    """Tell whether a JPEG is of the kind whose scaled decoding never reads past its buffers."""
-    try:
-        return jpeg.read_header(data).is_common
-    except BadImage:
-        return False
 
 
 def _turned(array: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:

@@ -23,6 +23,8 @@ _SHORT = 3  # TIFF's number for a 16-bit value, which stands first in the value'
 _JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _APP1, _SCAN, _END = 0xE1, 0xDA, 0xD9
+_MOST_SEGMENTS = 100_000
+"""Far more than any program writes."""
 MARK = b"Exif\0\0"
 """What begins EXIF data."""
 _UPRIGHT = {
@@ -53,7 +55,9 @@ def _tiff(data: bytes) -> bytes:
 
 def _tiff_of_jpeg(data: bytes) -> bytes:
     position = 2
-    while data[position] == 0xFF and data[position + 1] not in (_SCAN, _END):
+    for _ in range(_MOST_SEGMENTS):
+        if data[position] != 0xFF or data[position + 1] in (_SCAN, _END):
+            break
         end = position + 2 + (data[position + 2] << 8 | data[position + 3])
         if data[position + 1] == _APP1 and data.startswith(MARK, position + 4):
             return data[position + 4 + len(MARK) : end]

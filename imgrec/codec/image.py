@@ -1,7 +1,7 @@
 """From a file's bytes to the bytes that are packed: raw wherever TensorFlow decodes them.
 
-Raw are JPEG, PNG and the BMPs that TensorFlow reads right. Everything else that Pillow opens
-becomes a PNG of the same pixels. What is packed has been checked as far as `Check` asks; the
+Raw are JPEG, PNG and the BMPs in colour that TensorFlow reads right. Everything else that Pillow
+opens becomes a PNG of the same pixels. What is packed has been checked as far as `Check` asks; the
 shape is what `tf.io.decode_image(image, expand_animations=False)` gives.
 
 What is larger than `ShrinkOptions` allow is decoded whatever `Check` asks, and stored smaller.
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, int, int]
 _DEEP_COLOURS = "16-bit colours reduced to 8 bits"
+_STRANGE_BMP = "BMP of a kind TensorFlow does not read"
+_GREY_BMP = "grey BMP, which TensorFlow does not decode to one channel"
 
 
 class Packable(NamedTuple):
@@ -90,6 +92,17 @@ def shape_of(data: bytes, filename: str) -> Shape:
     return pixels.shape_of(data, image_format)
 
 
+def tensorflow_fault(data: bytes) -> str:
+    """Return why TensorFlow does not decode an image right, or ""; raise BadImage if nothing can.
+
+    Everything is decoded. What TensorFlow decodes to some numbers of channels only is no fault.
+    """
+    if format_of(data, "") != "BMP":
+        return prepare(data, "", Check.DECODE).transcoded
+    header = bmp.read_header(data)
+    return "" if header.is_plain and bmp.is_whole(data, header) else _STRANGE_BMP
+
+
 def pack_pixels(data: bytes, blob: Pixels, shrink_to: ShrinkOptions | None = None) -> Packable:
     """Store uncompressed pixels as PNG."""
     return _stored(pixels.picture_of(data, blob), "", _Wanted(Check.DECODE, shrink_to))
@@ -97,9 +110,9 @@ def pack_pixels(data: bytes, blob: Pixels, shrink_to: ShrinkOptions | None = Non
 
 def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     header = jpeg.read_header(data)
-    shape, is_common, _, _, turn = header
+    shape, turn = header.shape, header.orientation
     pixels.refuse_bomb(shape[0], shape[1])
-    if not is_common:
+    if not header.is_common:
         return _transcode(data, image_format, wanted, "JPEG of a kind TensorFlow does not read")
     packable = Packable(data, shape, image_format, "", "", "", None, turn)
     size = wanted.smaller(shape) if wanted.shrink_to else None
@@ -124,7 +137,7 @@ def _shrink_jpeg(data: bytes, header: jpeg.JpegHeader, size: Size, wanted: _Want
     """Store a JPEG smaller; the one decode that takes tells what is to be said of it as well."""
     from imgrec.codec.shrink import decode_smaller
 
-    picture, fault = decode_smaller(data, header.shape, size)
+    picture, fault = decode_smaller(data, header, size)
     loss = ""
     if picture is None:
         picture, loss = pixels.decode_to_fit(data, "JPEG")
@@ -146,16 +159,24 @@ def _transcode_cut_jpeg(data: bytes, wanted: _Wanted) -> Packable:
         raise BadImage("truncated JPEG") from error
 
 
+def _transcode_if_possible(data: bytes, image_format: str, wanted: _Wanted, fault: str) -> Packable:
+    """Transcode an image because of a fault; raise BadImage with that if Pillow fails as well."""
+    try:
+        return _transcode(data, image_format, wanted, fault)
+    except BadImage as error:
+        raise BadImage(fault) from error
+
+
 def _prepare_png(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
-    header = png.read_header(data)
+    try:
+        header = png.read_header(data)
+    except BadImage as error:  # Pillow looks less closely at headers than libpng
+        return _transcode_if_possible(data, image_format, wanted, str(error))
     pixels.refuse_bomb(*header.shape[:2])
     is_larger = wanted.smaller(header.shape) is not None
     check = Check.DECODE if is_larger else wanted.check
     if fault := _PNG_CHECKS[check](data, header):
-        try:
-            return _transcode(data, image_format, wanted, fault)
-        except BadImage as error:
-            raise BadImage(fault) from error
+        return _transcode_if_possible(data, image_format, wanted, fault)
     if is_larger:
         return _shrink_png(data, header, wanted)
     return Packable(data, header.shape, image_format)
@@ -188,7 +209,10 @@ def _prepare_bmp(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     is_larger = wanted.smaller(header.shape) is not None
     is_trusted = wanted.check is Check.HEADER and not is_larger
     if not header.is_plain or not (is_trusted or bmp.is_whole(data, header)):
-        return _transcode(data, image_format, wanted, "BMP of a kind TensorFlow does not read")
+        return _transcode(data, image_format, wanted, _STRANGE_BMP)
+    # A dataset of grey images only is declared to have one channel, and then TFDS refuses BMPs.
+    if header.shape[2] == 1:
+        return _transcode(data, image_format, wanted, _GREY_BMP)
     if is_larger:
         return _re_encode(data, image_format, wanted, "")
     return Packable(data, header.shape, image_format)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,23 +26,32 @@ CHECK_SCALE = 8
 """A check decodes to one part in so many of the size: the smallest there is."""
 
 _SOF = struct.Struct(">BHHB")  # precision, height, width, components
-_SEGMENT, _FRAME, _SCAN, _BARE, _END, _NONE = range(6)
-_KINDS = [_SEGMENT] * 256
-"""What follows a marker: a segment to pass over unless it is said otherwise."""
-for _marker in {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}:
-    _KINDS[_marker] = _FRAME
-for _marker in (0x01, *range(0xD0, 0xD9)):
-    _KINDS[_marker] = _BARE
-_KINDS[0xDA], _KINDS[0xD9], _KINDS[0x00], _KINDS[0xFF] = _SCAN, _END, _NONE, _NONE
+_KNOWN_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
+"""Markers that no segment follows."""
+_APP0, _APP14, _SCAN, _END = 0xE0, 0xEE, 0xDA, 0xD9
+_DECODER_TABLES = frozenset({0xC4, 0xCC, 0xDB, 0xDD})
+"""Segments, beside the frame, that a decoder needs: Huffman and other tables, restart interval."""
 _HUFFMAN_8_BIT = frozenset({0xC0, 0xC1, 0xC2})
 _SOS, _EOI = b"\xff\xda", b"\xff\xd9"
 _PROGRESSIVE, _MOST_SCANS = 0xC2, 200
 """Programs write 10 or so. Each takes as long as all pixels do, however little it adds to them."""
+_MOST_SEGMENTS = 100_000
+"""Far more than any program writes."""
+_LARGE_GAPS = 1 << 16
 _KEPT_BYTES = 1 << 14
 """The longest headers that are kept: of larger ones, no two are alike."""
 _CHANNELS = {1: 1, 3: 3, 4: 3}  # TensorFlow turns CMYK and YCCK into RGB
+_JFIF_BYTES, _ADOBE_BYTES = 14, 12
+"""Shorter segments are not taken for JFIF's and Adobe's."""
+_TRANSFORMS = {"RGB": 0, "YCbCr": 1, "CMYK": 0, "YCCK": 2}
+"""How Adobe's segment says which colours the components are."""
 _BETWEEN_SCANS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
-_MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\xff]")
+_TO_MARKER = re.compile(rb"(?:[^\xff]*+\xff++\x00)*+[^\xff]*+\xff++(?=[^\x00])")
+"""All up to the last FF of a marker, as libjpeg skips it: anything but FF, FF 00, repeated FF.
+
+It never goes back, so its time is linear in what it skips.
+"""
 
 
 class JpegHeader(NamedTuple):
@@ -55,13 +65,17 @@ class JpegHeader(NamedTuple):
     """Where the first start-of-scan segment is."""
     orientation: int
     """As `exif.orientation` tells it."""
+    colours: str
+    """Gray, YCbCr, RGB, CMYK or YCCK, as libjpeg takes the components; "" if it takes none."""
+    is_adobe: bool
+    """Whether it has Adobe's segment: programs that write it store inks inverted."""
 
 
 def read_header(data: bytes) -> JpegHeader:
     """Walk the segments up to the first scan; raise BadImage if they do not lead there."""
     # Files of one camera or program begin alike, and what leads to the scan is all that counts.
-    end = data.find(_SOS) + 2
-    header = (end <= _KEPT_BYTES and _known_header(data[:end])) or _walk(data)
+    scan = data.find(_SOS, 0, _KEPT_BYTES)
+    header = (scan > 0 and _known_header(data[: scan + 2])) or _walk(data)
     # In coded data, FF is never followed by DA; so nearly all that are counted are scans.
     if header.is_progressive and data.count(_SOS, header.scan) > _MOST_SCANS:
         raise BadImage(f"JPEG of more than {_MOST_SCANS} scans")
@@ -78,37 +92,112 @@ def _known_header(head: bytes) -> JpegHeader | None:
     return header if header.scan == len(head) - 2 else None
 
 
-def _walk(data: bytes) -> JpegHeader:
+def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield marker, start and end of each segment up to the first scan or the end marker."""
     position = 2
+    for _ in range(_MOST_SEGMENTS):
+        match = _TO_MARKER.match(data, position)
+        if match is None:
+            raise BadImage("truncated JPEG")
+        start = match.end() - 1
+        marker = data[start + 1]
+        if marker in (_SCAN, _END):
+            yield marker, start, start
+            return
+        position = start + 2
+        if marker not in _BARE:
+            position += int.from_bytes(data[start + 2 : start + 4], "big")
+            yield marker, start, position
+    raise BadImage(f"JPEG of more than {_MOST_SEGMENTS:,} segments")
+
+
+def _walk(data: bytes) -> JpegHeader:
     frame: tuple[int, int, int, int, int] | None = None
-    try:
-        while True:
-            kind = _KINDS[data[position + 1]] if data[position] == 0xFF else _NONE
-            if kind == _SEGMENT:
-                position += 2 + (data[position + 2] << 8 | data[position + 3])
-                continue
-            if kind == _FRAME and frame is None:
-                frame = (data[position + 1], *_SOF.unpack_from(data, position + 4))
-            if kind == _FRAME:
-                position += 2 + (data[position + 2] << 8 | data[position + 3])
-            elif kind in (_SCAN, _END):
-                break
-            elif kind == _BARE:
-                position += 2
-            else:  # not a marker: libjpeg skips to the next one, and so does everyone else
-                position = data.index(b"\xff", position + 1)
-    except (IndexError, ValueError, struct.error) as error:
-        raise BadImage("truncated JPEG") from error
-    if frame is None or kind == _END:
+    ids, is_jfif, transform = b"", False, None
+    for marker, position, end in _segments(data):
+        payload = position + 4
+        if marker in _KNOWN_FRAMES and frame is None:
+            try:
+                frame = (marker, *_SOF.unpack_from(data, payload))
+            except struct.error as error:
+                raise BadImage("truncated JPEG") from error
+            ids = data[payload + _SOF.size : end : 3]
+        elif marker == _APP0 and end - payload >= _JFIF_BYTES:
+            is_jfif = is_jfif or data.startswith(b"JFIF\0", payload)
+        elif marker == _APP14 and end - payload >= _ADOBE_BYTES:
+            is_adobe = data.startswith(b"Adobe", payload)
+            transform = data[payload + _ADOBE_BYTES - 1] if is_adobe else transform
+    if frame is None or marker == _END:
         raise BadImage("JPEG without a picture")
     marker, precision, height, width, components = frame
     if not height or not width:
         raise BadImage("JPEG of no size")
-    is_common = marker in _HUFFMAN_8_BIT and precision == 8 and components in _CHANNELS
-    shape = (height, width, _CHANNELS.get(components, components))
     tells = data.find(exif.MARK, 0, position) >= 0
-    orientation = exif.orientation(data) if tells else exif.UPRIGHT
-    return JpegHeader(shape, is_common, marker == _PROGRESSIVE, position, orientation)
+    return JpegHeader(
+        shape=(height, width, _CHANNELS.get(components, components)),
+        is_common=marker in _HUFFMAN_8_BIT and precision == 8 and components in _CHANNELS,
+        is_progressive=marker == _PROGRESSIVE,
+        scan=position,
+        orientation=exif.orientation(data) if tells else exif.UPRIGHT,
+        colours=_colours(components, ids, transform, is_jfif=is_jfif),
+        is_adobe=transform is not None,
+    )
+
+
+def _colours(components: int, ids: bytes, transform: int | None, *, is_jfif: bool) -> str:
+    """Tell what the components are, by the rules of libjpeg."""
+    if components == 3:
+        is_rgb = transform == 0 if transform is not None else ids == b"RGB"
+        return "RGB" if is_rgb and not is_jfif else "YCbCr"
+    if components == 4:
+        return "CMYK" if transform in (None, 0) else "YCCK"
+    return "Gray" if components == 1 else ""
+
+
+def has_plain_upsampling(data: bytes) -> bool:
+    """Tell whether no component has half the width or height of another.
+
+    Those are the only ones that libjpeg smooths when it enlarges them.
+    """
+    for marker, start, end in _segments(data):
+        if marker in _KNOWN_FRAMES:
+            factors = data[start + 4 + _SOF.size + 1 : end : 3]
+            across, down = ([factor >> 4 for factor in factors], [f & 15 for f in factors])
+            widest, highest = max(across, default=0), max(down, default=0)
+            return not any(
+                widest in (h, 2 * h) and highest in (v, 2 * v) and (widest, highest) != (h, v)
+                for h, v in zip(across, down, strict=True)
+            )
+    return False
+
+
+def without_gaps(data: bytes) -> bytes:
+    """Return a JPEG without what decoders skip between its segments, if that is much.
+
+    Pillow skips it one byte at a time.
+    """
+    segments = [(start, end) for _, start, end in _segments(data)]
+    scan = segments[-1][0]
+    size = 2 + sum(end - start for start, end in segments)
+    if scan - size < _LARGE_GAPS:
+        return data
+    kept = (data[start:end] for start, end in segments)
+    return b"".join((data[:2], *kept, data[scan:]))
+
+
+def without_extras(data: bytes, header: JpegHeader) -> bytes:
+    """Return a JPEG of those segments alone that make its pixels, with nothing between them.
+
+    libjpeg-turbo's scanner of headers takes exception to much that decoders pass over.
+    """
+    kept = [data[:2]]
+    if header.colours in _TRANSFORMS:
+        adobe = b"Adobe\0\x64\0\0\0\0" + bytes((_TRANSFORMS[header.colours],))
+        kept.append(b"\xff\xee\0\x0e" + adobe)
+    for marker, start, end in _segments(data):
+        if marker in _KNOWN_FRAMES or marker in _DECODER_TABLES:
+            kept.append(data[start:end])
+    return b"".join((*kept, data[header.scan :]))
 
 
 def reaches_end(data: bytes, header: JpegHeader) -> bool:
@@ -120,29 +209,62 @@ def reaches_end(data: bytes, header: JpegHeader) -> bool:
 def is_well_formed(data: bytes, header: JpegHeader) -> bool:
     """Tell whether only scans, tables and restart markers in order lead to the end marker."""
     position, restarts = header.scan, 0
-    while True:
+    for _ in range(_MOST_SEGMENTS):
         length = int.from_bytes(data[position + 2 : position + 4], "big")
-        match = _MARKER_IN_SCAN.search(data, position + 2 + length)
-        while match and 0xD0 <= data[match.start() + 1] <= 0xD7:
-            if data[match.start() + 1] != 0xD0 + restarts % 8:
+        match = _TO_MARKER.match(data, position + 2 + length)
+        while match and 0xD0 <= data[match.end()] <= 0xD7:
+            if data[match.end()] != 0xD0 + restarts % 8 or restarts > _most_blocks(header):
                 return False
             restarts += 1
-            match = _MARKER_IN_SCAN.search(data, match.end())
+            match = _TO_MARKER.match(data, match.end() + 1)
         if match is None:
             return False
-        position = match.start()
+        position = match.end() - 1
         marker = data[position + 1]
-        if marker == 0xD9:
+        if marker == _END:
             return True
         if marker not in _BETWEEN_SCANS:
             return False
-        if marker == 0xDA:
+        if marker == _SCAN:
             restarts = 0
+    return False
+
+
+def _most_blocks(header: JpegHeader) -> int:
+    """Return of how many blocks a component consists at most, and so how often a scan restarts."""
+    height, width, _ = header.shape
+    return (height // 8 + 1) * (width // 8 + 1)
 
 
 def preload() -> None:
-    """Import what `strict_fault` needs, which takes a while."""
+    """Import what `turbo_decode` needs, which takes a while."""
     import simplejpeg  # type: ignore[import-untyped]  # it has no stubs  # noqa: F401
+
+
+def turbo_decode(
+    data: bytes, shape: Sequence[int], colours: str, *, scale: int = 1, **options: bool
+) -> NDArray[np.uint8]:
+    """Decode with libjpeg-turbo to GRAY, RGB, RGBA or CMYK, at 1/`scale` of the size in `shape`.
+
+    Options are `strict`, to object to anything odd, and `fastdct`. Raises BadImage with the
+    decoder's first complaint, whatever it raises: it may object to images that others decode. Only
+    for common JPEGs may `scale` be more than 1: scaled decoding of others has been seen to read
+    past its buffers.
+    """
+    import simplejpeg
+
+    try:
+        decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(
+            data,
+            colorspace=colours,
+            min_height=-(-shape[0] // scale),
+            min_width=-(-shape[1] // scale),
+            min_factor=scale,
+            **options,
+        )
+    except Exception as error:
+        raise BadImage(str(error) or type(error).__name__) from error
+    return decoded
 
 
 def strict_fault(data: bytes) -> str:
@@ -151,19 +273,12 @@ def strict_fault(data: bytes) -> str:
 
 
 def strict_decode(data: bytes) -> tuple[NDArray[np.uint8] | None, str]:
-    """Decode all of the coded data, to grey at 1/8 of its size.
+    """Decode all of the coded data of a common JPEG, to grey at 1/8 of its size.
 
-    Returns the pixels and "", or None and the decoder's first complaint. Only for common JPEGs
-    (`JpegHeader.is_common`): libjpeg-turbo's scaled decoding of others has been seen to read past
-    its buffers.
+    Returns the pixels and "", or None and the decoder's first complaint.
     """
-    import simplejpeg
-
     try:
         # Grey needs no colour conversion, yet the coded data of every component is walked.
-        decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(
-            data, colorspace="GRAY", min_height=1, min_width=1, min_factor=CHECK_SCALE, strict=True
-        )
-    except ValueError as error:
+        return turbo_decode(data, (1, 1), "GRAY", scale=CHECK_SCALE, strict=True), ""
+    except BadImage as error:
         return None, str(error)
-    return decoded, ""

@@ -125,27 +125,16 @@ def encode(sketches: Sequence[Sketch | None]) -> bytes:
 
 def _sketch_jpeg(data: bytes) -> Sketch | None:
     """Sketch a JPEG from a decode to a part of its size; None if libjpeg-turbo objects to it."""
-    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
-
     header = jpeg.read_header(data)
     height, width, channels = header.shape
     pixels.refuse_bomb(height, width)
-    # It has been seen to read past its buffers when it decodes others smaller.
-    if not header.is_common:
+    if not header.is_common or header.colours not in _SIMPLE:
         return None
     scale = next((s for s in _SCALES if min(height, width) >= s * _CELLS), 1)
+    colours = "GRAY" if channels == 1 else "RGB"
     try:
-        if simplejpeg.decode_jpeg_header(data)[2] not in _SIMPLE:
-            return None
-        decoded = simplejpeg.decode_jpeg(
-            data,
-            colorspace="GRAY" if channels == 1 else "RGB",
-            min_height=-(-height // scale),
-            min_width=-(-width // scale),
-            min_factor=scale,
-            strict=True,
-        )
-    except ValueError:
+        decoded = jpeg.turbo_decode(data, header.shape, colours, scale=scale, strict=True)
+    except BadImage:
         return None
     return _sketch_array(decoded, scale, (height, width))
 

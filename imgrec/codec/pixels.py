@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from imgrec.blob import Pixels
+from imgrec.codec import jpeg
+from imgrec.codec.bmp_rle import use_fast_decoder
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
@@ -21,8 +23,6 @@ MAX_SIDE = 1_000_000
 """libpng's limit, and so TensorFlow's, for the width and height of a PNG."""
 
 _TILE_WIDTH, _TILE_HEIGHT = 322, 323
-_PILLOW_FORMATS = {"JPEG": ("JPEG", "MPO")}
-"""Where Pillow has more than one name for what a format's first bytes begin."""
 
 
 class _Plugin(NamedTuple):
@@ -60,13 +60,14 @@ def refuse_bomb(height: int, width: int) -> None:
         raise BadImage(f"{width}x{height} pixels: more than the limit of {MAX_PIXELS:,}")
 
 
-def decode(data: bytes, image_format: str) -> Image:
+def decode(data: bytes, image_format: str, *, is_fast: bool = False) -> Image:
     """Decode the first picture of a file to its end; raise BadImage with the reason if it fails.
 
-    Only the one format named is tried, so that no other decoder ever sees the bytes.
+    Only the one format named is tried, so that no other decoder ever sees the bytes. `is_fast`
+    decodes a JPEG with the less exact arithmetic that is TensorFlow's default.
     """
     with bad_images(image_format):
-        return _decode(data, image_format)
+        return _decode(data, image_format, is_fast=is_fast)
 
 
 def shape_of(data: bytes, image_format: str) -> tuple[int, int, int]:
@@ -150,8 +151,11 @@ def opened(data: bytes, image_format: str) -> Image:
     return image
 
 
-def _decode(data: bytes, image_format: str) -> Image:
+def _decode(data: bytes, image_format: str, *, is_fast: bool = False) -> Image:
     image = opened(data, image_format)
+    if is_fast and jpeg.has_plain_upsampling(data):
+        # Scale and draft mode, which also leaves out the smoothing of colours between pixels.
+        setattr(image, "decoderconfig", (1, 1))  # noqa: B010  # the type of what is open has none
     image.load()
     for key in [key for key, value in image.info.items() if isinstance(value, str)]:
         del image.info[key]  # a text of a PNG may be called as what Pillow relies on
@@ -162,8 +166,21 @@ def _open(data: bytes, image_format: str) -> Image:
     from PIL import Image
 
     _register_plugin(image_format)
-    formats = _PILLOW_FORMATS.get(image_format, (image_format,))
-    return Image.open(io.BytesIO(data), formats=formats)
+    if image_format == "JPEG":
+        return _open_jpeg(data)
+    image = Image.open(io.BytesIO(data), formats=(image_format,))
+    use_fast_decoder(image)
+    return image
+
+
+def _open_jpeg(data: bytes) -> Image:
+    # `Image.open` would also parse the list of pictures in an MPO, and fail if it is broken.
+    from PIL.JpegImagePlugin import JpegImageFile
+
+    image = JpegImageFile(io.BytesIO(jpeg.without_gaps(data)))
+    # All at once: given a long marker in pieces, libjpeg begins again with each.
+    image.decodermaxblock = len(data)
+    return image
 
 
 def _register_plugin(image_format: str) -> None:

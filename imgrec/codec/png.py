@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from imgrec.errors import BadImage
@@ -34,9 +34,13 @@ _ADAM7 = (
     (0, 1, 1, 2),
 )
 _INFLATE_BYTES = 1 << 18
+_LARGEST_WINDOW = 1 << 15
+_LIBPNG_BYTES = 1 << 13
+"""How much of a chunk libpng gives to zlib at a time."""
 _MOST_CHUNKS = 200_000
 """Far more than the largest picture has; what is known of so many takes some 60 MB."""
-_ESSENTIAL = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
+_ESSENTIAL = frozenset({b"IHDR", b"PLTE", b"IDAT", b"IEND"})
+_ANIMATION = frozenset({b"acTL", b"fcTL", b"fdAT"})
 
 
 class PngHeader(NamedTuple):
@@ -113,9 +117,27 @@ def _has_transparency(data: bytes) -> bool:
     return False
 
 
+def still(data: bytes) -> bytes:
+    """Return a PNG without the chunks of an animation, whose first frame Pillow would show.
+
+    Decoders of stills, and so TensorFlow, do not know them. Raises BadImage if it is cut.
+    """
+    if not any(kind in data for kind in _ANIMATION):
+        return data
+    return _joined(data, (chunk for chunk in _chunks(data) if chunk.kind not in _ANIMATION))
+
+
 def without_extras(data: bytes) -> bytes:
     """Return a PNG of those chunks alone that make its pixels; raise BadImage if it is cut."""
-    kept = [chunk for chunk in _chunks(data) if chunk.kind in _ESSENTIAL and chunk.is_sound]
+    header = read_header(data)
+    # Only transparency of a palette's colours makes a channel, and only if it fits the palette.
+    kept = _ESSENTIAL | ({b"tRNS"} if header.is_palette and header.shape[2] == 4 else set())
+    return _joined(data, (chunk for chunk in _chunks(data) if chunk.kind in kept))
+
+
+def _joined(data: bytes, chunks: Iterable[_Chunk]) -> bytes:
+    """Return a PNG of those of some chunks that have the right checksum."""
+    kept = [chunk for chunk in chunks if chunk.is_sound]
     return data[:_FIRST_CHUNK] + b"".join(
         _CHUNK.pack(len(payload), kind) + payload + _CRC.pack(zlib.crc32(payload, zlib.crc32(kind)))
         for kind, payload, _ in kept
@@ -163,14 +185,48 @@ def pixel_fault(data: bytes, header: PngHeader) -> str:
     chunks, fault = _walk(data, header)
     if fault:
         return fault
-    pixels = (chunk.payload for chunk in chunks if chunk.kind == b"IDAT")
+    pixels = [chunk.payload for chunk in chunks if chunk.kind == b"IDAT"]
+    passes = _passes(header)
     try:
-        return _row_fault(_inflate(pixels), _passes(header))
+        fault = _row_fault(_inflate(pixels), passes)
     except zlib.error as error:
         return f"PNG with corrupt pixels: {error}"
+    return fault or _window_fault(pixels, passes)
 
 
-def _inflate(pieces: Iterator[memoryview]) -> Iterator[bytes]:
+def _window_fault(pieces: Sequence[memoryview], passes: Sequence[tuple[int, int]]) -> str:
+    """Inflate as libpng does, with the window that the stream declares; return what is wrong.
+
+    Most decoders take the largest window, whatever is declared. In libpng, a reference may reach
+    back to the start of the row, or of the piece of input, and from there as far as the window.
+    Rows of more than 32 KiB are inflated in parts here, which may only find a fault too many.
+    """
+    first = next(filter(None, pieces))
+    window_bytes = 1 << (first[0] >> 4) + 8
+    if window_bytes >= min(_LARGEST_WINDOW, sum(rows * size for rows, size in passes)):
+        return ""
+    inflater = zlib.decompressobj(wbits=0)  # as declared
+    inputs = (
+        piece[at : at + _LIBPNG_BYTES]
+        for piece in pieces
+        for at in range(0, len(piece), _LIBPNG_BYTES)
+    )
+    pending: bytes | memoryview = b""
+    try:
+        for row_bytes in (size for rows, size in passes for _ in range(rows)):
+            missing = row_bytes
+            while missing:
+                pending = pending or next(inputs, b"")
+                if not pending:
+                    break  # the rest is in the inflater's own buffers
+                missing -= len(inflater.decompress(pending, missing))
+                pending = inflater.unconsumed_tail
+    except zlib.error as error:
+        return f"PNG with a window too small for its pixels: {error}"
+    return ""
+
+
+def _inflate(pieces: Iterable[memoryview]) -> Iterator[bytes]:
     inflater = zlib.decompressobj()
     for piece in pieces:
         pending: bytes | memoryview = piece

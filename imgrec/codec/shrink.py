@@ -13,6 +13,7 @@ import io
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec import exif, jpeg, pixels
+from imgrec.errors import BadImage
 from imgrec.options import ShrinkOptions
 
 if TYPE_CHECKING:
@@ -73,30 +74,22 @@ def smaller_size(height: int, width: int, options: ShrinkOptions) -> Size | None
     return scaled(height), scaled(width)
 
 
-def decode_smaller(data: bytes, shape: Shape, size: Size) -> tuple[Image | None, str]:
+def decode_smaller(data: bytes, header: jpeg.JpegHeader, size: Size) -> tuple[Image | None, str]:
     """Decode a common JPEG, strictly and to its end, and shrink it to `size`.
 
     Returns the picture, with the tags of the file, and the decoder's first complaint, or "". There
     is no picture if there is a complaint, nor of colours that need Pillow.
     """
-    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
     from PIL import Image
 
-    height, width, _ = shape
+    height, width, _ = header.shape
     scale = _scale((height, width), size)
+    space = _COLOUR_SPACES.get(header.colours)
+    if space is None:
+        return None, jpeg.strict_fault(data)
     try:
-        space = _COLOUR_SPACES.get(simplejpeg.decode_jpeg_header(data)[2])
-        if space is None:
-            return None, jpeg.strict_fault(data)
-        decoded = simplejpeg.decode_jpeg(
-            data,
-            colorspace=space,
-            min_height=-(-height // scale),
-            min_width=-(-width // scale),
-            min_factor=scale,
-            strict=True,
-        )
-    except ValueError as error:
+        decoded = jpeg.turbo_decode(data, header.shape, space, scale=scale, strict=True)
+    except BadImage as error:
         return None, str(error)
     picture = Image.fromarray(decoded[:, :, 0] if space == "GRAY" else decoded)
     # Of its last column and row, which are rounded up, there may be only a part.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from imgrec import layout
 from imgrec.codec import example, tfrecord
+from imgrec.codec.sniff import HEAD_BYTES, sniff
 from imgrec.errors import CorruptRecord
 from imgrec.inspection.diagnosis.contents import compression_of, read_contents
 from imgrec.inspection.diagnosis.facts import ShardFacts, Site, is_version
@@ -18,11 +19,14 @@ from imgrec.inspection.frames import frames
 from imgrec.inspection.verification.documents import Claims, Desk, read_claims
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.find import present_files
-from imgrec.inspection.verification.rules import FeatureRule
+from imgrec.inspection.verification.rules import FeatureRule, format_fault, takes_all_formats
+from imgrec.inspection.wire import is_excessive
 
 _DOCUMENTS = (layout.DATASET_INFO, layout.FEATURES)
 _COUNTED = 200_000
 """Records of a dataset up to which they are counted; `verify` counts any number."""
+_MOST_BYTES = 1 << 30
+"""How much of the records is read to find an image that does not fit."""
 _MOST_SHARDS = 10_000
 _EMPTY = "is empty, which TFDS does not read"  # which has a cause of its own
 _UNREADABLE = re.compile("it (is not (JSON|UTF-8)|is no JSON|cannot be read|has more than)")
@@ -42,7 +46,11 @@ def look_at_site(folder: str, *, is_thorough: bool) -> Site:
     known = {shard.filename for shard in shards}
     files = sorted(name for name in present if is_tfrecord_name(name))
     is_wrong = any(name in _DOCUMENTS for name, _ in faults)
-    fault = _record_fault(place, shards, claims.rules.features) if is_thorough else ""
+    fault = ""
+    if is_thorough:
+        sound = [one for one in shards if one.is_there and not one.fault and not one.compression]
+        fault = _record_fault(place, sound, claims.rules.features)
+        fault = fault or _image_fault(place, sound, claims.rules.features)
     is_known = not (missing or is_wrong or fault or any(shard.compression for shard in shards))
     named, config, version, data_dir = _address(place, claims.info.name)
     return Site(
@@ -133,20 +141,45 @@ def _glance(folder: Path, shard: ShardFacts, *, is_packed: bool, counts: bool) -
     return shard
 
 
+def _records_of(
+    folder: Path, shards: Iterable[ShardFacts]
+) -> Iterator[Mapping[str, example.Feature]]:
+    """Yield the records of shards, as far as they can be read and no more than a limit."""
+    left = _MOST_BYTES
+    for shard in shards:
+        try:
+            with RegularFile(str(folder / shard.filename)) as file:
+                for frame in frames(file.read, file.size, ()):
+                    left -= len(frame.payload)
+                    if left < 0:
+                        return
+                    if not frame.fault and not is_excessive(frame.payload):
+                        yield example.decode(frame.payload)
+        except (OSError, CorruptRecord):
+            continue
+
+
+def _image_fault(
+    folder: Path, shards: Iterable[ShardFacts], rules: Mapping[str, FeatureRule]
+) -> str:
+    """Name the first image of a format that TFDS cannot decode to what features.json declares."""
+    picky = {name: rule for name, rule in rules.items() if rule.is_image}
+    if all(map(takes_all_formats, picky.values())):
+        return ""
+    for place, features in enumerate(_records_of(folder, shards)):
+        for name, rule in picky.items():
+            for value in features.get(name, ()):
+                form = sniff(value[:HEAD_BYTES]) if isinstance(value, bytes) else ""
+                if form and (fault := format_fault(form, rule)):
+                    return f"{name!r} of record {place:,} is a {fault}, as {layout.FEATURES} asks"
+    return ""
+
+
 def _record_fault(
-    folder: Path, shards: tuple[ShardFacts, ...], rules: Mapping[str, FeatureRule]
+    folder: Path, shards: Iterable[ShardFacts], rules: Mapping[str, FeatureRule]
 ) -> str:
     """Say how the first record of a dataset differs from what its features are said to be."""
-    sound = (one for one in shards if one.is_there and not one.fault and not one.compression)
-    first = next(sound, None)
-    if first is None:
-        return ""
-    try:
-        with RegularFile(str(folder / first.filename)) as file:
-            frame = next(frames(file.read, file.size, ()), None)
-        features = example.decode(frame.payload) if frame and not frame.fault else {}
-    except (OSError, CorruptRecord):
-        return ""
+    features = next(_records_of(folder, shards), {})
     for name, rule in rules.items() if features else ():
         values = features.get(name, ())
         if not values and rule.length is not None:

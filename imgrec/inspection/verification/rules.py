@@ -12,12 +12,14 @@ from imgrec.codec import decode, example, image, pixels
 from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage, CorruptRecord
 from imgrec.inspection.wire import is_excessive
-from imgrec.options import Check
 from imgrec.text import printable
 
 _PLAIN = frozenset({"filename", "image", "label", "shape"})
-_DECODED = frozenset({"JPEG", "PNG", "BMP"})
-"""What TensorFlow decodes to a picture of three axes."""
+_CHANNELS = {"JPEG": (0, 1, 3), "PNG": (0, 1, 3, 4), "BMP": (0, 3, 4)}
+"""What `tf.image.decode_image` decodes to a picture of three axes, and to how many channels.
+
+0 stands for as many as the image has.
+"""
 _KINDS = {bytes: "bytes", int: "whole numbers", float: "numbers"}
 
 
@@ -32,6 +34,8 @@ class FeatureRule(NamedTuple):
     """How many classes there are, where its values are labels."""
     size: tuple[int, int] | None = None
     """Height and width, -1 for any, where its value is an image."""
+    channels: int = 0
+    """The channels that TFDS asks TensorFlow for, where its value is an image; 0 for any."""
 
     @property
     def is_image(self) -> bool:
@@ -156,14 +160,29 @@ def _check_image(
 ) -> tuple[int, int, int]:
     """Return the shape of an image; raise BadImage if it cannot be decoded to what it should be."""
     shape = image.shape_of(data, "")
-    if image_format not in _DECODED:
-        raise BadImage(f"{image_format}, which TensorFlow does not decode to a picture")
+    if fault := format_fault(image_format, rule):
+        raise BadImage(fault)
     pixels.refuse_bomb(*shape[:2])
     if rule.size != (-1, -1) and rule.size != shape[:2] and not _fits(shape, rule):
         raise BadImage(f"{_shown(shape)}, where all are to be {_shown(rule.size or ())}")
     if rules.decodes:
         _decode(data, shape)
     return shape
+
+
+def takes_all_formats(rule: FeatureRule) -> bool:
+    """Tell whether TFDS can decode all formats that are packed for a feature."""
+    return not any(format_fault(image_format, rule) for image_format in _CHANNELS)
+
+
+def format_fault(image_format: str, rule: FeatureRule) -> str:
+    """Return why TFDS cannot decode images of a format for a feature, or ""."""
+    if image_format not in _CHANNELS:
+        return f"{image_format}, which TensorFlow does not decode to a picture"
+    if rule.channels not in _CHANNELS[image_format]:
+        channels = "1 channel" if rule.channels == 1 else f"{rule.channels} channels"
+        return f"{image_format}, which TensorFlow does not decode to {channels}"
+    return ""
 
 
 def _fits(shape: tuple[int, ...], rule: FeatureRule) -> bool:
@@ -173,9 +192,8 @@ def _fits(shape: tuple[int, ...], rule: FeatureRule) -> bool:
 
 def _decode(data: bytes, shape: tuple[int, int, int]) -> None:
     # What `pack` asks of an image: it finds what lenient decoders fill with grey.
-    packable = image.prepare(data, "", Check.DECODE)
-    if packable.transcoded:
-        raise BadImage(f"TensorFlow does not decode it: {packable.transcoded}")
+    if fault := image.tensorflow_fault(data):
+        raise BadImage(f"TensorFlow does not decode it: {fault}")
     decoded = decode.to_array(data, shape)
     if decoded.shape != shape:
         raise BadImage(f"it decodes to {_shown(decoded.shape)} instead of {_shown(shape)}")

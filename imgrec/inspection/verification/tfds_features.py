@@ -10,6 +10,8 @@ from imgrec.inspection.files import read_whole, why
 from imgrec.inspection.verification.rules import FeatureRule
 from imgrec.inspection.verification.tfds_info import Say
 
+_IMAGE_DTYPES = frozenset({"uint8", "uint16", "float32"})
+_DEFAULT_CHANNELS = 3
 _MOST_BYTES = 1 << 26
 """No file of class names is longer."""
 
@@ -47,7 +49,7 @@ def _rule(feature: dict[str, object]) -> FeatureRule | None:
         case "Image", {"image": dict(image)}:
             sides = _dimensions(image)
             height, width = (*sides, -1, -1)[:2] if len(sides) == 3 else (-1, -1)
-            return FeatureRule(bytes, size=(height, width))
+            return FeatureRule(bytes, size=(height, width), channels=_channels(image, sides))
         case "ClassLabel", {"classLabel": dict(label)}:
             return FeatureRule(int, classes=_whole(label["numClasses"]))
         case "Text", _:
@@ -59,6 +61,16 @@ def _rule(feature: dict[str, object]) -> FeatureRule | None:
             is_simple = rule is not None and rule.length == 1 and not rule.is_image
             return rule._replace(length=None) if rule and is_simple else None
     return None
+
+
+def _channels(image: dict[str, object], sides: tuple[int, ...]) -> int:
+    """Return the channels that TFDS has an image decoded to; 0 for as many as it has."""
+    channels = sides[2] if len(sides) == 3 else _DEFAULT_CHANNELS if not sides else 0
+    dtype = str(image.get("dtype") or "uint8")
+    if dtype not in _IMAGE_DTYPES or (dtype == "float32" and channels != 1):
+        raise ValueError
+    # TFDS stores the four bytes of a float as the four channels of a PNG.
+    return 4 if dtype == "float32" else max(channels, 0)
 
 
 def _tensor(tensor: dict[str, object]) -> FeatureRule:
