@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from inline import pack, read_shard, write_shard
 from pictures import class_tree, encode, jpeg, picture, write_tree
 
+import imgrec
 from imgrec.inspection.diagnosis.diagnose import Diagnosis, diagnose
 from imgrec.inspection.diagnosis.environment import look_around
 from imgrec.inspection.diagnosis.facts import Environment, parse_call, snake_case
@@ -327,6 +328,21 @@ def test_a_good_dataset_is_healthy_by_name_and_by_path_at_any_level(base: Path) 
         assert [case.load for case in found.cases] == [
             f'tfds.load("flowers", split="train", as_supervised=True, data_dir={str(base)!r})'
         ]
+
+
+def test_half_a_dataset_copied_from_a_store_is_one_that_was_cut_off(
+    base: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(base, root)
+    for name in ("dataset_info.json", "features.json"):
+        (root / "flowers/1.0.0" / name).unlink()
+    write_tree(root / "flowers/.1.0.0.incomplete", {"notes/run": b"{}"})
+    (case,) = look(str(root / "flowers")).cases
+    assert [finding.cause for finding in case.findings] == ["cut off"]
+    with pytest.raises(imgrec.DatasetNotFound, match=r"cut off: .*incomplete|right now") as caught:
+        imgrec.info(root / "flowers")
+    assert "write_metadata" not in caught.value.hint
 
 
 def test_without_a_name_all_datasets_of_the_data_directory_are_looked_at(

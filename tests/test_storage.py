@@ -318,6 +318,28 @@ def test_two_runs_cannot_write_one_dataset(tmp_path: Path) -> None:
     assert (target / "file").read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("removes", [False, True])
+def test_a_run_waits_for_one_who_only_looks_or_cleans(tmp_path: Path, removes: bool) -> None:
+    """As `imgrec clean` does, and `imgrec info`, which takes the lock to see whether it is free."""
+    target = tmp_path / "set" / "1.0.0"
+    hidden = target.with_name(".1.0.0.incomplete")
+    held = make_locked(hidden)
+
+    def finish() -> None:
+        if removes:
+            hidden.rmdir()
+            hidden.parent.rmdir()
+        os.close(held)
+
+    other = threading.Timer(0.2, finish)
+    other.start()
+    with Staging(target) as staging:
+        fill(staging, b"mine")
+        staging.publish(())
+    other.join()
+    assert (target / "file").read_bytes() == b"mine"
+
+
 def test_a_crash_leaves_no_lock_behind(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from imgrec.storage.staging import Staging\n"

@@ -52,6 +52,27 @@ def test_a_store_that_stays_busy_is_given_up_on_and_what_is_finished_is_kept(
     assert pack_there(store).kept_shards == 2
 
 
+@pytest.mark.parametrize("cut", ["samples.parquet", "dataset_info.json"])
+def test_half_a_dataset_is_said_to_be_one_that_was_cut_off(
+    store: Store, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """Whether all documents but the last are there, or none."""
+    from imgrec.storage.remote import retries
+
+    monkeypatch.setattr(retries, "_LONGEST_WAIT_S", 0.01)
+    store.proxy.fault = lambda method, path: (
+        "503" if method in ("PUT", "POST") and cut in path else ""
+    )
+    with pytest.raises(imgrec.ExecutionError):
+        pack_there(store)
+    store.proxy.fault = lambda method, path: ""
+    for url in ("data/flowers", "data/flowers/1.0.0"):
+        with pytest.raises(imgrec.DatasetNotFound, match="a pack was cut off, or is under") as said:
+            imgrec.info(store / url)
+        assert said.value.hint == "run the same imgrec pack again: it goes on from there"
+    assert pack_there(store).kept_shards == 2
+
+
 @pytest.mark.parametrize("code", ["403", "401 Unauthorized", "400 ExpiredToken"])
 @pytest.mark.parametrize("after", [0, 1])
 def test_access_that_is_denied_to_an_image_ends_the_run(

@@ -15,7 +15,8 @@ from imgrec.unknown import among
 
 _TFRECORDS = (".tfrecord", ".tfrec")
 """What names of TFRecord files hold, whoever wrote them."""
-GO_ON = "run the same imgrec pack again: it goes on from there; imgrec clean removes it"
+_AGAIN = "run the same imgrec pack again: it goes on from there"
+GO_ON = f"{_AGAIN}; imgrec clean removes it"
 _BUCKET_PARTS = 2
 """How many parts the path of a bucket has: s3:, and its name."""
 
@@ -131,6 +132,8 @@ def _fault(path: Path) -> tuple[str, str] | None:
         missing = [name for name in needed if not _is_file(folder / name)]
         if missing and folder.name.endswith(INCOMPLETE):
             return _unfinished(folder)
+        if missing and (hidden := unfinished_beside(folder)):
+            return _unfinished(hidden)
         if folder.name.endswith(REPLACED):
             hint = "run that pack again, or imgrec clean, which brings it back"
             return f"a pack that was to replace it was cut off, and left it aside: {folder}", hint
@@ -145,9 +148,23 @@ def _fault(path: Path) -> tuple[str, str] | None:
     return None
 
 
+def unfinished_beside(folder: Path) -> Path | None:
+    """Return the hidden folder of a pack into a version folder that did not end, if there is one.
+
+    On a store, finished shards are in the version folder itself, and only notes are hidden.
+    """
+    if layout.parse_version(folder.name) is None:
+        return None
+    hidden = folder.with_name(f".{folder.name}{INCOMPLETE}")
+    is_there = hidden.is_dir() if is_remote(hidden) else os.path.isdir(hidden)
+    return hidden if is_there else None
+
+
 def _unfinished(folder: Path) -> tuple[str, str]:
     """Return what there is to say of the folder of a pack that did not end."""
-    if not is_remote(folder) and folder not in find_leftovers(folder.parent):
+    if is_remote(folder):
+        return f"a pack was cut off, or is under way: {folder}", _AGAIN
+    if folder not in find_leftovers(folder.parent):
         return f"it is being packed right now, in {folder}", "wait for it"
     return f"a pack was cut off: {folder}", GO_ON
 

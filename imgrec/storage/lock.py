@@ -5,23 +5,28 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import suppress
+import time
 from pathlib import Path
 
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_TRIES = 100
+_TRIES, _PAUSE_S = 100, 0.01
 
 
 def make_locked(path: Path) -> int:
     """Make a folder, unless it is there, and return a descriptor that holds its lock.
 
-    Closing it ends that. Raises BlockingIOError if another holds the lock, and OSError.
+    Closing it ends that. Raises BlockingIOError if another holds the lock for longer than those do
+    who only look whether it is held, or who remove a small folder; and OSError.
     """
-    for _ in range(_TRIES):
-        path.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # whoever had it has just removed or published it
+    for attempt in range(_TRIES):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
             return lock(path)
-    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+        except (BlockingIOError, FileNotFoundError):  # it, or one above it, has just been removed
+            if attempt + 1 == _TRIES:
+                raise
+        time.sleep(_PAUSE_S)
+    raise AssertionError(path)
 
 
 def lock(path: Path) -> int:

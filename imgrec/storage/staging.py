@@ -52,7 +52,7 @@ class Staging:
             self._lock = make_locked(self.path)
         except BlockingIOError as error:
             raise ExecutionError(
-                f"another run is packing {self.target} right now",
+                f"another run is packing {self.target}, or imgrec clean is removing what one left",
                 hint="wait for it, or pack under another --name or --version",
                 path=str(self.target),
             ) from error

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from imgrec import layout
 from imgrec.inspection.diagnosis.code import is_loadable
 from imgrec.inspection.diagnosis.facts import Facts, Finding, ShardFacts, Site, snake_case
-from imgrec.read.locate import GO_ON
+from imgrec.read.locate import GO_ON, unfinished_beside
 
 CallCause: TypeAlias = Callable[[Facts], Iterator[Finding]]
 SiteCause: TypeAlias = Callable[[Site], Iterator[Finding]]
@@ -148,6 +148,8 @@ def missing_metadata(site: Site) -> Iterator[Finding]:
     """Find documents missing that TFDS reads."""
     if Path(site.folder).name.endswith(".incomplete"):
         yield Finding("cut off", "this is what a pack that was cut off left", GO_ON)
+    elif site.missing and (hidden := unfinished_beside(Path(site.folder))):
+        yield Finding("cut off", f"a pack was cut off: {hidden}", GO_ON)
     elif site.missing:
         what = f"it has no {' and no '.join(site.missing)}, which TFDS needs"
         yield Finding("missing metadata", what, _AGAIN if len(site.missing) == 1 else "")
