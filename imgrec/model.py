@@ -188,7 +188,7 @@ class Catalog:
     bad: tuple[Skipped, ...] = ()
     """Files meant as images that are known not to be one before any pixel is looked at."""
     unplaced: tuple[Skipped, ...] = ()
-    """Images of which a manifest says nothing, and rows that say nothing new: all listed."""
+    """Rows of a manifest that repeat another: all listed."""
     left_out: tuple[Skipped, ...] = ()
     """As in `Plan`."""
     near: Found | None = None

@@ -18,7 +18,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -159,15 +160,21 @@ def resolve_rows(rows: int, rounds: int) -> list[Rate]:
     from imgrec.source.manifests.manifest import resolve
     from imgrec.source.manifests.paths import Finder
     from imgrec.source.manifests.tables import read_table
+    from imgrec.source.probe import Batch, Probes
     from imgrec.source.tree import Folder, Tree
     from imgrec.source.walk import Walk
+
+    def seen(_function: object, batches: Iterable[Batch]) -> Iterator[Probes]:
+        """Look at no file, and tell every one from the others."""
+        for start, blobs, *_ in batches:
+            numbers = range(start, start + len(blobs))
+            keys = tuple(number.to_bytes(16, "big") for number in numbers)
+            yield Probes(start, array("Q", numbers), keys, {}, (), 0, "", (), 0)
 
     names = tuple(f"{number:07d}.jpg" for number in range(rows))
     tree = Tree()
     tree.add(Folder("train", names, has_folders=False, blobs=names))
-    tree.sizes.extend(range(1, rows + 1))
-    tree.keys += [number.to_bytes(16, "big") for number in range(rows)]
-    context = Context(options=SourceOptions(), run=map, on_progress=lambda _: None, spool="")
+    context = Context(options=SourceOptions(), run=seen, on_progress=lambda _: None, spool="")
     rates = []
     with TemporaryDirectory() as folder:
         for how, prefix, suffix in WAYS:
@@ -176,8 +183,12 @@ def resolve_rows(rows: int, rounds: int) -> list[Rate]:
             table.write_text("id,label\n" + "".join(lines))
             seconds = []
             for _ in range(rounds):
-                finder = Finder(tree.names, list(range(rows)), folder)
-                images = ManifestImages(lister=Walk(folder), tree=tree, finder=finder, faults={})
+                images = ManifestImages(
+                    lister=Walk(folder),
+                    listed=tree,
+                    unreadable=(),
+                    finder=Finder(tree.names, folder),
+                )
                 begin = time.perf_counter()
                 files = manifest_files(str(table))
                 tables = list(map(read_table, files.paths, files.names))

@@ -365,18 +365,15 @@ def test_columns_may_be_named_by_number_beside_a_header(cli: Cli, tmp_path: Path
     assert outcome["classes"] == ["boxer", "pug"]
 
 
-def test_rows_and_images_without_a_place_are_listed_and_refused_on_demand(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_rows_that_repeat_others_are_listed_and_refused_on_demand(cli: Cli, tmp_path: Path) -> None:
     write_tree(tmp_path / "dogs", {f"{number}.jpg": jpeg(number) for number in range(3)})
     (tmp_path / "dogs" / "a.csv").write_text("id,breed\n0,pug\n1,pug\n1,pug\n")
     done = cli("pack", "dogs/a.csv", "--on-bad", "fail")
     assert done.returncode == 3
-    assert "2 images or rows have no place: 1 x a duplicate row (such as 1.jpg)" in done.stderr
-    assert packed(cli, "dogs/a.csv")["skipped"] == [
-        {"file": "1.jpg", "reason": "a.csv:4: a duplicate row"},
-        {"file": "2.jpg", "reason": "no row in a.csv"},
-    ]
+    assert "1 rows repeat others: 1 x a duplicate row (such as 1.jpg)" in done.stderr
+    outcome = packed(cli, "dogs/a.csv")
+    assert outcome["skipped"] == [{"file": "1.jpg", "reason": "a.csv:4: a duplicate row"}]
+    assert "1 other image has no row in a.csv, such as 2.jpg" in outcome["warnings"]
 
 
 def test_a_classes_file_that_cannot_be_used_is_named(cli: Cli, tmp_path: Path) -> None:

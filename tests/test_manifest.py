@@ -10,6 +10,8 @@ import math
 import re
 import unicodedata
 import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ from imgrec.model import Catalog, Column, Skipped
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
 from imgrec.source import folder
 from imgrec.source.manifests import manifest
+from imgrec.source.manifests.paths import NO_FILE, NO_NAME, OUTSIDE, Finder
 
 PICTURES = [jpeg(seed) for seed in range(8)]
 
@@ -255,7 +258,7 @@ def test_what_is_told_does_not_depend_on_where_the_manifest_is(tmp_path: Path) -
     parts = {"part-0.csv": b"id,label\na,x\n", "part-1.csv": b"id,label\n"}
     write_tree(tmp_path / "flowers", {**parts, "a.jpg": PICTURES[0], "b.jpg": PICTURES[1]})
     (warning,) = scan(tmp_path / "flowers").warnings
-    assert warning == "1 image has no row in flowers, and no place in the dataset"
+    assert warning == "1 other image has no row in flowers, such as b.jpg"
 
 
 def test_a_gzipped_manifest_is_one(tmp_path: Path) -> None:
@@ -343,17 +346,56 @@ def test_rows_of_another_width_are_bad(tmp_path: Path) -> None:
     )
 
 
-def test_images_without_a_row_are_listed_and_the_number_told(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"other.csv": b"1", "broken.jpg": b""})
-    catalog = scan(make(tmp_path, "id,label\na,x\n", "a.jpg", "b.jpg"))
+def test_images_without_a_row_are_counted_and_a_few_are_named(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"other.csv": b"1", "broken.jpg": b"", "bare": PICTURES[7]})
+    catalog = scan(make(tmp_path, "id,label\na,x\n", *(f"{name}.jpg" for name in "abcdef")))
     assert labels(catalog) == {"a.jpg": "x"}
-    assert catalog.bad == ()
-    assert ignored(catalog) == {"not an image": (1, ("other.csv",))}
-    assert catalog.unplaced == (
-        Skipped("b.jpg", "no row in train.csv"),
-        Skipped("broken.jpg", "no row in train.csv"),
+    assert (catalog.bad, catalog.unplaced) == ((), ())
+    rest = ("b.jpg", "broken.jpg", "c.jpg", "d.jpg", "e.jpg")
+    assert ignored(catalog) == {
+        "without a row": (6, rest),
+        "not an image": (1, ("other.csv",)),
+        "not named by a row": (1, ("bare",)),
+    }
+    assert catalog.warnings == (
+        "6 other images have no row in train.csv, such as b.jpg, broken.jpg, c.jpg",
     )
-    assert catalog.warnings == ("2 images have no row in train.csv, and no place in the dataset",)
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_only_what_rows_name_is_looked_at(tmp_path: Path, is_archive: bool) -> None:
+    images = {f"{at}.jpg": PICTURES[at % 8] + bytes(at) for at in range(200)}
+    write_tree(tmp_path / "pool", images)
+    if is_archive:
+        with zipfile.ZipFile(tmp_path / "pool.zip", "w") as archive:
+            for name, data in images.items():
+                archive.writestr(name, data)
+    table = tmp_path / "t.csv"
+    table.write_text("id,label\n" + "".join(f"{at},x\n" for at in range(0, 200, 20)))
+    looked_at: list[object] = []
+
+    def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
+        for task in tasks:
+            looked_at.extend(getattr(task, "blobs", ()))
+            yield function(task)
+
+    place = str(tmp_path / ("pool.zip" if is_archive else "pool"))
+    here = replace(context(tmp_path / "spool", images=place), run=run)
+    catalog = manifest.scan(str(table), here)
+    assert len(catalog.samples) == len(looked_at) == 10
+    assert catalog.unplaced == ()
+    assert catalog.warnings[0].startswith("190 other images have no row in t.csv, such as 1.jpg, ")
+
+
+def test_what_is_found_does_not_depend_on_other_rows(tmp_path: Path) -> None:
+    names = ["a/1.jpg", "a/1.png", "b/2.jpg", "b/2.dat", "c/3", "é/4.jpg", "5.txt"]
+    texts = ["a/1", "1.png", "2", "3", "e\u0301/4", "5", "5.txt", "./b\\2.jpg", "/c/3", "..", " "]
+    finder = Finder(names, str(tmp_path))
+    found = finder.find_all(texts)
+    assert found == [finder.find(text) for text in texts]
+    assert found == [
+        "2 images could be meant: a/1.jpg, a/1.png", 1, 2, 4, 5, NO_FILE, 6, 2, 4, OUTSIDE, NO_NAME,
+    ]  # fmt: skip
 
 
 def test_what_is_unreadable_and_has_no_row_is_only_counted(tmp_path: Path) -> None:

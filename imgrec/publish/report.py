@@ -93,7 +93,7 @@ def refuse_bad_source(
     total += plan.beyond_limit
     if plan.unplaced and not bad and options.on_bad is OnBad.FAIL:
         raise SourceError(
-            f"{len(plan.unplaced)} images or rows have no place: {_summed_up(plan.unplaced)}",
+            f"{len(plan.unplaced)} rows repeat others: {_summed_up(plan.unplaced)}",
             hint="mend the manifest, or pass --on-bad skip",
         )
     if bad and options.on_bad is OnBad.FAIL:

@@ -117,6 +117,14 @@ class Tree:
         self.blobs += folder.blobs
         self.told_sizes += folder.sizes
 
+    def pick(self, numbers: Sequence[int]) -> Tree:
+        """Return a tree of some of the files, before any is looked at, without its folders."""
+        return Tree(
+            names=[self.names[number] for number in numbers],
+            blobs=[self.blobs[number] for number in numbers],
+            told_sizes=[self.told_sizes[number] for number in numbers] if self.told_sizes else [],
+        )
+
     def batch(self, start: int, end: int, spool: str, options: SourceOptions) -> Batch:
         """Return some of the files, to be looked at unless globs leave them out."""
         on_disk = not self.told_sizes
@@ -168,6 +176,27 @@ def look_at(lister: Lister, context: Context) -> Tree:
         tree.note(probes)
         context.on_progress(len(probes.sizes))
     return tree
+
+
+def list_files(lister: Lister) -> Tree:
+    """List a tree, and look at none of its files."""
+    tree = Tree()
+    for folder in lister.folders():
+        tree.add(folder)
+    return tree
+
+
+def look_at_listed(tree: Tree, context: Context) -> None:
+    """Look at files of a tree that is listed already, but those that globs leave out."""
+    spool = context.spool if context.keeps_small else ""
+    count = len(tree.names)
+    batches = (
+        tree.batch(start, min(start + BATCH, count), spool, context.options)
+        for start in range(0, count, BATCH)
+    )
+    for probes in context.run(probe, batches):
+        tree.note(probes)
+        context.on_progress(len(probes.sizes))
 
 
 def _batches(lister: Lister, tree: Tree, context: Context) -> Iterator[Batch]:

@@ -22,7 +22,6 @@ from imgrec.source.manifests.images import (
     doubts,
     open_images,
     refuse_hidden,
-    unplaced,
 )
 from imgrec.source.manifests.labels import (
     Labels,
@@ -101,7 +100,7 @@ def scan(path: str, context: Context) -> Catalog:
 def resolve(
     files: ManifestFiles, tables: Sequence[Table], images: ManifestImages, context: Context
 ) -> Catalog:
-    """Match the rows of a manifest with images that were looked at."""
+    """Match the rows of a manifest with images that are listed, and look at those."""
     options, finder = context.options, images.finder
     by_file = file_splits(files.names, files.where)
     unlabelled = {name for name, split in by_file.items() if split == TEST}
@@ -118,43 +117,41 @@ def resolve(
     found = finder.find_all(rows.texts(roles.path))
     _refuse_strangers(rows, roles, found, finder.root)
     refuse_hidden(images, found, options)
-    folders = _folders(found, finder)
-    said = _read(rows, roles, folders, by_file, options)
-    faults = _merged(_path_faults(found, images.faults), *said.faults())
-    good = [(row, at) for row, at in enumerate(found) if row not in faults and isinstance(at, int)]
+    said = _read(rows, roles, _folders(found, finder), by_file, options)
+    texts = zip(found, rows.texts(roles.path), strict=True)
+    names = [finder.paths[at] if isinstance(at, int) else text.strip() for at, text in texts]
+    rest = count_rest(images, found, files.paths)
+    named = images.look_at(found, context)
+    faults = _merged(_path_faults(named.found), *said.faults())
+    good = [
+        (row, at) for row, at in enumerate(named.found) if row not in faults and isinstance(at, int)
+    ]
     settled = settle(good, list(said.facts()), rows.where)
     faults.update(settled.faults)
-    count_rest(images, found, files.paths)
     tally = images.lister.tally
     for other in files.others if options.images else ():
         tally.add("not a table", other)
-    texts = zip(found, rows.texts(roles.path), strict=True)
-    names = [finder.paths[at] if isinstance(at, int) else text.strip() for at, text in texts]
+    repeated = dict.fromkeys(settled.repeated, "a duplicate row")
     return Catalog(
         name=files.name,
         layout=_layout(files, rows, roles, said),
-        samples=_samples(images.tree, settled, said, context),
+        samples=_samples(named.tree, settled, said, context),
         class_folders=_class_folders(said.labels, rows, roles),
         class_order=said.labels.order,
         bad=tuple(sorted([*rows.bad, *_bad_rows(rows, names, faults)])),
-        unplaced=tuple(
-            sorted(
-                [
-                    *unplaced(images, found, files.where),
-                    *_bad_rows(rows, names, dict.fromkeys(settled.repeated, "a duplicate row")),
-                ]
-            )
-        ),
+        unplaced=tuple(sorted(_bad_rows(rows, names, repeated))),
         ignored=tally.ignored(),
         warnings=(
             *images.lister.warnings,
             *(table.doubt for table in tables if table.doubt),
-            *doubts(images, found, files.where),
+            *doubts(images, rest, files.where),
             *said.labels.doubts,
             *(extra.doubt for extra in said.extras if extra.doubt),
         ),
         newest_change_ns=max(
-            images.tree.newest_change_ns, images.lister.changed_ns, *map(_changed_ns, files.paths)
+            named.tree.newest_change_ns,
+            images.lister.changed_ns,
+            *map(_changed_ns, files.paths),
         ),
         homes=images.lister.homes,
     )
@@ -249,9 +246,8 @@ def _classes(folders: Sequence[str], rows: Rows) -> Sequence[str]:
     return folders
 
 
-def _path_faults(found: Sequence[int | str], faults: Mapping[int, str]) -> dict[int, str]:
-    wrong = ((row, at if isinstance(at, str) else faults.get(at)) for row, at in enumerate(found))
-    return {row: fault for row, fault in wrong if fault}
+def _path_faults(found: Sequence[int | str]) -> dict[int, str]:
+    return {row: at for row, at in enumerate(found) if isinstance(at, str)}
 
 
 def _merged(*several: Mapping[int, str]) -> dict[int, str]:
