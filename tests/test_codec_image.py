@@ -369,6 +369,11 @@ def test_a_jpeg_with_a_broken_list_of_pictures_is_packed_as_it_is(tf: ModuleType
         assert_tensorflow_agrees(tf, image)
 
 
+def test_a_jpeg_that_ends_in_adobe_s_segment_is_truncated() -> None:
+    data = jpeg(mode="CMYK")
+    assert reason(data[: data.index(b"Adobe") + 5]) == "truncated JPEG"
+
+
 def test_a_jpeg_that_pillow_cannot_open_is_skipped_with_a_reason() -> None:
     of_12_bits = jpeg().replace(b"\xff\xc0\0\x11\x08", b"\xff\xc0\0\x11\x0c")
     assert reason(of_12_bits) == "broken JPEG: cannot handle 12-bit layers"

@@ -98,7 +98,7 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     for _ in range(_MOST_SEGMENTS):
         match = _TO_MARKER.match(data, position)
         if match is None:
-            raise BadImage("truncated JPEG")
+            break
         start = match.end() - 1
         marker = data[start + 1]
         if marker in (_SCAN, _END):
@@ -107,8 +107,12 @@ def _segments(data: bytes) -> Iterator[tuple[int, int, int]]:
         position = start + 2
         if marker not in _BARE:
             position += int.from_bytes(data[start + 2 : start + 4], "big")
+            if position > len(data):
+                break
             yield marker, start, position
-    raise BadImage(f"JPEG of more than {_MOST_SEGMENTS:,} segments")
+    else:
+        raise BadImage(f"JPEG of more than {_MOST_SEGMENTS:,} segments")
+    raise BadImage("truncated JPEG")
 
 
 def _walk(data: bytes) -> JpegHeader:
