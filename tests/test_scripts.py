@@ -16,7 +16,7 @@ from conftest import ROOT
 
 TOOLS = ("sh", "bash", "env", "dirname", "cat", "cmp", "cp", "mkdir", "rm", "sleep")
 """What the scripts call besides the programs that the stubs stand for."""
-SYSTEM = {"java": "default-jre-headless", "chromium": "chromium", "zsh": "zsh"}
+SYSTEM = {"java": "default-jre-headless", "chromium": "chromium", "zsh": "zsh", "zip": "zip"}
 STUB = f"""#!{shutil.which("sh")}
 # Note each call, and act as tools do: "-m venv DIR" makes more stubs, "-c CODE" runs.
 name=${{0##*/}}
