@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,12 @@ from imgrec.background import Background
 from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
 from imgrec.options import NearDups, PackOptions, SourceOptions
+from imgrec.options.parsing import options_of, parse_text
 from imgrec.placing import place, refuse_far
 from imgrec.source.brought import Brought, brought
 from imgrec.source.context import Context
 from imgrec.source.detect import detect, scan
-from imgrec.storage.paths import refuse_remote
+from imgrec.storage.paths import refuse_remote, to_path
 from imgrec.storage.stages import is_taken, open_staging
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 def pack(
     source: str | os.PathLike[str],
-    options: PackOptions | None = None,
+    options: PackOptions | Mapping[str, object] | None = None,
     *,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
@@ -47,10 +49,10 @@ def pack(
 
     Example: `imgrec.pack("flowers", imgrec.PackOptions(val_fraction=0.1)).info.load`.
     """
-    options = options or PackOptions()
+    options = options_of(PackOptions, options)
     started_ns = time.time_ns()
     _require_writers(options)
-    source = os.fspath(source)
+    source = parse_text("source", source)
     refuse_far(engine, source, options)
     if engine is not None and not engine.is_local:
         from imgrec.engine.places import anywhere
@@ -110,15 +112,15 @@ def _pack(
 
 def dry_run(
     source: str | os.PathLike[str],
-    options: PackOptions | None = None,
+    options: PackOptions | Mapping[str, object] | None = None,
     *,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
     """Decide all that `pack` would, and write nothing."""
-    options = options or PackOptions()
+    options = options_of(PackOptions, options)
     with _running(engine, options) as running, ExitStack() as stack:
-        here = stack.enter_context(brought(os.fspath(source), options.source))
+        here = stack.enter_context(brought(parse_text("source", source), options.source))
         found = detect(here.path, here.options)
 
         def seen(files: int) -> None:
@@ -147,7 +149,7 @@ def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = 
     from imgrec.read.locate import find_dataset
     from imgrec.read.metadata import read_info
 
-    return read_info(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
+    return read_info(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))
 
 
 def open_dataset(
@@ -160,7 +162,7 @@ def open_dataset(
     from imgrec.read.dataset import Dataset
     from imgrec.read.locate import find_dataset
 
-    return Dataset(find_dataset(os.fspath(dataset), os.fspath(data_dir)))
+    return Dataset(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))
 
 
 def verify(
@@ -184,10 +186,10 @@ def verify(
     from imgrec.inspection.verification.find import find_folder
     from imgrec.inspection.verification.verify import verify_folder
 
-    folder = find_folder(os.fspath(dataset), os.fspath(data_dir))
+    folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     with _running(engine, PackOptions()) as running, ExitStack() as stack:
         job = Job(run=running.run, on_progress=on_progress)
-        place = Place(os.fspath(source), _temporary(stack)) if source else None
+        place = Place(parse_text("source", source), _temporary(stack)) if source else None
         return verify_folder(folder, job, decodes=decode, source=place)
 
 
@@ -212,10 +214,12 @@ def unpack(
     from imgrec.inspection.unpacking.unpack import Wanted, unpack_folder
     from imgrec.read.locate import find_dataset
 
-    folder = find_dataset(os.fspath(dataset), os.fspath(data_dir))
+    folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     with _running(engine, PackOptions()) as running:
         job = Job(run=running.run, on_progress=on_progress)
-        return unpack_folder(folder, os.fspath(target), Wanted(split, split_folders), job)
+        return unpack_folder(
+            folder, parse_text("target", target), Wanted(split, split_folders), job
+        )
 
 
 def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tuple[Leftover, ...]:
@@ -226,8 +230,9 @@ def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tu
     from imgrec.outcome import Leftover
     from imgrec.storage.leftovers import find_leftovers, remove_leftover, restorable, size_of
 
-    refuse_remote(os.fspath(data_dir), "imgrec clean")
-    root = Path(data_dir).expanduser() if data_dir else layout.default_data_dir()
+    where = parse_text("data_dir", data_dir) or layout.default_data_dir()
+    refuse_remote(where, "imgrec clean")
+    root = to_path(where)
     folders = [path for path in sorted(root.glob("*")) if path.is_dir() and not path.is_symlink()]
     left = []
     for path in list(find_leftovers(root, *folders)):  # it may be a dataset's own folder
@@ -242,7 +247,7 @@ def leaks(
     *,
     against: str | os.PathLike[str] = "",
     data_dir: str | os.PathLike[str] = "",
-    source: SourceOptions | None = None,
+    source: SourceOptions | Mapping[str, object] | None = None,
     distance: float = 4.0,
     sheet: str | os.PathLike[str] = "",
     engine: Engine | None = None,
@@ -259,12 +264,12 @@ def leaks(
     from imgrec.inspection.leaking.find import Request, find
 
     request = Request(
-        what=os.fspath(what),
-        against=os.fspath(against),
-        data_dir=os.fspath(data_dir),
-        source=source or SourceOptions(),
+        what=parse_text("what", what),
+        against=parse_text("against", against),
+        data_dir=parse_text("data_dir", data_dir),
+        source=options_of(SourceOptions, source, "source"),
         distance=distance,
-        sheet=os.fspath(sheet),
+        sheet=parse_text("sheet", sheet),
     )
     with _running(engine, PackOptions()) as running, ExitStack() as stack:
         job = Job(run=running.run, on_progress=on_progress)

@@ -107,14 +107,9 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
-def default_data_dir() -> Path:
-    """Return the directory where TFDS itself keeps datasets."""
-    from pathlib import Path  # a worker needs only names, and this import is slow
-
-    found = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
-    if "://" in found:
-        raise UsageError("TFDS_DATA_DIR is a URL", hint="give that as --data-dir, or unset it")
-    return Path(found).expanduser()
+def default_data_dir() -> str:
+    """Return the directory where TFDS itself keeps datasets; it may be the URL of a store."""
+    return os.path.expanduser(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
 
 
 def dataset_dir(data_dir: Path, name: str, version: str) -> Path:
@@ -165,7 +160,7 @@ def _has_higher_version(folder: Path, version: str) -> bool:
 
 
 def _is_default(data_dir: Path) -> bool:
-    return data_dir.absolute() == default_data_dir().absolute()
+    return str(data_dir.absolute()) == os.path.abspath(default_data_dir())
 
 
 @cache

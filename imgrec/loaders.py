@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from imgrec.extras import needed
 from imgrec.options.loading import Crop, LoadOptions
+from imgrec.options.parsing import parse_text
 from imgrec.read.locate import find_dataset
 from imgrec.storage.paths import is_remote, refuse_remote
 
@@ -61,7 +62,7 @@ def load(
         scale=cast("tuple[float, float]", scale),
         dtype=dtype,
         seed=seed,
-        crop=cast("Crop", crop or Crop.NONE),
+        crop=cast("Crop", Crop.NONE if crop is None else crop),
         channels=channels,
         exact=exact,
         orient=orient,
@@ -71,12 +72,12 @@ def load(
         shard=cast("tuple[int, int]", shard),
         as_dict=as_dict,
     )
-    refuse_remote(os.fspath(cache_dir), "cache_dir")
-    folder = find_dataset(os.fspath(dataset), os.fspath(data_dir))
+    refuse_remote(parse_text("cache_dir", cache_dir), "cache_dir")
+    folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     if cache_dir and is_remote(folder):
         from imgrec.storage.remote.caching import cached
 
-        folder = cached(folder, os.fspath(cache_dir))
+        folder = cached(folder, parse_text("cache_dir", cache_dir))
     return load_folder(folder, split, options)
 
 
@@ -92,7 +93,9 @@ def class_weights(
     """
     from imgrec.read import weights
 
-    return weights.class_weights(find_dataset(os.fspath(dataset), os.fspath(data_dir)), split)
+    return weights.class_weights(
+        find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)), split
+    )
 
 
 def torch_dataset(
@@ -130,7 +133,7 @@ def torch_dataset(
         exact=exact,
         orient=orient,
     )
-    part = DecodedSplit(_opened(dataset, os.fspath(data_dir)), split, decoding)
+    part = DecodedSplit(_opened(dataset, parse_text("data_dir", data_dir)), split, decoding)
     return TorchDataset(
         part, transform=transform, target_transform=target_transform, tensors=tensors
     )
@@ -156,7 +159,9 @@ def grain_source(
 
     size = parse_size(image_size, "image_size")
     decoding = Decoding(image_size=size, channels=channels, exact=exact, orient=orient)
-    return GrainSource(DecodedSplit(_opened(dataset, os.fspath(data_dir)), split, decoding))
+    return GrainSource(
+        DecodedSplit(_opened(dataset, parse_text("data_dir", data_dir)), split, decoding)
+    )
 
 
 def _opened(dataset: str | os.PathLike[str] | Dataset, data_dir: str) -> Dataset:
@@ -165,5 +170,5 @@ def _opened(dataset: str | os.PathLike[str] | Dataset, data_dir: str) -> Dataset
     return (
         dataset
         if isinstance(dataset, Dataset)
-        else Dataset(find_dataset(os.fspath(dataset), data_dir))
+        else Dataset(find_dataset(parse_text("dataset", dataset), data_dir))
     )

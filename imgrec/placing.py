@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from imgrec import layout
@@ -15,8 +14,9 @@ from imgrec.storage.paths import is_remote, refuse_unwritable, to_path
 
 def place(source: Source, options: PackOptions) -> Path:
     """Return the folder that a dataset will be; raise UsageError if it cannot be there."""
-    refuse_unwritable(options.data_dir)
-    data_dir = to_path(options.data_dir or os.fspath(layout.default_data_dir()))
+    where = options.data_dir or layout.default_data_dir()
+    refuse_unwritable(where)
+    data_dir = to_path(where)
     for folder in filter(None, (source.path, options.source.images)):
         if data_dir.resolve().is_relative_to(to_path(folder).resolve()):
             raise UsageError(
@@ -31,8 +31,11 @@ def refuse_far(engine: Engine | None, source: str, options: PackOptions) -> None
     """Raise UsageError for what only engines on this machine do: reading and writing stores."""
     if engine is None or engine.is_local:
         return
-    for what, path in (("--data-dir", options.data_dir), ("the source", source)):
-        if path and is_remote(path):
+    for what, path in (
+        ("--data-dir", options.data_dir or layout.default_data_dir()),
+        ("the source", source),
+    ):
+        if is_remote(path):
             raise UsageError(
                 f"{what} {path} is on an object store, which the local engine alone packs",
                 hint="leave out --engine, or mount it where all executors see it",

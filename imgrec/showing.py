@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from imgrec.errors import UsageError
 from imgrec.inspection.job import Job
 from imgrec.inspection.subject import find_subject
 from imgrec.options import SourceOptions
+from imgrec.options.parsing import options_of, parse_text
 from imgrec.storage.files import refuse_no_file, write_out
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def report(
     path: str | os.PathLike[str] = "",
     thumbnails: int | None = None,
     data_dir: str | os.PathLike[str] = "",
-    source: SourceOptions | None = None,
+    source: SourceOptions | Mapping[str, object] | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> ReportPage:
@@ -42,13 +44,13 @@ def report(
     """
     if thumbnails is not None and (type(thumbnails) is not int or thumbnails < 0):
         raise UsageError(f"--thumbnails {thumbnails} is no number", hint="give 0 or more")
-    refuse_no_file(os.fspath(path), "report.html")
+    refuse_no_file(parse_text("path", path), "report.html")
     from imgrec.inspection.reporting.make import show
     from imgrec.inspection.reporting.records import table_of_dataset
 
     started = time.monotonic()
-    options = source or SourceOptions()
-    subject = find_subject(os.fspath(what), options, os.fspath(data_dir))
+    options = options_of(SourceOptions, source, "source")
+    subject = find_subject(parse_text("what", what), options, parse_text("data_dir", data_dir))
     with running(engine) as workers, TemporaryDirectory(prefix="imgrec-") as spool:
         job = Job(run=workers.run, on_progress=on_progress)
         if isinstance(subject, Path):
@@ -58,7 +60,7 @@ def report(
 
             table, told = examine(subject, options, job, spool)
         page = show(table, told, job, thumbnails)
-    target = os.fspath(path) or f"{_file_stem(told.name)}_report.html"
+    target = parse_text("path", path) or f"{_file_stem(told.name)}_report.html"
     write_out(target, page.data)
     return page.at(target, time.monotonic() - started)
 
@@ -71,7 +73,7 @@ def preview(
     count: int = 24,
     path: str | os.PathLike[str] = "",
     data_dir: str | os.PathLike[str] = "",
-    source: SourceOptions | None = None,
+    source: SourceOptions | Mapping[str, object] | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Preview:
@@ -88,15 +90,19 @@ def preview(
         raise UsageError(
             f"-n {count} is no number of images", hint=f"give a number from 1 to {_MOST_SHOWN}"
         )
-    refuse_no_file(os.fspath(path), "sheet.png")
+    refuse_no_file(parse_text("path", path), "sheet.png")
     from imgrec.inspection.contact import encoded, refuse_other_formats
 
-    refuse_other_formats(os.fspath(path))
+    refuse_other_formats(parse_text("path", path))
     from imgrec.inspection.previewing import Wanted, choices_of_dataset, choices_of_plan, draw
 
-    options = source or SourceOptions()
-    wanted = Wanted(split=split, class_name=class_name, count=count)
-    subject = find_subject(os.fspath(what), options, os.fspath(data_dir))
+    options = options_of(SourceOptions, source, "source")
+    wanted = Wanted(
+        split=parse_text("split", split),
+        class_name=parse_text("class_name", class_name),
+        count=count,
+    )
+    subject = find_subject(parse_text("what", what), options, parse_text("data_dir", data_dir))
     with running(engine) as workers, TemporaryDirectory(prefix="imgrec-") as spool:
         job = Job(run=workers.run, on_progress=on_progress)
         if isinstance(subject, Path):
@@ -106,7 +112,7 @@ def preview(
 
             choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
         sheet = draw(choices, wanted, job)
-    target = os.fspath(path) or f"{_file_stem(choices.name)}_preview.png"
+    target = parse_text("path", path) or f"{_file_stem(choices.name)}_preview.png"
     write_out(target, encoded(sheet.data, target))
     return sheet.at(target)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from conftest import ROOT, Cli
 from stores import Store
 
 import imgrec
+from imgrec.inspection.diagnosis.diagnose import diagnose
+from imgrec.inspection.diagnosis.facts import Environment
 
 pytestmark = pytest.mark.stores
 FLOWERS = ROOT / "sample_data" / "flowers"
@@ -319,3 +322,41 @@ def test_leaks_of_a_dataset_on_a_store_are_those_of_one_on_the_disk(
     found, wanted = json.loads(far.stdout), json.loads(near.stdout)
     told = ("images", "flat", "unreadable", "leaking", "counts", "pairs")
     assert [found[what] for what in told] == [wanted[what] for what in told]
+
+
+def test_the_default_data_directory_may_be_on_a_store(
+    store: Store, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFDS_DATA_DIR", store / "data")
+    packed = imgrec.pack(FLOWERS)
+    assert packed.info.path == store / "data/flowers/1.0.0"
+    assert packed.info.load == f"imgrec.load('{store / 'data/flowers/1.0.0'}', split=\"train\")"
+    assert imgrec.open_dataset("flowers").info == packed.info
+    assert imgrec.verify("flowers").faults == ()
+    with pytest.raises(imgrec.DatasetNotFound, match="no dataset 'flower'") as caught:
+        imgrec.info("flower")
+    assert caught.value.hint.startswith("did you mean flowers?")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for arguments in (["view", "flowers"], ["clean"]):
+        done = cli(*arguments, env=environment)
+        assert done.returncode == 2
+        said = f"imgrec {arguments[0]} does not work on an object store: {store.url}"
+        assert said in done.stderr
+    here = Environment(
+        python="", imgrec="", packages=(), shadows=(), default_data_dir=store / "data"
+    )
+    with pytest.raises(imgrec.UsageError, match="imgrec doctor does not work on an object store"):
+        diagnose("flowers", "", here)
+
+
+def test_a_folder_here_is_found_whatever_the_default_data_directory_is(
+    data_dir: Path, cli: Cli
+) -> None:
+    """The store is not there, and nothing asks it."""
+    packed_here(data_dir)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": "s3://nowhere/data"}
+    folder = data_dir / "flowers"
+    for verb in ("info", "verify"):
+        done = cli(verb, folder, env=environment)
+        assert done.returncode == 0, done.stderr
+    assert cli("info", "flowers", "--data-dir", data_dir, env=environment).returncode == 0

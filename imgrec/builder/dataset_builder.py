@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from os.path import expanduser
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,11 +14,11 @@ from tensorflow_datasets.core import dataset_builder  # type: ignore[import-unty
 from imgrec import api, layout
 from imgrec.builder.data_source import DECODED, PackDataSource, each
 from imgrec.builder.info import PackInfo
-from imgrec.builder.options import as_text
 from imgrec.builder.subject import already_packed, to_be_packed
 from imgrec.builder.telling import LOG, Bars, log_what_was_left_out
 from imgrec.errors import DatasetError, DatasetNotFound, UsageError
 from imgrec.options import PackOptions
+from imgrec.options.parsing import parse_text
 from imgrec.storage.paths import refuse_remote
 
 _NAME = "imgrec"
@@ -72,9 +72,9 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
                 f"{self.name} has no config {config!r}", hint="give options by name instead"
             )
         _refuse_format(file_format)
-        where = fspath(data_dir) if data_dir else self.OPTIONS.data_dir
-        called = as_text("dataset", dataset)
-        for place in (where, called, as_text("source", source or self.SOURCE)):
+        where = parse_text("data_dir", data_dir) if data_dir else self.OPTIONS.data_dir
+        called = parse_text("dataset", dataset)
+        for place in (where, called, parse_text("source", source or self.SOURCE)):
             refuse_remote(place, "imgrec.builder")
         if called and not (source or options.get("manifest")):
             asked = f"{called}:{version}" if version else called
@@ -83,7 +83,7 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
         else:
             defaults = replace(self.OPTIONS, version=str(version or self.VERSION), data_dir=where)
             name = called or ("" if self.name == _NAME else self.name)
-            what = as_text("source", source or self.SOURCE)
+            what = parse_text("source", source or self.SOURCE)
             self._subject = to_be_packed(what, options, defaults, name)
         self._is_known = not self._subject.source
         self.name = self._subject.name
@@ -102,6 +102,7 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
         if self._subject.folder:
             folder = Path(self._subject.folder)
             return str(folder.parent.parent), str(folder)
+        refuse_remote(given_data_dir or layout.default_data_dir(), "imgrec.builder")
         root, folder = (
             Path(expanduser(path)).absolute() for path in super()._build_data_dir(given_data_dir)
         )

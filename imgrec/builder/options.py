@@ -5,20 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from imgrec.errors import UsageError
-from imgrec.options import LEAF, PackOptions, SourceKind, SourceOptions
+from imgrec.options import PackOptions, SourceKind, SourceOptions
+from imgrec.options.parsing import COMMAND_LINE_NAMES, parse_flag, parse_text
 from imgrec.unknown import closest
 
-_ON_THE_COMMAND_LINE = {
-    "val_fraction": "val_split",
-    "test_fraction": "test_split",
-    "shard_bytes": "shard_size",
-    "columns": "column",
-    "resume": "no_resume",
-}
 _ELSEWHERE = frozenset({"source", "version", "data_dir"})
 """Fields of `PackOptions` that a builder has keywords of its own for."""
 
@@ -46,7 +39,7 @@ def read_request(source: str, given: Mapping[str, object], defaults: PackOptions
                 hint="with manifest, leave out one of them",
             )
         sources = {"images": source, **sources, "kind": SourceKind.MANIFEST}
-        source = as_text("manifest", manifest)
+        source = parse_text("manifest", manifest)
     options = replace(defaults, source=replace(defaults.source, **sources), **ours)
     return Request(source, options)
 
@@ -64,7 +57,7 @@ def refuse_unknown(given: Iterable[str]) -> None:
 def _names(kind: type[PackOptions | SourceOptions]) -> dict[str, Field[Any]]:
     """Return the fields that can be given, as the command line calls them."""
     return {
-        _ON_THE_COMMAND_LINE.get(field.name, field.name): field
+        COMMAND_LINE_NAMES.get(field.name, field.name): field
         for field in fields(kind)
         if field.name not in _ELSEWHERE
     }
@@ -74,78 +67,38 @@ def _values(
     kind: type[PackOptions | SourceOptions], given: Mapping[str, object]
 ) -> dict[str, Any]:  # as many types as there are options, which check them themselves
     return {
-        field.name: _READERS.get(field.name, _reader(field))(name, given[name])
+        field.name: _READERS[field.name](name, given[name])
+        if field.name in _READERS
+        else given[name]
         for name, field in _names(kind).items()
         if name in given
     }
 
 
-def _reader(field: Field[Any]) -> Callable[[str, object], object]:
-    if type(field.default) is str:
-        return as_text
-    return _flag if isinstance(field.default, bool) else _as_it_is
-
-
-def _as_it_is(_name: str, value: object) -> object:
-    return value
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"{name} cannot be {value!r}", hint="give True or False")
-    return value
-
-
 def _no_flag(name: str, value: object) -> bool:
-    return not _flag(name, value)
+    return not parse_flag(name, value)
 
 
-def as_text(name: str, value: object) -> str:
-    """Read text, a path, or a number: columns may be given by theirs."""
-    if isinstance(value, bool) or not isinstance(value, str | os.PathLike | int):
-        raise UsageError(f"{name} cannot be {value!r}", hint="give text")
-    return str(value)
+def _parted(_name: str, value: object) -> object:
+    return value.split(",") if isinstance(value, str) else value
 
 
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str | os.PathLike):
-        return (str(value),)
-    if not isinstance(value, Iterable):
-        raise UsageError(f"{name} cannot be {value!r}", hint="give text, or a list of it")
-    return tuple(as_text(name, one) for one in value)
-
-
-def _parted(name: str, value: object) -> tuple[str, ...]:
-    return tuple(value.split(",")) if isinstance(value, str) else _texts(name, value)
-
-
-def _lines(name: str, value: object) -> tuple[str, ...]:
+def _lines(name: str, value: object) -> object:
     """Read names: from a file of them, one a line, or as they are."""
     if not isinstance(value, str | os.PathLike):
-        return _texts(name, value)
+        return value
     from imgrec.plan.labels import parse_classes
+    from imgrec.storage.small_text import read_small_text
 
-    try:
-        return parse_classes(Path(value).read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {name} {value}: {error.strerror}",
-            hint="give a file with a name a line, or a list of names",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} {value} is not UTF-8 text") from error
-
-
-def _depth(_name: str, value: object) -> object:
-    return LEAF if value == "leaf" else value
+    called = f"{name} {value}"
+    hint = "give a file with a name a line, or a list of names"
+    return parse_classes(read_small_text(parse_text(name, value), called, hint), called)
 
 
 _READERS: Mapping[str, Callable[[str, object], object]] = {
     "classes": _lines,
     "label_names": _lines,
-    "include": _texts,
-    "exclude": _texts,
     "onehot": _parted,
-    "class_depth": _depth,
     "resume": _no_flag,
 }
+"""What the command line writes otherwise than `PackOptions` and `SourceOptions` do."""

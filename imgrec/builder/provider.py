@@ -18,6 +18,7 @@ from imgrec.builder.dataset_builder import Builder
 from imgrec.errors import DatasetNotFound
 from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import read_fingerprint
+from imgrec.storage.paths import is_remote
 
 _is_aside: ContextVar[bool] = ContextVar("_is_aside", default=False)
 
@@ -72,6 +73,8 @@ def _find_pack(name: str, data_dir: Any) -> str:
     """Return the folder of what TFDS would read, if that is a pack; else an empty one."""
     found = []
     for root in file_utils.list_data_dirs(given_data_dir=data_dir):
+        if is_remote(root):  # which is left to TFDS
+            continue
         folder = Path(expanduser(root)) / name
         try:
             version = find_dataset(str(folder))

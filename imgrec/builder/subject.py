@@ -15,6 +15,7 @@ from imgrec.options import PackOptions
 from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import read_info
 from imgrec.source.detect import detect
+from imgrec.storage.paths import refuse_remote
 
 
 class Subject(NamedTuple):
@@ -74,6 +75,8 @@ def already_packed(dataset: str, data_dir: str, given: Mapping[str, object]) -> 
             f"{unfit[0]} is for packing, and {dataset} is packed already",
             hint="give source too, to pack, or leave it out",
         )
-    pack = read_info(find_dataset(dataset, data_dir))
+    folder = find_dataset(dataset, data_dir)
+    refuse_remote(os.fspath(folder), "imgrec.builder")
+    pack = read_info(folder)
     options = replace(read_request("", given, PackOptions()).options, version=pack.version)
     return Subject(pack.name, options, folder=pack.path)

@@ -106,14 +106,8 @@ def _separator(given: str | None) -> str:
 
 def _read_names(option: str, filename: str) -> tuple[str, ...]:
     from imgrec.plan.labels import parse_classes
+    from imgrec.storage.small_text import read_small_text
 
-    try:
-        with open(filename, encoding="utf-8") as file:
-            return parse_classes(file.read(), f"{option} {filename}")
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {option} {filename}: {error.strerror}",
-            hint="give a text file of one class name a line",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{option} {filename} is not UTF-8 text") from error
+    called = f"{option} {filename}"
+    hint = "give a text file of one class name a line"
+    return parse_classes(read_small_text(filename, called, hint), called)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from imgrec.codec import bmp, exif, jpeg, pixels, png
 from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage, UsageError
+from imgrec.options import parsing
+from imgrec.options.parsing import parsed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,13 +30,14 @@ _SCALES = (8, 4, 2)
 """A JPEG decodes faster to these parts of its size; to others it takes longer than to all of it."""
 
 
+@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """The pixels that a reader asks for."""
 
-    image_size: Size | None = None
+    image_size: Annotated[Size | None, parsing.parse_size] = None
     """Every picture is resized to this; None leaves each its own size."""
-    decode_size: Size | None = None
+    decode_size: Annotated[Size | None, parsing.parse_size] = None
     """A picture may come smaller than it is, but not than this."""
     channels: int = 3
     """1 for grey, 3 for RGB, 4 for RGB and alpha."""
@@ -68,18 +71,12 @@ def parse_size(value: int | Sequence[int] | None, option: str) -> Size | None:
     >>> parse_size(224, "image_size"), parse_size([192, 256], "image_size")
     ((224, 224), (192, 256))
     """
-    if value is None:
-        return None
-    try:
-        height, width = (value, value) if isinstance(value, int) else map(int, value)
-    except (TypeError, ValueError):
-        height = width = 0
-    if min(height, width) < 1 or height * width > pixels.MAX_PIXELS:
+    size = parsing.parse_size(option, value)
+    if size and size[0] * size[1] > pixels.MAX_PIXELS:
         raise UsageError(
-            f"{option}={value!r} is not a size in pixels",
-            hint=f"write {option}=224 or, height first, {option}=(192, 256)",
+            f"{option} cannot be {value!r}", hint=f"no more than {pixels.MAX_PIXELS:,} pixels"
         )
-    return height, width
+    return size
 
 
 def to_pil(data: bytes) -> Image:

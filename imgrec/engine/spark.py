@@ -26,6 +26,7 @@ from imgrec.engine.shipping import ship
 from imgrec.engine.worker import answer
 from imgrec.errors import ExecutionError, ImgrecError, UsageError
 from imgrec.extras import needed
+from imgrec.options.parsing import parse_several, parse_text, refusal
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -67,11 +68,11 @@ class SparkEngine:
         session: SparkSession | None = None,
         *,
         master: str = "",
-        conf: Mapping[str, str] | None = None,
+        conf: Mapping[str, str] | str | Sequence[str] | None = None,
     ) -> None:
         self._session = session or active_session()
         self._owned: SparkSession | None = None
-        self._master, self._conf = master, dict(conf or {})
+        self._master, self._conf = parse_text("master", master), read_settings(conf)
         if self._session is not None and (master or conf):
             raise UsageError(
                 "a Spark session runs already, so that its master and settings cannot be chosen",
@@ -115,6 +116,24 @@ class SparkEngine:
                     if error is not None:
                         raise error
                     yield result  # type: ignore[misc]  # it is one if there is no error
+
+
+def read_settings(conf: object) -> dict[str, str]:
+    """Read settings of Spark: a dict of them, or text such as "spark.executor.memory=2g"."""
+    if isinstance(conf, Mapping):
+        return {parse_text("conf", key): _setting(value) for key, value in conf.items()}
+    texts = () if conf is None else parse_several(parse_text, "conf", conf)
+    for text in texts:
+        if "=" not in text:
+            raise refusal("conf", text, "write it as spark.KEY=VALUE")
+    return {key: value for key, _, value in (text.partition("=") for text in texts)}
+
+
+def _setting(value: object) -> str:
+    """Write a value as Spark reads it."""
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    return parse_text("conf", value)
 
 
 def context_of(session: SparkSession) -> SparkContext:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-
-from imgrec.errors import UsageError
 
 
 class Check(StrEnum):
@@ -96,35 +93,3 @@ class AlsoFormat(StrEnum):
     """A file format in which the records are written once more."""
 
     ARRAY_RECORD = "array_record"
-
-
-def choose(options: object, choices: Mapping[str, type[StrEnum]]) -> None:
-    """Turn the named fields of frozen options into choices; raise UsageError if one is none."""
-    for field, kind in choices.items():
-        value = getattr(options, field)
-        try:
-            object.__setattr__(options, field, kind(value))
-        except ValueError as error:
-            raise UsageError(
-                f"{field} cannot be {value!r}", hint=f"choose from {', '.join(kind)}"
-            ) from error
-
-
-def choose_some(options: object, field: str, kind: type[StrEnum]) -> None:
-    """Turn a field of frozen options into a tuple of choices, each once, as `choose` does."""
-    value = getattr(options, field)
-    try:
-        some = tuple(map(kind, (value,) if isinstance(value, str) else value))
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"{field} cannot be {value!r}", hint=f"choose from {', '.join(kind)}"
-        ) from error
-    object.__setattr__(options, field, tuple(dict.fromkeys(some)))
-
-
-def refuse_non_numbers(options: object, kinds: Mapping[str, type | tuple[type, ...]]) -> None:
-    """Raise UsageError if one of the named fields is neither None nor a number of its kind."""
-    for field, kind in kinds.items():
-        value = getattr(options, field)
-        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise UsageError(f"{field} cannot be {value!r}", hint="give a number")

@@ -14,13 +14,12 @@ from imgrec.options.choices import (
     NearDups,
     OnBad,
     OnLeak,
-    choose,
-    choose_some,
-    refuse_non_numbers,
 )
+from imgrec.options.parsing import parsed
 from imgrec.options.source import SourceOptions
 
 
+@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
     """Which part of each class goes to which split, chosen by which seed."""
@@ -52,6 +51,7 @@ class SplitOptions:
             )
 
 
+@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardOptions:
     """How many shards there are: exactly `count` for train, or as few as `max_bytes` allows."""
@@ -68,6 +68,7 @@ class ShardOptions:
             raise UsageError("--shard-size must be positive", hint="give a size such as 128MiB")
 
 
+@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShrinkOptions:
     """How large images may be, by the shorter or by the longer side, in pixels."""
@@ -98,6 +99,7 @@ class ShrinkOptions:
         return {option: value for option, value in told.items() if value is not None}
 
 
+@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
     """Everything that can be asked of a pack; the defaults are those of the command line.
@@ -152,26 +154,6 @@ class PackOptions:
     """Continue a run that was cut off."""
 
     def __post_init__(self) -> None:
-        choose(
-            self,
-            {
-                "class_order": ClassOrder,
-                "compression": Compression,
-                "check": Check,
-                "on_bad": OnBad,
-                "on_leak": OnLeak,
-                "near_dups": NearDups,
-            },
-        )
-        choose_some(self, "also", AlsoFormat)
-        refuse_non_numbers(
-            self,
-            {
-                **dict.fromkeys(("seed", "folds", "shards", "shard_bytes", "workers"), int),
-                **dict.fromkeys(("short_side", "max_side", "quality", "thumbnails"), int),
-                **dict.fromkeys(("val_fraction", "test_fraction", "max_bad"), (int, float)),
-            },
-        )
         _ = self.split_options, self.shard_options, self.shrink_options
         if not re.fullmatch(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}", self.version):
             raise UsageError(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from imgrec.errors import UsageError
-from imgrec.options.choices import (
-    CifarLabels,
-    ColumnKind,
-    FolderLayout,
-    SourceKind,
-    choose,
-    refuse_non_numbers,
+from imgrec.options.choices import CifarLabels, ColumnKind, FolderLayout, SourceKind
+from imgrec.options.parsing import (
+    parse_number,
+    parse_several,
+    parse_text,
+    parse_whole,
+    parsed,
+    refusal,
 )
 
 LEAF = 0
@@ -84,7 +85,7 @@ class ColumnOption(NamedTuple):
                 )
             return self if kind is None else ColumnOption(name, ColumnKind(kind))
         if kind == ColumnKind.FLOAT and type(default) is int:
-            default = float(default)
+            default = parse_number("default", default)
         is_fit = type(default) is type(_MISSING[ColumnKind(kind)])
         if not is_fit or (isinstance(default, int) and default not in _INT64):
             raise UsageError(
@@ -98,22 +99,37 @@ class ColumnOption(NamedTuple):
         return _MISSING[kind] if self.default is None else self.default
 
 
-def _parse_columns(columns: object) -> tuple[ColumnOption, ...]:
-    """Turn one column or several, as texts or as values, into values; raise UsageError if bad."""
-    given = (columns,) if isinstance(columns, str | ColumnOption) else columns
-    if not isinstance(given, Iterable):
-        raise UsageError(f"columns cannot be {columns!r}", hint="give names such as age:int")
-    return tuple(map(_column, given))
+def parse_columns(name: str, value: object) -> tuple[ColumnOption, ...]:
+    """Take columns as the command line does, or as `ColumnOption`; one is a list of one."""
+    one = isinstance(value, ColumnOption)
+    return parse_several(_parse_column, name, (value,) if one else value)
 
 
-def _column(given: object) -> ColumnOption:
-    if isinstance(given, ColumnOption):
-        return given.checked()
-    if isinstance(given, bool) or not isinstance(given, str | int):
-        raise UsageError(f"columns cannot hold {given!r}", hint="give names such as age:int")
-    return ColumnOption.parse(str(given))  # a column may be given by its number
+def _parse_column(name: str, value: object) -> ColumnOption:
+    if not isinstance(value, tuple):
+        return ColumnOption.parse(_parse_column_name(name, value))
+    try:
+        column = ColumnOption(*value)
+    except TypeError as error:
+        hint = "give a column's name, such as age, its type and its default"
+        raise refusal(name, value, hint) from error
+    return column._replace(name=_parse_column_name(name, column.name)).checked()
 
 
+def _parse_column_name(name: str, value: object) -> str:
+    """Take the name of a column, or its number where columns have no names."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(parse_whole(name, value)) if is_number else parse_text(name, value)
+
+
+def _parse_depth(name: str, value: object) -> int:
+    return LEAF if isinstance(value, str) and value == "leaf" else parse_whole(name, value)
+
+
+ColumnName: TypeAlias = Annotated[str, _parse_column_name]
+
+
+@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """How a source is read. The defaults are those of the command line and fit most sources."""
@@ -121,28 +137,28 @@ class SourceOptions:
     kind: SourceKind = SourceKind.AUTO
     layout: FolderLayout = FolderLayout.AUTO
     follow_links: bool = False
-    class_depth: int = 1
+    class_depth: Annotated[int, _parse_depth] = 1
     """How many folders, joined, name a class; `LEAF` for all down to the image."""
     label_regex: str = ""
     """Where in a file's name its class is: the group `label`, else the first, else all of it."""
     images: str = ""
     """The folder or archive that the paths of a manifest are in; the manifest's own when empty."""
-    path_col: str = ""
-    label_col: str = ""
-    split_col: str = ""
-    group_col: str = ""
+    path_col: ColumnName = ""
+    label_col: ColumnName = ""
+    split_col: ColumnName = ""
+    group_col: ColumnName = ""
     label_names: tuple[str, ...] | None = None
     """Name i is that of the class that the source calls i."""
     fold_case: bool = False
     """Whether classes that differ only in spelling are one."""
     keep_case: bool = False
     """Whether they are different classes; if neither is said, they are refused."""
-    columns: tuple[ColumnOption, ...] = ()
+    columns: Annotated[tuple[ColumnOption, ...], parse_columns] = ()
     """Columns that travel into the records; texts such as "age:int=0" are parsed."""
     encoding: str = ""
     """Of tables of text, as Python calls it; UTF-8, UTF-16 with a mark or cp1252 when empty."""
     label_sep: str = ""
-    onehot: tuple[str, ...] = ()
+    onehot: tuple[ColumnName, ...] = ()
     cifar100_labels: CifarLabels = CifarLabels.FINE
     max_archive_bytes: int = 1 << 40
     """The most that archives may unpack to, all in all."""
@@ -154,15 +170,6 @@ class SourceOptions:
     limit_per_class: int | None = None
 
     def __post_init__(self) -> None:
-        choose(
-            self,
-            {"kind": SourceKind, "layout": FolderLayout, "cifar100_labels": CifarLabels},
-        )
-        object.__setattr__(self, "columns", _parse_columns(self.columns))
-        refuse_non_numbers(
-            self,
-            dict.fromkeys(("class_depth", "max_archive_bytes", "min_side", "limit_per_class"), int),
-        )
         for option, pattern in (("label-regex", self.label_regex), ("group-by", self.group_by)):
             _refuse_bad_pattern(option, pattern)
         _refuse_unknown_encoding(self.encoding)
@@ -208,7 +215,7 @@ class SourceOptions:
 def _refuse_bad_pattern(option: str, pattern: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
             f"--{option} {pattern!r} is not a regular expression: {error}",
             hint="write it as Python's re module takes it, in quotes for the shell",

@@ -39,6 +39,7 @@ def lexical_key(name: str) -> tuple[tuple[int, int, str], ...]:
     return ((1, 0, name),)
 
 
+_SHOWN = 20
 _ORDERS = {ClassOrder.NATURAL: natural_key, ClassOrder.LEXICAL: lexical_key}
 
 
@@ -115,8 +116,13 @@ def usual_order(names: Iterable[str], order: ClassOrder) -> tuple[str, ...]:
 
 
 def _listed(classes: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of `--classes`; raise PlanError if one comes twice."""
+    """Return the names of `--classes`; raise PlanError if one comes twice, or TFDS changes it."""
     listed = tuple(map(normal_name, classes))
+    if faults := [f"{name!r} {fault}" for name in listed if (fault := name_fault(name))]:
+        raise PlanError(
+            f"--classes cannot be used: {'; '.join(faults[:_SHOWN])}",
+            hint="name each class in one line, with no blanks around it",
+        )
     if twice := [name for name, count in Counter(listed).items() if count > 1]:
         raise PlanError(
             f"--classes names a class twice: {', '.join(twice)}", hint="name each class once"
@@ -235,8 +241,9 @@ def parse_classes(text: str, called: str = "the classes file") -> tuple[str, ...
     if not lines:
         faults.append("it is empty")
     if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise PlanError(
-            f"{called} cannot be used: {'; '.join(faults)}",
+            f"{called} cannot be used: {'; '.join(faults[:_SHOWN])}{more}",
             hint="write one class name a line, each once, with no blanks around it",
         )
     return tuple(map(normal_name, lines))

@@ -51,7 +51,7 @@ def places(dataset: str, data_dir: str = "") -> list[Path]:
 
 
 def _root(data_dir: str) -> Path:
-    return to_path(data_dir) if data_dir else layout.default_data_dir()
+    return to_path(data_dir or layout.default_data_dir())
 
 
 def _named(dataset: str) -> tuple[str, str, str]:
@@ -102,7 +102,10 @@ def _not_found(dataset: str, data_dir: str) -> DatasetNotFound:
             hint=f"for the folder of that name here, write ./{dataset}",
             path=dataset,
         )
-    there = among([path.parent.name for path in _datasets(root)], dataset)
+    names: list[str] = []
+    with suppress(ExecutionError):  # a store that does not answer is no reason to say nothing
+        names = [path.parent.name for path in _datasets(root)]
+    there = among(names, dataset)
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
         hint=f"{there} in {root}; give --data-dir or a path if it is elsewhere",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,8 @@ from imgrec.engine.shipping import ship
 from imgrec.engine.spark import context_of
 from imgrec.errors import DatasetExists, UsageError
 from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
+from imgrec.options.parsing import options_of
+from imgrec.options.source import parse_columns
 from imgrec.outcome import Packed
 from imgrec.read.metadata import read_info, read_report
 from imgrec.spark.frame import Request, frame_of
@@ -40,9 +42,9 @@ def pack_dataframe(
     filename: str = "",
     split: str = "",
     group: str = "",
-    columns: Sequence[str | ColumnOption] = (),
+    columns: str | ColumnOption | Sequence[str | ColumnOption] = (),
     root: str = "",
-    options: PackOptions | None = None,
+    options: PackOptions | Mapping[str, object] | None = None,
 ) -> Packed:
     """Pack the rows of a DataFrame, each an image, into a dataset called `name`.
 
@@ -54,7 +56,7 @@ def pack_dataframe(
 
     Example: `pack_dataframe(spark.read.format("binaryFile").load(...), "flowers", label="dir")`.
     """
-    asked = options or PackOptions()
+    asked = options_of(PackOptions, options)
     _refuse_unfit(asked)
     request = Request(
         image=image,
@@ -62,7 +64,7 @@ def pack_dataframe(
         filename=filename,
         split=split,
         group=group,
-        columns=tuple(_column(column) for column in columns),
+        columns=parse_columns("columns", columns),
         root=root,
     )
     asked = replace(
@@ -93,18 +95,15 @@ def pack_dataframe(
     )
 
 
-def _column(column: str | ColumnOption) -> ColumnOption:
-    return ColumnOption(column) if isinstance(column, str) else column
-
-
 def _target(options: PackOptions) -> Path:
-    if is_remote(options.data_dir):
+    root = options.data_dir or layout.default_data_dir()
+    if is_remote(root):
         raise UsageError(
-            f"--data-dir {options.data_dir} is on an object store, which Spark does not pack to",
+            f"--data-dir {root} is on an object store, which Spark does not pack to",
             hint="give a folder that all executors see",
         )
-    root = Path(options.data_dir).expanduser() if options.data_dir else layout.default_data_dir()
-    return layout.dataset_dir(Path(os.path.abspath(root)), options.name, options.version)
+    root = os.path.abspath(os.path.expanduser(root))
+    return layout.dataset_dir(Path(root), options.name, options.version)
 
 
 def _refuse_unfit(options: PackOptions) -> None:

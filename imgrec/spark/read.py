@@ -13,6 +13,7 @@ from imgrec.engine.shipping import ship
 from imgrec.engine.spark import context_of
 from imgrec.errors import CorruptRecord, UnknownName
 from imgrec.options import ColumnKind
+from imgrec.options.parsing import parse_text
 from imgrec.read.features import read_features
 from imgrec.read.locate import find_dataset
 from imgrec.read.metadata import read_info, refuse_other_files
@@ -51,10 +52,12 @@ def read(
 
     Example: `imgrec.spark.read("flowers").groupBy("split", "class_name").count()`.
     """
-    for place in (dataset, data_dir):
-        refuse_remote(os.fspath(place), "imgrec.spark.read")
+    what, where = parse_text("dataset", dataset), parse_text("data_dir", data_dir)
+    for place in (what, where):
+        refuse_remote(place, "imgrec.spark.read")
     session = session_or_active(session, "imgrec.spark.read")
-    folder = find_dataset(os.fspath(dataset), os.fspath(data_dir)).absolute()
+    folder = find_dataset(what, where).absolute()
+    refuse_remote(os.fspath(folder), "imgrec.spark.read")
     refuse_other_files(folder)
     info, features = read_info(folder), read_features(folder)
     names = [found.name for found in info.splits]

@@ -65,10 +65,11 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
 
     If nothing is asked for, look at all datasets of the data directory, and less closely.
     """
-    for place in (asked, data_dir):
-        refuse_remote(place, "imgrec doctor")
     root = os.path.expanduser(data_dir) if data_dir else environment.default_data_dir
     path = os.path.expanduser(asked)
+    is_here = asked and (locate.is_path(asked) or os.path.exists(path))
+    for place in (asked, data_dir or ("" if is_here else root)):
+        refuse_remote(place, "imgrec doctor")
     if asked and os.path.isfile(path):
         return _of_file(path, environment)
     is_path = not asked or locate.is_path(asked)

@@ -47,7 +47,7 @@ def look_around(*, tries: bool) -> Environment:
         imgrec=__version__,
         packages=packages,
         shadows=tuple(filter(os.path.isfile, _shadows())),
-        default_data_dir=str(layout.default_data_dir()),
+        default_data_dir=layout.default_data_dir(),
     )
 
 

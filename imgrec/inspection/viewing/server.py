@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import secrets
 import socket
 from collections.abc import Callable
@@ -47,7 +48,9 @@ def view(
         refuse_remote(place, "imgrec view")
     with ExitStack() as stack:
         listener = stack.enter_context(_listening(port))
-        opened = stack.enter_context(closing(Opened(find_dataset(dataset, data_dir))))
+        folder = find_dataset(dataset, data_dir)
+        refuse_remote(os.fspath(folder), "imgrec view")
+        opened = stack.enter_context(closing(Opened(folder)))
         thumbnails = stack.enter_context(closing(Thumbnails(opened.dataset)))
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         url = f"http://{ADDRESS}:{listener.getsockname()[1]}/{token}/"

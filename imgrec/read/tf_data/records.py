@@ -117,7 +117,8 @@ def shuffled(data: Data, part: Part, options: LoadOptions) -> Data:
     if options.shuffle is True:
         fitting = max(_SHUFFLE_BYTES // max(part.record_bytes, 1), _LEAST_SHUFFLED)
         return data.shuffle(max(min(part.count, fitting), 1), seed=options.seed)
-    return data.shuffle(options.shuffle, seed=options.seed)
+    # TensorFlow makes room for the whole buffer at once, however few records there are.
+    return data.shuffle(min(options.shuffle, max(int(data.cardinality()), 1)), seed=options.seed)
 
 
 def copies(labels: Sequence[int]) -> list[int]:
