@@ -349,3 +349,20 @@ def test_workers_tell_of_a_disk_that_fails_and_the_next_command_goes_on(
     healthy = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, text=True, capture_output=True, env=healthy)
     assert "13 images" in done.stdout
+
+
+def test_spark_executors_skip_only_rows_whose_file_is_at_fault(tmp_path: Path) -> None:
+    from imgrec.spark.look import Looking
+
+    write_tree(tmp_path, {"1.jpg": jpeg(1)})
+    looking = Looking(is_path=True, extras=(), seed=0, root="", has_splits=False)
+
+    def fault(name: str) -> str:
+        return looking._image(str(tmp_path / name), name).fault
+
+    assert fault("1.jpg") == ""
+    assert fault("2.jpg") == "unreadable: No such file or directory"
+    with broken(tmp_path / "1.jpg", errno.EIO), pytest.raises(ExecutionError, match="Input/output"):
+        fault("1.jpg")
+    with pytest.raises(ExecutionError, match="elsewhere is gone"):  # as on a machine without a disk
+        fault("elsewhere/1.jpg")
