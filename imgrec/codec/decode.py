@@ -96,9 +96,10 @@ def to_pil(data: bytes) -> Image:
 def to_array(data: bytes, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """Decode to an array of `shape`, as TensorFlow does; raise BadImage if it fails.
 
-    Pixels are the same to the last bit, but for three kinds of JPEG that may differ by a few
-    levels: with damaged pixels, progressive without their last scans, and with some components of
-    half the width or height in a pattern that TurboJPEG has no name for.
+    Pixels are the same to the last bit, but for three kinds of JPEG: with damaged pixels,
+    progressive without the last scans (what is missing is smoothed differently), and with
+    components of half the width or height in a pattern that TurboJPEG has no name for. The last
+    differ by 5 levels at most.
     """
     if shape[2] not in _MODES:
         raise BadImage(f"no image has {shape[2]} channels")
