@@ -15,7 +15,7 @@ from imgrec.inspection.job import Job
 from imgrec.inspection.subject import find_subject
 from imgrec.options import SourceOptions
 from imgrec.options.parsing import options_of, parse_text
-from imgrec.storage.files import refuse_no_file, write_out
+from imgrec.storage.named_output import refuse_no_file, write_out
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Cli
+from damage import change_records, make_flowers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline import ENGINE, faults_of, pack, read_shard, reseal, write_shard
@@ -23,6 +24,7 @@ from imgrec.cli.main import make_parser
 from imgrec.cli.options import pack_options, source_of
 from imgrec.errors import DatasetError, UsageError
 from imgrec.inspection.unpacking.names import refuse_unfit
+from imgrec.storage.files import remove_all
 from imgrec.storage.tree import FileSystem, NewTree
 
 SHARD = "x-train.tfrecord-00000-of-00001"
@@ -636,3 +638,15 @@ def test_the_same_files_from_a_folder_of_another_name_are_packed_already(tmp_pat
     before = files_of(folder)
     assert again(unpacked.pack_again, tmp_path / "out") == folder
     assert files_of(folder) == before
+
+
+def test_files_a_thousand_folders_deep_are_unpacked_or_removed_again(tmp_path: Path) -> None:
+    name = "a/" * 1100 + "x.jpg"
+    folder = make_flowers(tmp_path)
+    change_records(folder, lambda records: records[0].update(filename=(name.encode(),)))
+    (folder / "samples.parquet").unlink()
+    target = tmp_path / "tree"
+    imgrec.unpack(folder, target)
+    assert os.path.isfile(target / name)
+    remove_all(target)  # which pytest itself cannot do
+    assert not target.exists()

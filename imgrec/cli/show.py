@@ -60,7 +60,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Find a record and print it."""
     from imgrec import api
     from imgrec.inspection import records
-    from imgrec.storage.files import write_new
+    from imgrec.storage.named_output import write_new
 
     dataset = api.open_dataset(parsed.dataset, data_dir=parsed.data_dir)
     number = records.find_number(dataset, parsed.record, parsed.split)

@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_128
 
-from imgrec.errors import ExecutionError, UsageError
+from imgrec.errors import ExecutionError
+from imgrec.storage.deep import remove_tree
 from imgrec.storage.direct import NEW, DirectFile, open_direct, read_direct
 
 _BUFFER_BYTES = 1 << 20
@@ -189,35 +190,6 @@ def write_file(path: str, data: bytes) -> Seal:
     return Seal(os.path.basename(path), file.position, file.sha256())
 
 
-def write_new(path: str, data: bytes) -> None:
-    """Write a file for someone, unless there is one of that name; raise UsageError then."""
-    if os.path.lexists(path):
-        raise UsageError(f"{path} exists already", hint="choose another name", path=path)
-    write_out(path, data)
-
-
-def refuse_no_file(path: str, example: str) -> None:
-    """Raise UsageError if -o names what cannot become a file: known before the work is done."""
-    folder = os.path.dirname(path) or "."
-    if path == "-":
-        raise UsageError("-o - is no file", hint=f"give a file with -o, such as {example}")
-    if path and os.path.isdir(path):
-        raise UsageError(f"{path} is a folder", hint=f"give a file with -o, such as {example}")
-    if path and not os.path.isdir(folder):
-        why = "is no folder" if os.path.lexists(folder) else "does not exist"
-        hint = "make that folder first, or give another path with -o"
-        raise UsageError(f"cannot write {path}: {folder} {why}", hint=hint)
-
-
-def write_out(path: str, data: bytes) -> None:
-    """Write a file that -o asks for, over one that is there; errors speak of that option."""
-    try:
-        write_file(path, data)
-    except ExecutionError as error:
-        hint = error.hint.replace("--data-dir", "-o").replace(": a pack goes on from there", "")
-        raise ExecutionError(str(error), hint=hint, path=path) from error
-
-
 def remove(*paths: str) -> None:
     """Delete files that are not to be part of the dataset."""
     for path in paths:
@@ -229,7 +201,10 @@ def remove_all(path: str | os.PathLike[str]) -> None:
     """Delete a file, a link, or a folder with all that is in it, if it is there."""
     with suppress(FileNotFoundError):
         if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
+            try:
+                shutil.rmtree(path)
+            except RecursionError:
+                remove_tree(os.fspath(path))
         else:
             os.unlink(path)
 

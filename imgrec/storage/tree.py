@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
+from imgrec.storage.deep import make_folders
 from imgrec.storage.files import remove_all
 from imgrec.storage.lock import NO_LINKS, holds, make_locked
 
@@ -154,7 +155,7 @@ def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
     folder = path.rpartition("/")[0]
     try:
         if folder not in made:
-            os.makedirs(folder, exist_ok=True)
+            make_folders(folder)
             made.add(folder)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o666)
         try:

@@ -10,6 +10,7 @@ from itertools import islice
 from imgrec import layout
 from imgrec.codec.sniff import HEAD_BYTES, sniff
 from imgrec.inspection.files import RegularFile
+from imgrec.storage.deep import walk
 from imgrec.storage.leftovers import INCOMPLETE
 
 _DOCUMENTS = frozenset({layout.DATASET_INFO, layout.FEATURES})
@@ -43,7 +44,7 @@ def has_images(start: str) -> bool:
     """Tell whether a folder holds images, right in it or in folders of splits and classes."""
     return any(
         sniff(_head(os.path.join(folder, name)))
-        for folder, _, names in islice(os.walk(start), _TRIED)
+        for folder, _, names in islice(walk(start), _TRIED)
         for name in names[:_TRIED]
     )
 

@@ -18,7 +18,7 @@ from imgrec.inspection.leaking.sheet import draw_sheet
 from imgrec.inspection.subject import find_subject, scan_for
 from imgrec.near.search import DISTANCE, MOST_DISTANCE
 from imgrec.options import SourceOptions
-from imgrec.storage.files import refuse_no_file, write_out
+from imgrec.storage.named_output import refuse_no_file, write_out
 
 _Look: TypeAlias = Callable[[Job, str], Images]
 """Looks at images, with a folder for what must be unpacked first."""

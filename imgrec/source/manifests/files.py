@@ -10,6 +10,7 @@ from typing import NamedTuple
 from imgrec.errors import SourceError
 from imgrec.source.manifests.tables import is_table
 from imgrec.source.split_words import split_of_name
+from imgrec.storage.deep import walk
 
 _UNFINISHED = {
     "_delta_log": "is a Delta table, whose files hold rows that it no longer has",
@@ -113,7 +114,7 @@ def is_part(path: str) -> bool:
 
 def _walk(root: str) -> Iterator[str]:
     """Yield the files below a folder, but none that is hidden or a job's own (`_SUCCESS`)."""
-    for folder, folders, files in os.walk(root):
+    for folder, folders, files in walk(root):
         for name in sorted(_UNFINISHED.keys() & folders):
             raise SourceError(
                 f"{folder} {_UNFINISHED[name]}",
