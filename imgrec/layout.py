@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from imgrec.errors import UsageError
+from imgrec.text import literal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,21 +124,21 @@ def load_line(data_dir: Path, name: str, version: str, split: str, compression: 
     Compressed shards, which TFDS cannot read, are loaded by imgrec.
     """
     if "://" in str(data_dir):  # TensorFlow itself reads few stores, and imgrec all
-        return f'imgrec.load({str(dataset_dir(data_dir, name, version))!r}, split="{split}")'
+        return f"imgrec.load({str(dataset_dir(data_dir, name, version))!r}, split={literal(split)})"
     if not compression:
         target, where = _in_tfds(data_dir, name, version)
-        return f'tfds.load("{target}", split="{split}", as_supervised=True{where})'
+        return f"tfds.load({literal(target)}, split={literal(split)}, as_supervised=True{where})"
     if not _is_default(data_dir):
         path = str(dataset_dir(data_dir, name, version).absolute())
-        return f'imgrec.load({path!r}, split="{split}")'
+        return f"imgrec.load({path!r}, split={literal(split)})"
     target = f"{name}:{version}" if _has_higher_version(data_dir / name, version) else name
-    return f'imgrec.load("{target}", split="{split}")'
+    return f"imgrec.load({literal(target)}, split={literal(split)})"
 
 
 def data_source_line(data_dir: Path, name: str, version: str, split: str) -> str:
     """Return the line with which TFDS reads a dataset at random, where its format lets it."""
     target, where = _in_tfds(data_dir, name, version)
-    return f'tfds.data_source("{target}", split="{split}"{where})'
+    return f"tfds.data_source({literal(target)}, split={literal(split)}{where})"
 
 
 def _in_tfds(data_dir: Path, name: str, version: str) -> tuple[str, str]:

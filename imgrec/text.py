@@ -8,6 +8,7 @@ from fnmatch import translate
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What moves the cursor, changes colours, or makes text read as something else than it is."""
+_PLAIN = re.compile(r"[\w.:/+-]*", re.ASCII)
 _LINE = re.compile(r"^[^ ][^:]*:\d+: ")
 
 
@@ -32,6 +33,15 @@ def visible(text: str) -> str:
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def literal(text: str) -> str:
+    r"""Return text as Python code that means just that text, for lines that people copy and run.
+
+    >>> print(literal("flowers:1.0.0"), literal('"); evil("'))
+    "flowers:1.0.0" '"); evil("'
+    """
+    return f'"{text}"' if _PLAIN.fullmatch(text) else repr(text)
 
 
 def markup(text: object) -> str:

@@ -6,6 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from imgrec.codec.json_values import (
+    count_of,
+    counts_of,
+    list_of,
+    option_of,
+    parse_json,
+    text_of,
+    texts_of,
+)
 from imgrec.errors import DatasetError
 from imgrec.model import Ignored, Resized, SameImage, Skipped
 from imgrec.near.found import NearDuplicates, NearPair
@@ -79,57 +88,68 @@ def _same(groups: Sequence[SameImage]) -> list[list[str]]:
 def decode(data: bytes, *, path: str) -> Report:
     """Decode a report; raise DatasetError, which names `path`, if it is none."""
     try:
-        return _decode(json.loads(data))
+        return _decode(parse_json(data))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DatasetError(f"{path} is not a report of imgrec", path=path) from error
+        raise DatasetError(
+            f"{path} is not a report of imgrec", hint="pack it again with --overwrite", path=path
+        ) from error
 
 
 def _decode(value: Any) -> Report:  # JSON is untyped until here
     def said(key: str, value: Any = value) -> tuple[Skipped, ...]:
-        return tuple(Skipped(item["file"], item["reason"]) for item in value[key])
+        items = list_of(value[key])
+        return tuple(Skipped(text_of(item["file"]), text_of(item["reason"])) for item in items)
 
     def same(key: str) -> tuple[SameImage, ...]:
-        return tuple(SameImage(tuple(group)) for group in value[key])
+        return tuple(SameImage(texts_of(group)) for group in list_of(value[key]))
 
     resized = value.get("resized")
     return Report(
-        name=value["name"],
-        version=value["version"],
-        source=value["source"],
-        layout=value["layout"],
-        fingerprint=value["fingerprint"],
-        options=value["options"],
-        classes=tuple(value["classes"]),
+        name=text_of(value["name"]),
+        version=text_of(value["version"]),
+        source=text_of(value["source"]),
+        layout=text_of(value["layout"]),
+        fingerprint=text_of(value["fingerprint"]),
+        options={text_of(key): option_of(item) for key, item in value["options"].items()},
+        classes=texts_of(value["classes"]),
         splits=tuple(
             SplitInfo(
-                name=name,
-                shard_lengths=tuple(split["shard_lengths"]),
-                num_bytes=split["bytes"],
-                class_counts=tuple(split["class_counts"]),
+                name=text_of(name),
+                shard_lengths=counts_of(split["shard_lengths"]),
+                num_bytes=count_of(split["bytes"]),
+                class_counts=counts_of(split["class_counts"]),
             )
             for name, split in value["splits"].items()
         ),
-        source_bytes=value["source_bytes"],
+        source_bytes=count_of(value["source_bytes"]),
         skipped=said("skipped"),
         ignored=tuple(
-            Ignored(kind=item["kind"], count=item["count"], examples=tuple(item["examples"]))
-            for item in value["ignored"]
+            Ignored(
+                kind=text_of(item["kind"]),
+                count=count_of(item["count"]),
+                examples=texts_of(item["examples"]),
+            )
+            for item in list_of(value["ignored"])
         ),
         transcoded=said("transcoded"),
-        unlisted_transcoded=int(value.get("unlisted_transcoded", 0)),
+        unlisted_transcoded=count_of(value.get("unlisted_transcoded", 0)),
         damaged=said("damaged"),
-        resized=Resized(resized["count"], said("examples", resized)) if resized else None,
+        resized=Resized(count_of(resized["count"]), said("examples", resized)) if resized else None,
         duplicates=same("duplicates"),
         leaks=same("leaks"),
-        unlisted_leaks=int(value.get("unlisted_leaks", 0)),
+        unlisted_leaks=count_of(value.get("unlisted_leaks", 0)),
         conflicts=same("conflicts"),
         near_duplicates=_decode_near(value.get("near_duplicates")),
-        warnings=tuple(value["warnings"]),
+        warnings=texts_of(value["warnings"]),
     )
 
 
 def _decode_near(value: Any) -> NearDuplicates | None:
     if value is None:
         return None
-    examples = tuple(NearPair(*pair) for pair in value["examples"])
-    return NearDuplicates(**{**value, "examples": examples})
+    counts = {key: count_of(value[key]) for key in NearDuplicates._fields if key != "examples"}
+    examples = tuple(
+        NearPair(text_of(first), text_of(second), float(distance), bool(is_mirrored))
+        for first, second, distance, is_mirrored in list_of(value["examples"])
+    )
+    return NearDuplicates(**counts, examples=examples)

@@ -10,12 +10,15 @@ from imgrec import layout
 from imgrec.codec import report as report_codec
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo, Report, SplitInfo
-from imgrec.read.documents import read_document, read_json, unreadable, wrong
+from imgrec.read.documents import read_document, read_json, too_large, unreadable, wrong
 
 _MOST_RECORDS = 1 << 40
 """Of a shard: a number that no other fault reaches, and that no sum of them overflows."""
-_MOST_CLASSES = 1 << 20
-"""Of those without names, which are made here."""
+MOST_CLASSES = 1 << 20
+"""Each takes 60 bytes or more in memory, and 2 in a file. The largest sets have some 20,000."""
+_MOST_LABEL_BYTES = 1 << 26
+_MOST_FILES = 1 << 22
+"""That a dataset lists: three for each shard."""
 
 
 def read_info(folder: Path) -> DatasetInfo:
@@ -122,7 +125,10 @@ def find_damage(folder: Path) -> str:
     name = layout.CHECKSUMS
     sizes = {}
     try:
-        for line in read_document(folder / name).decode().splitlines():
+        data = read_document(folder / name)
+        if data.count(b"\n") > _MOST_FILES:
+            raise ValueError("more files than any dataset has")
+        for line in data.decode().splitlines():
             name = line.partition("  ")[2]
             sizes[name] = (folder / name).stat().st_size
     except OSError as error:
@@ -157,10 +163,14 @@ def _read_labels(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         return ()
     try:
-        lines = read_document(path).decode().split("\n")
-        return tuple(line.strip() for line in lines if line.strip())  # as TFDS does
+        data = read_document(path, _MOST_LABEL_BYTES)
     except OSError as error:
         raise unreadable(path, error) from error
+    if data.count(b"\n") > MOST_CLASSES:
+        raise too_large(path, f"names more than {MOST_CLASSES:,} classes")
+    try:
+        lines = data.decode().split("\n")
+        return tuple(line.strip() for line in lines if line.strip())  # as TFDS does
     except ValueError as error:
         raise wrong(path) from error
 
@@ -174,6 +184,6 @@ def _numbered_classes(path: Path) -> tuple[str, ...]:
         count = int(value or 0)
     except (TypeError, ValueError, OverflowError) as error:
         raise wrong(path) from error
-    if count > _MOST_CLASSES:
+    if count > MOST_CLASSES:
         raise wrong(path)
     return tuple(map(str, range(count)))

@@ -84,7 +84,7 @@ def wrong_level(facts: Facts) -> Iterator[Finding]:
             what = f"data_dir {given} is above the folder that holds {site.name}"
         else:
             what = f"TFDS looks in {given}, and {site.name} is in {right}"
-            fix = f"give data_dir, or set TFDS_DATA_DIR={right}"
+            fix = f"give data_dir, or set TFDS_DATA_DIR={shlex.quote(str(right))}"
         yield Finding("data_dir", what, fix)
 
 

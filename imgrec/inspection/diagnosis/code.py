@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.inspection.diagnosis.facts import Contents, FeatureFacts, Site, snake_case
 from imgrec.inspection.diagnosis.search import listed
+from imgrec.text import literal
 
 _TYPES = {"bytes": "tf.string", "int64": "tf.int64", "float": "tf.float32"}
 _GLOBS = (
@@ -21,6 +23,8 @@ _GLOBS = (
     "*.tfrecord*",
 )
 _LISTED = 3
+_CONFIG = re.compile(r"[\w+.-]*", re.ASCII)
+"""What TFDS takes for the name of a config, or of none."""
 
 
 def load_line(site: Site) -> str:
@@ -35,7 +39,7 @@ def load_line(site: Site) -> str:
         return ""
     supervised = ", as_supervised=True" if site.info.supervised else ""
     if not is_loadable(site):
-        arguments = f'split="{_split(site)}"{supervised}'
+        arguments = f"split={literal(_split(site))}{supervised}"
         return f"tfds.builder_from_directory({site.folder!r}).as_dataset({arguments})"
     target = f"{site.name}/{site.config}" if site.config else site.name
     line = layout.load_line(Path(site.data_dir), site.name, site.version, _split(site))
@@ -46,7 +50,10 @@ def load_line(site: Site) -> str:
 def is_loadable(site: Site) -> bool:
     """Tell whether `tfds.load` can find a dataset by its name at all."""
     is_named = site.name.isidentifier() and site.name[0].isascii() and site.name[0] != "_"
-    return site.is_versioned and is_named and site.name == snake_case(site.name)
+    is_configured = _CONFIG.fullmatch(site.config)
+    return bool(
+        site.is_versioned and is_named and site.name == snake_case(site.name) and is_configured
+    )
 
 
 def _split(site: Site) -> str:

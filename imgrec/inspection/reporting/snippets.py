@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from keyword import iskeyword
+
 from imgrec.inspection.reporting.facts import Snippet
 from imgrec.outcome import Report
+from imgrec.text import literal
 
 _TFDS = """\
 import tensorflow_datasets as tfds
 
-{split} = tfds.load("{target}", split="{split}", as_supervised=True)
+{variable} = tfds.load({target}, split={split}, as_supervised=True)
 """
 _IMGREC = """\
 import imgrec
 
-{split} = imgrec.load(
-    "{target}", "{split}", image_size=(224, 224), batch_size=32{shuffle}
+{variable} = imgrec.load(
+    {target}, {split}, image_size=(224, 224), batch_size=32{shuffle}
 )
 """
 _TORCH = """\
 import imgrec
 from torch.utils.data import DataLoader
 
-data = imgrec.torch_dataset("{target}", "{split}", image_size=224)
-{split} = DataLoader(data, batch_size=32{shuffle}, num_workers=2)
+data = imgrec.torch_dataset({target}, {split}, image_size=224)
+{variable} = DataLoader(data, batch_size=32{shuffle}, num_workers=2)
 """
 _RECORDS = """\
 import imgrec
 
-records = imgrec.open_dataset("{target}")["{split}"]
+records = imgrec.open_dataset({target})[{split}]
 records[0].pil().show()
 """
 
@@ -40,9 +43,11 @@ def snippets_for(report: Report) -> tuple[Snippet, ...]:
             Snippet("See what pack would do", "imgrec plan SOURCE --val-split 0.1\n", "shell"),
         )
     split = report.splits[0].name if report.splits else "train"
+    is_variable = split.isidentifier() and not iskeyword(split)
     words = {
-        "target": f"{report.name}:{report.version}",
-        "split": split,
+        "target": literal(f"{report.name}:{report.version}"),
+        "split": literal(split),
+        "variable": split if is_variable else "images",
         "shuffle": ", shuffle=True" if split == "train" else "",
     }
     kinds = {"TFDS": _TFDS, "Keras, with imgrec": _IMGREC, "PyTorch": _TORCH, "Records": _RECORDS}

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from imgrec import layout
+from imgrec.codec.json_values import parse_json
 from imgrec.inspection.files import MISSING, read_whole, why
 from imgrec.inspection.reports import MOST_REPORT_BYTES, decode_report
 from imgrec.inspection.verification.faults import Faults
@@ -87,13 +88,13 @@ class Desk:
             self.faults.add(filename, "it is not UTF-8 text", error.start)
             return {}
         try:
-            value = json.loads(text)
+            value = parse_json(text)
         except json.JSONDecodeError as error:
             self.faults.add(
                 filename, f"it is not JSON: {error.msg}", len(text[: error.pos].encode())
             )
             return {}
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             self.faults.add(filename, f"it is not JSON that can be read: {error}")
             return {}
         if not isinstance(value, dict):

@@ -9,6 +9,7 @@ from pathlib import Path
 from imgrec.inspection.files import read_whole, why
 from imgrec.inspection.verification.rules import FeatureRule
 from imgrec.inspection.verification.tfds_info import Say
+from imgrec.read.metadata import MOST_CLASSES
 
 _IMAGE_DTYPES = frozenset({"uint8", "uint16", "float32"})
 _DEFAULT_CHANNELS = 3
@@ -111,8 +112,11 @@ def read_class_names(folder: Path, feature: str, say: Say) -> tuple[str, ...] | 
     except OSError as error:
         say(why(error))
         return ()
+    if data is None or data.count(b"\n") > MOST_CLASSES:
+        say(f"it has more than {_MOST_BYTES:,} bytes or {MOST_CLASSES:,} classes")
+        return ()
     try:
-        text = (data or b"\xff").decode()
+        text = data.decode()
     except UnicodeDecodeError:
         say("it is not UTF-8 text")
         return ()
