@@ -293,3 +293,56 @@ def test_hard_links_count_as_what_they_link_to(tmp_path: Path) -> None:
         tree[link.name] = link
     with pytest.raises(SourceError, match="unpacks to more than 200 times its size"):
         found(written(tmp_path / "a.tar", tar_bytes(tree)))
+
+
+def test_a_member_that_is_larger_packed_than_unpacked_is_not_read(tmp_path: Path) -> None:
+    data = edited(zip_bytes(FLOWERS), "tulip/3.jpg", {20: struct.pack("<I", 100_000)})
+    listed, end = data.index(b"PK\x01\x02"), len(data) - 22
+    padding = bytes(100_000)
+    start = struct.pack("<I", listed + len(padding))
+    padded = data[:listed] + padding + data[listed : end + 16] + start + data[end + 20 :]
+    catalog = found(written(tmp_path / "a.zip", padded))
+    assert catalog.bad == (
+        Skipped("tulip/3.jpg", "its sizes in the archive contradict each other"),
+    )
+
+
+ENTRY = b"PK\x01\x02" + bytes(42)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_packed_list_of_more_members_than_its_size_lets_one_expect_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_alone: bool
+) -> None:
+    monkeypatch.setattr("imgrec.source.archives.limits._FREE_MEMBERS", 1000)
+    inner = b"PK\x03\x04" + ENTRY * 3000
+    outer = zip_bytes({"rose.zip": inner, **({} if is_alone else {"a.csv": b""})})
+    message = r"rose\.zip in .* lists more than 1,000 files and folders, too many for its size"
+    with pytest.raises(SourceError, match=message):
+        found(written(tmp_path / "a.zip", outer))
+
+
+def test_a_compressed_tar_of_more_members_than_its_size_lets_one_expect_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imgrec.source.archives.limits._FREE_MEMBERS", 1000)
+    member = tarfile.TarInfo("rose/1.jpg").tobuf()
+    data = COMPRESS[".zst"](member * 1001 + bytes(1024))
+    with pytest.raises(SourceError, match="lists more than 1,000 files and folders"):
+        found(written(tmp_path / "a.tar.zst", data))
+
+
+def test_names_of_a_hundred_folders_each_count_as_these_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imgrec.source.archives.limits._FREE_MEMBERS", 1000)
+    deep = {f"{number}/" * 90 + "1.jpg": b"" for number in range(15)}
+    data = COMPRESS[".zst"](tar_bytes(deep))
+    with pytest.raises(SourceError, match="files and folders, too many for its size"):
+        found(written(tmp_path / "a.tar.zst", data))
+
+
+def test_of_a_name_of_a_megabyte_only_the_beginning_is_kept(tmp_path: Path) -> None:
+    data = tar_bytes({"rose/1.jpg": jpeg(1), "a" * 1_000_000: b""})
+    (bad,) = found(written(tmp_path / "a.tar", data)).bad
+    assert len(bad.filename) <= 1 << 15

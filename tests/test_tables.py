@@ -370,3 +370,43 @@ def test_a_text_file_is_called_csv_or_tsv_by_what_is_in_it(tmp_path: Path) -> No
     assert read(tmp_path, "t.txt", "a,b\n").kind is TableKind.CSV
     assert read(tmp_path, "part-00000", "a\tb\n").kind is TableKind.TSV
     assert read(tmp_path, "t.tsv", "a\n").kind is TableKind.TSV
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("t.csv.gz", b",,,,\n"), ("t.csv.gz", b"a\n"), ("t.jsonl.gz", b"{}\n")],
+)
+def test_a_small_file_of_rows_beyond_measure_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: bytes
+) -> None:
+    monkeypatch.setattr("imgrec.source.manifests.row_limit._FREE_BYTES", 1 << 22)
+    with pytest.raises(SourceError, match="more rows and cells than a table of its size"):
+        read(tmp_path, name, gzip.compress(line * 40_000))
+    assert len(read(tmp_path, name, gzip.compress(line * 10_000)).rows) == 10_000
+
+
+def test_a_gzipped_table_of_more_text_than_its_size_lets_one_expect_is_refused(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(SourceError, match="unpacks to more than 200 times its size"):
+        read(tmp_path, "t.csv.gz", gzip.compress((b"ab" * 999 + b"\n") * 17_000))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("t.csv", b'"a"b\n'), ("t.csv", b"a\n"), ("t.jsonl", b"x\n")]
+)
+def test_a_table_of_a_million_rows_that_are_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: bytes
+) -> None:
+    monkeypatch.setattr("imgrec.source.manifests.row_limit._MOST_FAULTS", 1000)
+    with pytest.raises(SourceError, match="more than 1,000 rows that cannot be read"):
+        read(tmp_path, name, b"id,label\n" + line * 1_002)
+
+
+def test_a_parquet_of_rows_beyond_measure_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imgrec.source.manifests.row_limit._FREE_BYTES", 1 << 22)
+    pq.write_table(pa.table({"label": [True] * 100_000}), tmp_path / "t.parquet")
+    with pytest.raises(SourceError, match="more rows and cells than a table of its size"):
+        read_table(str(tmp_path / "t.parquet"), "t.parquet")

@@ -81,8 +81,15 @@ def read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> M
     if not listing.members:
         raise SourceError(f"{file.shown} is an empty archive", path=file.shown)
     allowance.take(file.shown, sum(member.size for member in listing.members))
-    tree = MemberTree(file.shown, changed_ns=file.changed_ns, warnings=listing.warnings)
+    allowance.take_members(file.shown, len(listing.members))
+    tree = MemberTree(
+        file.shown,
+        changed_ns=file.changed_ns,
+        warnings=listing.warnings,
+        most_folders=allowance.most_members(),
+    )
     tree.add(listing.members)
+    allowance.take_members(file.shown, tree.folder_count())
     return tree
 
 
@@ -92,15 +99,15 @@ def spool_path(shown: str, suffix: str, context: Context) -> str:
 
 
 def _list(file: ArchiveFile, context: Context, allowance: Allowance) -> Listing:
-    head = _head(file.path, file.shown)
+    head, most = _head(file.path, file.shown), allowance.most_members()
     if head.startswith(_ZIP_MAGIC):
-        return list_zip(file.path, file.shown)
+        return list_zip(file.path, file.shown, most)
     if codec := compression(head):
         unpacked = spool_path(file.shown, ".tar", context)
         write_blocks(unpacked, _metered(file, codec, allowance))
-        return list_tar(unpacked, file.shown)
+        return list_tar(unpacked, file.shown, most)
     if is_tar(head):
-        return list_tar(file.path, file.shown)
+        return list_tar(file.path, file.shown, most)
     what = next(kind for magic, kind in _FOREIGN.items() if head.startswith(magic))
     raise SourceError(
         f"{file.shown} is {what}",

@@ -1,4 +1,4 @@
-"""How much archives may unpack to: a guard against bombs."""
+"""How much archives may unpack to, and how many files they may list: a guard against bombs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ _RATIO = 200
 """Images do not compress; even tables of text seldom shrink to less than a tenth."""
 _FREE_BYTES = 100 << 20
 """Up to here no ratio is too large: a few blank pictures may well compress a thousandfold."""
+_MEMBER_BYTES = 64
+"""What a member takes at least in an archive that is not compressed itself, without its data."""
+_FREE_MEMBERS = 1 << 17
+"""Up to here no number of members is too large. Each takes half a kilobyte of memory."""
 
 
 @dataclass(slots=True)
@@ -19,6 +23,8 @@ class Allowance:
     max_bytes: int
     packed_bytes: int = 0
     unpacked_bytes: int = 0
+    free_bytes: int = _FREE_BYTES
+    members: int = 0
 
     def check(self, path: str, more_bytes: int) -> None:
         """Raise SourceError if an archive that unpacks to `more_bytes` is one too many."""
@@ -29,7 +35,7 @@ class Allowance:
                 hint="if you trust it, pass a larger --max-archive-bytes",
                 path=path,
             )
-        if total > max(_FREE_BYTES, _RATIO * self.packed_bytes):
+        if total > max(self.free_bytes, _RATIO * self.packed_bytes):
             raise SourceError(
                 f"{path} unpacks to more than {_RATIO} times its size, as only a bomb does",
                 hint="if you trust it, unpack it and pack the folder",
@@ -40,3 +46,23 @@ class Allowance:
         """Count what an archive unpacks to; raise as `check` does."""
         self.check(path, more_bytes)
         self.unpacked_bytes += more_bytes
+
+    def most_members(self) -> int:
+        """Return how many more files and folders archives may list."""
+        return max(_FREE_MEMBERS, self.packed_bytes // _MEMBER_BYTES) - self.members
+
+    def take_members(self, path: str, count: int) -> None:
+        """Count what an archive lists; raise SourceError if that is too much for its size."""
+        most = self.most_members()
+        if count > most:
+            raise too_many_members(path, most)
+        self.members += count
+
+
+def too_many_members(path: str, most: int) -> SourceError:
+    """Return the error for an archive that lists more than its size lets one expect."""
+    return SourceError(
+        f"{path} lists more than {most:,} files and folders, too many for its size",
+        hint="if you trust it, unpack it and pack the folder",
+        path=path,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from imgrec.blob import Slice, ZipMember
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.model import Skipped
+from imgrec.source.archives.limits import too_many_members
 from imgrec.source.archives.names import has_archive_name
 from imgrec.source.split_words import split_word
 from imgrec.source.tally import Tally, clutter_kind
@@ -75,6 +77,8 @@ class MemberTree:
     """The folder that the tree is listed as being in."""
     top: str = ""
     """The folder of the archive that the tree begins with."""
+    most_folders: int = sys.maxsize
+    """How many it may have: a long name can be that of a hundred."""
     _folders: dict[str, _Contents] = field(default_factory=lambda: {"": _Contents()})
     _unsafe: list[tuple[Member, str]] = field(default_factory=list)
     """What has no place in the tree, and why."""
@@ -101,10 +105,16 @@ class MemberTree:
     def _folder(self, path: str) -> _Contents:
         """Return a folder, which is made if it is not there, as are those above it."""
         if path not in self._folders:
+            if len(self._folders) > self.most_folders:
+                raise too_many_members(self.root, self.most_folders)
             self._folders[path] = _Contents()
             within, _, name = path.rpartition("/")
             self._folder(within).below.add(name)
         return self._folders[path]
+
+    def folder_count(self) -> int:
+        """Count the folders, but for the root."""
+        return len(self._folders) - 1
 
     def strip_top(self, stem: str, *, even_of_images: bool = False) -> None:
         """Begin with the only folder at the top, if it is one too many.

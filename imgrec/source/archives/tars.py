@@ -13,9 +13,11 @@ import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from tarfile import TarInfo
 
 from imgrec.errors import SourceError
+from imgrec.source.archives.limits import too_many_members
 from imgrec.source.archives.members import Listing, Member
 from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.text import printable
@@ -25,6 +27,8 @@ _WINDOW_BYTES = 8 * _BLOCK
 """How much is read at once: more than a header, as small files bring the next one along."""
 _MAX_EXTENSION_BYTES = 1 << 20
 """The most that an extended header may take; real ones hold a name and a few times."""
+_MAX_KEPT_BYTES = 1 << 15
+"""The most that is kept of a name, or of another value."""
 _TAIL_BYTES = 1 << 20
 _SPARSE_GOES_ON, _SPARSE_GOES_ON_AGAIN = 482, 504
 """Where a sparse header, and each block after it, says that one more block of it follows."""
@@ -62,20 +66,23 @@ def is_tar(head: bytes) -> bool:
     return True
 
 
-def list_tar(path: str, shown: str) -> Listing:
+def list_tar(path: str, shown: str, most: int) -> Listing:
     """List the members of an uncompressed tar, which is called `shown` in messages.
 
     A hard link to a member before it is that member once more. Raises SourceError if the file
-    is no tar, or a damaged one.
+    is no tar, a damaged one, or has more than `most` members.
     """
     try:
         with open(path, "rb", buffering=0) as file:
             tar = _Tar(file.fileno(), path, shown, os.fstat(file.fileno()).st_size)
-            return Listing(list(tar.members()), tar.warnings)
+            members = list(islice(tar.members(), most + 1))
     except OSError as error:
         if is_passing(error):
             raise disk_fault(error, shown) from error
         raise SourceError(f"cannot read {shown}: {error.strerror}", path=shown) from error
+    if len(members) > most:
+        raise too_many_members(shown, most)
+    return Listing(members, tar.warnings)
 
 
 @dataclass(slots=True)
@@ -155,7 +162,7 @@ class _Tar:
             raise self._damaged(f"an extended header of {header.size} bytes at byte {start}")
         data = os.pread(self.descriptor, header.size, start)
         if header.type in _LONG_NAMES:
-            name = data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+            name = _decoded(data.partition(b"\0")[0])
             return {_LONG_NAMES[header.type]: name}
         records = _pax_records(data)
         if records is None:
@@ -213,6 +220,11 @@ def _pax_records(data: bytes) -> dict[str, str] | None:
         key, equals, value = data[at + len(digits) + 1 : end - 1].partition(b"=")
         if not equals or end > len(data) or data[end - 1 : end] != b"\n":
             return None
-        records[key.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
+        records[key.decode("utf-8", "replace")] = _decoded(value)
         at = end
     return records
+
+
+def _decoded(name: bytes) -> str:
+    """Return a name; of one that is too long for any file, no more than shows that."""
+    return name[:_MAX_KEPT_BYTES].decode("utf-8", "surrogateescape")

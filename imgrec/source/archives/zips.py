@@ -11,15 +11,22 @@ from zipfile import ZipFile, ZipInfo
 
 from imgrec.blob import ZipMember
 from imgrec.errors import ImgrecError, SourceError
+from imgrec.source.archives.limits import too_many_members
 from imgrec.source.archives.members import Listing, Member
 from imgrec.storage.blobs import DEFLATED, STORED
 from imgrec.storage.unreadable import disk_fault, is_passing
 
 _LOCAL_HEADER_BYTES = 30
+_ENTRY_MAGIC = b"PK\x01\x02"
+_MEMBER_BYTES = 128
+"""What a member takes: its headers, its name twice, and data that is not nothing."""
+_BLOCK_BYTES = 1 << 20
 _ENCRYPTED, _PATCHED, _STRONGLY_ENCRYPTED, _UTF8 = 0x1, 0x20, 0x40, 0x800
 """Bits of a member's flags."""
 _FIRST_DISKS = (0, 0xFFFF)
 """Numbers of the first disk; the second leaves it to the zip64 fields, where it is 0."""
+_MOST_GROWTH, _MOST_PADDING = 2, 1 << 16
+"""Data that cannot be packed grows by a few bytes; this leaves room for packers that do worse."""
 _UNIX_SYSTEMS = (3, 19)
 """Who made the member: Unix and macOS, which store names as they are on disk, and modes."""
 _METHODS = {
@@ -28,17 +35,22 @@ _METHODS = {
 }  # fmt: skip
 
 
-def list_zip(path: str, shown: str) -> Listing:
+def list_zip(path: str, shown: str, most: int) -> Listing:
     """List the members of a zip file, which is called `shown` in messages.
 
-    Raises SourceError if it is none, or a damaged one.
+    Raises SourceError if it is none, a damaged one, or has more than `most` members.
     """
     try:
         archive_bytes = os.path.getsize(path)
+        is_doubtful = archive_bytes > most * _MEMBER_BYTES  # as none is that lies on a disk
+        if is_doubtful and _count_entries(path) > most:
+            raise too_many_members(shown, most)
         with ZipFile(path) as archive:
             infos = archive.infolist()
     except OSError as error:
         raise _unreadable(shown, error) from error
+    except SourceError:
+        raise
     except Exception as error:  # zipfile raises whatever it stumbles over
         if isinstance(error.__context__, OSError) and is_passing(error.__context__):
             raise _unreadable(shown, error.__context__) from error
@@ -56,6 +68,16 @@ def _unreadable(shown: str, error: OSError) -> ImgrecError:
     if is_passing(error) and error.errno != errno.EINVAL:  # as seeking to where nothing can be has
         return disk_fault(error, shown)
     return SourceError(f"cannot read {shown}: {error.strerror or error}", path=shown)
+
+
+def _count_entries(path: str) -> int:
+    """Count what may be entries of the list of members, before each becomes an object."""
+    count, rest = 0, b""
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            count += (rest + block).count(_ENTRY_MAGIC)
+            rest = block[1 - len(_ENTRY_MAGIC) :]
+    return count
 
 
 def _refuse_parts(shown: str, infos: Sequence[ZipInfo]) -> None:
@@ -124,6 +146,13 @@ def _fault(info: ZipInfo, kind: int, archive_bytes: int) -> str:
     end = info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size
     if info.header_offset < 0 or end > archive_bytes:
         return "its bytes are not where the archive says"
-    if info.compress_type == STORED and info.compress_size != info.file_size:
+    if not _is_possible(info):
         return "its sizes in the archive contradict each other"
     return ""
+
+
+def _is_possible(info: ZipInfo) -> bool:
+    """Tell whether so many bytes can be packed into so many; all of these are read at once."""
+    if info.compress_type == STORED:
+        return info.compress_size == info.file_size
+    return info.compress_size <= _MOST_GROWTH * info.file_size + _MOST_PADDING

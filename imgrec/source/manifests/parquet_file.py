@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.parquet import read_bounded
 from imgrec.errors import SourceError
+from imgrec.source.manifests.row_limit import RowLimit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,7 @@ def read_parquet(path: str, name: str) -> Parquet:
             schema = file.schema_arrow
             kept = [field.name for field in schema if _is_plain(field.type)]
             table = read_bounded(file, path, kept)
+            RowLimit(path, name).take(_count_cells(table), table.num_rows)
             values = {key: table.column(key).to_pylist() for key in dict.fromkeys(kept)}
     # UnicodeDecodeError and out-of-range dates are among the ValueErrors.
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
@@ -48,6 +50,16 @@ def read_parquet(path: str, name: str) -> Parquet:
         columns=tuple([values.get(key) or [None] * count for key in schema.names]),
         unusable={field.name: str(field.type) for field in schema if field.name not in values},
     )
+
+
+def _count_cells(table: pa.Table) -> int:
+    """Count the values of a table, each of a list on its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lists = [column for column in table.columns if pa.types.is_nested(column.type)]
+    listed = sum(int(pc.sum(pc.list_value_length(column)).as_py() or 0) for column in lists)
+    return table.num_rows * table.num_columns + listed
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from imgrec.errors import SourceError
 from imgrec.source.manifests.parquet_file import PARQUET_MAGIC, read_parquet
+from imgrec.source.manifests.row_limit import RowLimit, refuse_many_faults
 from imgrec.source.manifests.text_file import (
     FALLBACK,
     encoding_of,
@@ -144,7 +145,7 @@ def read_table(path: str, name: str, encoding: str = "") -> Table:
 
     def read(encoding: str) -> Table:
         if kind is TableKind.JSONL:
-            return _read_json_lines(name, lines_of(path, name, encoding))
+            return _read_json_lines(name, lines_of(path, name, encoding), RowLimit(path, name))
         return _read_delimited(path, name, encoding)
 
     table, doubt = with_fallback(read, name, encoding)
@@ -155,7 +156,9 @@ def _read_delimited(path: str, name: str, encoding: str) -> Table:
     faults: list[Fault] = []
     rows: list[list[str]] = []
     lines: list[int] = []
+    limit = RowLimit(path, name)
     for line, cells in delimited_rows(path, name, faults, encoding):
+        limit.take(len(cells))
         rows.append(cells)
         lines.append(line)
     kind = TableKind.TSV if _delimiter(path, name, encoding) == "\t" else TableKind.CSV
@@ -189,6 +192,7 @@ def delimited_rows(
             return
         except csv.Error as error:
             faults.append(_quoting_fault(error, f"{name}:{line}", line, reader.line_num))
+            refuse_many_faults(len(faults), name, faults[-1].reason)
             continue
         if not cells:
             continue
@@ -202,6 +206,7 @@ def delimited_rows(
         else:
             reason = f"{len(cells)} cells instead of {width}"
             faults.append(Fault(line, delimiter.join(cells)[:_SHOWN], reason))
+            refuse_many_faults(len(faults), name, reason)
 
 
 def _delimiter(path: str, name: str, encoding: str) -> str:
@@ -228,7 +233,7 @@ def _quoting_fault(error: csv.Error, where: str, first: int, last: int) -> Fault
     return Fault(first, "", f"{span}text behind a closing quote")
 
 
-def _read_json_lines(name: str, lines: Iterable[str]) -> Table:
+def _read_json_lines(name: str, lines: Iterable[str], limit: RowLimit) -> Table:
     faults: list[Fault] = []
     objects: list[dict[str, Cell]] = []
     numbers: list[int] = []
@@ -239,7 +244,9 @@ def _read_json_lines(name: str, lines: Iterable[str]) -> Table:
             found = _parse_object(line)
         except (ValueError, RecursionError) as error:
             faults.append(Fault(number, line.strip()[:_SHOWN], _json_reason(error)))
+            refuse_many_faults(len(faults), name, faults[-1].reason)
             continue
+        limit.take(sum(len(cell) if isinstance(cell, tuple) else 1 for cell in found.values()))
         objects.append(found)
         numbers.append(number)
     keys = tuple(dict.fromkeys(key for found in objects for key in found))

@@ -24,6 +24,8 @@ _MARK = "\ufeff"
 _GZIP_MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 1 << 24
 """No table has longer lines, but a bomb may."""
+_FREE_BYTES = 32 << 20
+"""What a gzipped table of any size may unpack to. Short cells take 20 times that in memory."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -131,7 +133,8 @@ def _unpacked(path: str) -> Iterator[io.BufferedReader]:
 
 def _allowance(path: str) -> Allowance:
     """Return what a file may unpack to: what an archive of its size may."""
-    return Allowance(max_bytes=sys.maxsize, packed_bytes=os.path.getsize(path))
+    size = os.path.getsize(path)
+    return Allowance(max_bytes=sys.maxsize, packed_bytes=size, free_bytes=_FREE_BYTES)
 
 
 def _encoding(stream: io.BufferedReader) -> str:
