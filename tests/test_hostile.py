@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import gzip
 import io
@@ -33,7 +34,10 @@ from imgrec.codec import phash
 from imgrec.codec.image import prepare
 from imgrec.codec.result import decode as decode_note
 from imgrec.errors import BadImage, DatasetError, SourceError
+from imgrec.inspection.reporting.snippets import snippets_for
+from imgrec.layout import data_source_line, load_line
 from imgrec.options import Check
+from imgrec.read.metadata import read_info, read_report
 
 GIB = 1 << 30
 
@@ -160,7 +164,22 @@ def test_links_that_lead_to_each_other_are_no_images(tmp_path: Path) -> None:
     assert {row["reason"] for row in skipped} == {"broken link"}
 
 
-NAMES = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http:x")', "a\n=1", "a,=1")
+NAMES = (
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    '=HYPERLINK("http:x")',
+    "a\n=1",
+    "a,=1",
+    "a;=1",
+    "a,b;=1",
+    "a\t=1",
+    ';"=1',
+    "a;\r=1",
+)
 
 
 def test_no_cell_of_skipped_csv_is_computed_by_a_spreadsheet(tmp_path: Path) -> None:
@@ -169,8 +188,25 @@ def test_no_cell_of_skipped_csv_is_computed_by_a_spreadsheet(tmp_path: Path) -> 
     write_tree(source, {f"rose/{name}.jpg": b"=cmd|x" for name in NAMES})
     folder = pack(source, tmp_path / "out", max_bad=1.0)
     text = (folder / "skipped.csv").read_bytes().decode()
-    for row in csv.reader(io.StringIO(text, newline="")):
-        assert not any(cell.lstrip("\t\r\n ")[:1] in tuple("=+-@") for cell in row if cell), row
+    for delimiter in ",;\t":
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            assert not any(cell.lstrip("\t\r\n ")[:1] in tuple("=+-@") for cell in row if cell), row
+
+
+def test_no_reason_in_skipped_csv_is_computed_where_lines_are_split_at_semicolons(
+    tmp_path: Path,
+) -> None:
+    source = write_tree(tmp_path / "x", {f"rose/{n}.jpg": jpeg(n) for n in range(9)})
+    rows = [f"rose/{n}.jpg,rose,{n}" for n in range(8)]
+    rows.append('rose/8.jpg,rose,"a;=1+1;\t@x\n-1"')
+    write_tree(source, {"table.csv": "\n".join(["path,label,n", *rows]).encode()})
+    options = imgrec.SourceOptions(columns=("n:int",))
+    folder = pack(source / "table.csv", tmp_path / "out", max_bad=1.0, source=options)
+    text = (folder / "skipped.csv").read_bytes().decode()
+    assert "1+1" in text
+    for delimiter in ",;\t":
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            assert not any(cell.lstrip("\t\r\n ")[:1] in tuple("=+-@") for cell in row if cell), row
 
 
 TRICKS = ("\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202egpj.exe", "\u2066", "\r", "\u2028")
@@ -411,7 +447,26 @@ def test_documents_that_make_no_sense_are_our_error(
 def test_a_document_larger_than_any_is_not_read(tmp_path: Path) -> None:
     folder = make_flowers(tmp_path)
     os.truncate(folder / "dataset_info.json", 1 << 40)
-    with pytest.raises(DatasetError, match="is not what a packed dataset has there"):
+    with pytest.raises(DatasetError, match=r"dataset_info\.json is larger than 256\.0 MiB"):
+        imgrec.open_dataset(folder)
+
+
+def test_more_classes_than_any_dataset_has_are_not_read(tmp_path: Path) -> None:
+    folder = make_flowers(tmp_path)
+    (folder / "label.labels.txt").write_bytes(b"a\n" * (3 << 20))
+    with pytest.raises(DatasetError, match=r"label.labels.txt names more than 1,048,576 classes"):
+        imgrec.open_dataset(folder)
+
+
+@pytest.mark.parametrize("value", [b"[" * 100_000, b'{"a":[' + b"[]," * (9 << 20) + b"[]]}"])
+@pytest.mark.parametrize("document", ["dataset_info.json", "metadata.json", "features.json"])
+def test_json_that_would_take_gigabytes_or_is_too_deep_is_not_read(
+    tmp_path: Path, document: str, value: bytes
+) -> None:
+    folder = make_flowers(tmp_path)
+    (folder / "label.labels.txt").unlink()
+    (folder / document).write_bytes(value)
+    with pytest.raises(DatasetError, match=f"{document} is not what a packed dataset has there"):
         imgrec.open_dataset(folder)
 
 
@@ -426,3 +481,84 @@ def test_what_should_not_happen_is_one_sentence_too(
     complaint, hint = capsys.readouterr().err.splitlines()
     assert complaint.startswith("imgrec: it failed with KeyError: 'x' (")
     assert "please report it" in hint
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_streams_that_are_closed_or_full_do_not_keep_a_pack_from_its_end(
+    tmp_path: Path, closed: str
+) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 3})
+    command = f'exec "$0" -m imgrec pack flowers --data-dir out --workers 2 {closed}'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert imgrec.verify("flowers", data_dir=tmp_path / "out").faults == ()
+
+
+@pytest.mark.parametrize("option", ["--label-regex", "--group-by"])
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 5000, "[", "(?P<a>b)(?P<a>c)"])
+def test_what_is_no_regular_expression_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], option: str, pattern: str
+) -> None:
+    assert main(["plan", "nowhere", option, pattern]) == 2
+    error = capsys.readouterr().err
+    assert f"imgrec: {option} " in error
+    assert "is not a regular expression" in error
+    assert len(error) < 600
+
+
+EVIL = 'x"); __import__("os").system("touch hacked"); ("'
+
+
+def test_no_name_or_split_gets_code_into_the_lines_that_people_copy(
+    cli: Cli, tmp_path: Path
+) -> None:
+    folder = make_flowers(tmp_path)
+    value = json.loads((folder / "dataset_info.json").read_text())
+    value["splits"][0]["name"] = EVIL
+    (folder / "dataset_info.json").write_text(json.dumps(value | {"name": EVIL}))
+    report = json.loads((folder / "report.json").read_text())
+    report["splits"] = {EVIL: report["splits"]["train"]}
+    (folder / "report.json").write_text(json.dumps(report | {"name": EVIL}))
+    lines = [read_info(folder).load, load_line(tmp_path, EVIL, "1.0.0", EVIL, "gzip")]
+    lines += [data_source_line(tmp_path, EVIL, "1.0.0", EVIL)]
+    lines += [snippet.code for snippet in snippets_for(read_report(folder))]
+    assert len(lines) == 7
+    for line in lines:
+        calls = [node for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Call)]
+        texts = [node.value for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Constant)]
+        assert all("system" not in ast.unparse(call.func) for call in calls), line
+        assert any(EVIL in str(text) for text in texts), line
+    done = cli("doctor", "--quick", str(folder))
+    (loads,) = [line for line in done.stdout.splitlines() if line.startswith("load ")] or [""]
+    assert "system" not in loads or repr(EVIL) in loads
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value.update(name=["x"]),
+        lambda value: value.update(classes="abc"),
+        lambda value: value.update(splits={"train": {"shard_lengths": "12"}}),
+        lambda value: value.update(options={"seed": {"a": 1}}),
+        lambda value: value.update(warnings=[1]),
+        lambda value: value.update(skipped=[{"file": 1, "reason": "x"}]),
+        lambda value: value.update(duplicates=["abc"]),
+        lambda value: value.update(ignored=[{"kind": "x", "count": "9", "examples": []}]),
+        lambda value: value.update(source_bytes=-1),
+        lambda value: value.update(near_duplicates={"pairs": 1}),
+        lambda value: value.update(options={"a": json.loads("[" * 900 + "]" * 900)}),
+    ],
+)
+def test_a_report_that_is_none_is_our_error(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    folder = make_flowers(tmp_path)
+    value = json.loads((folder / "report.json").read_text())
+    change(value)
+    (folder / "report.json").write_text(json.dumps(value))
+    with pytest.raises(DatasetError, match=r"report\.json is not a report of imgrec"):
+        imgrec.report(folder, path=tmp_path / "a.html", engine=ENGINE)

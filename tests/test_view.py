@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from damage import change
 from inline import pack, read_shard, write_shard
 from pictures import class_tree, jpeg, png, write_tree
 from PIL import Image
-from viewing import FAULT, Viewer, start, viewing
+from viewing import FAULT, Viewer, recording_browser, start, viewing, wait_for
 
 CLASSES = {"rose": 30, "tulip": 90, "<b>bold": 3}
 API = ("api/dataset", "api/page", "api/record?n=0", "api/thumbnails?n=0&side=192", "image?n=0")
@@ -350,6 +351,35 @@ def test_it_says_where_it_is_and_ends_quietly(flowers: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=30)
     assert (out, errors, process.returncode) == ("", "", 0)
+
+
+def test_the_browser_is_given_a_file_that_only_the_user_can_read_and_never_the_address(
+    flowers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, told = recording_browser(tmp_path)
+    monkeypatch.setenv("BROWSER", command)
+    with viewing(flowers, "--open") as viewer:
+        given = wait_for(told)
+        assert urlsplit(viewer.url).path.strip("/") not in given
+        page = Path(urlsplit(given).path)
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (page, page.parent)] == [0o600, 0o700]
+        assert f'content="0; url={viewer.url}"' in page.read_text()
+    assert not page.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["GET *", "OPTIONS *", "GET //", "CONNECT localhost:80", "GET http://127.0.0.1/", "GET x"],
+)
+def test_a_request_for_no_path_is_refused_and_the_next_is_answered(
+    viewer: Viewer, line: str
+) -> None:
+    parts = urlsplit(viewer.url)
+    with socket.create_connection(("127.0.0.1", parts.port), timeout=30) as asking:
+        asking.sendall(f"{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        status = asking.makefile("rb").readline().split()[1]
+    assert status in (b"400", b"403")
+    assert viewer.ask("").status == 200
 
 
 def test_a_port_that_is_taken_is_one_sentence(flowers: Path, cli: Cli) -> None:

@@ -17,7 +17,7 @@ from conftest import ROOT
 from damage import change
 from inline import pack
 from pictures import class_tree, jpeg, write_tree
-from viewing import Viewer, viewing
+from viewing import Viewer, recording_browser, viewing, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -301,3 +301,14 @@ def test_nothing_sticks_out_on_a_phone_or_a_desktop(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.screenshot(path=SHOTS / f"view-{name}-{width}-{scheme}.png")
         context.close()
+
+
+def test_what_open_gives_to_the_browser_leads_to_the_page(
+    flowers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched
+) -> None:
+    command, told = recording_browser(tmp_path)
+    monkeypatch.setenv("BROWSER", command)
+    with viewing(flowers, "--open") as opened:
+        watched.page.goto(wait_for(told))
+        watched.page.wait_for_url(f"{opened.url}**")
+        watched.page.get_by_text("253").first.wait_for()

@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -92,3 +93,20 @@ def viewing(folder: Path | str, *options: str) -> Iterator[Viewer]:
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
+
+
+def recording_browser(folder: Path) -> tuple[str, Path]:
+    """Return a command that is run in the place of a browser, and where its arguments go."""
+    script, told = folder / "browser.sh", folder / "told.txt"
+    script.write_text(f'#!/bin/sh\nprintf %s "$*" > {told}.part && mv {told}.part {told}\n')
+    script.chmod(0o755)
+    return f"{script} %s", told
+
+
+def wait_for(path: Path) -> str:
+    """Return what a file says, as soon as it is there."""
+    ends = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < ends, path
+        time.sleep(0.05)
+    return path.read_text()

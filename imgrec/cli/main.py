@@ -78,6 +78,7 @@ def run() -> NoReturn:
     # pyarrow imports numpy where there is one, which takes as long as packing a thousand photos.
     # It works without, and nothing else needs numpy in this process, which is all ours.
     sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]  # None bars the import
+    _open_closed_streams()
     code = main()
     # Taking a million small values apart one by one, just to end, takes seconds.
     with suppress(OSError):
@@ -85,16 +86,31 @@ def run() -> NoReturn:
     os._exit(code)
 
 
+def _open_closed_streams() -> None:
+    """Have input, output and errors lead to nothing where the shell closed them (`2>&-`).
+
+    Otherwise the next file that is opened gets the number of such a stream, and what any library
+    prints goes into it: into a shard, say.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        with suppress(OSError):
+            os.fstat(number)
+            continue
+        nothing = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+        setattr(sys, name, os.fdopen(nothing, "r" if name == "stdin" else "w", encoding="utf-8"))
+
+
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # as it is if the shell closed it
+        if stream is not None:  # as it is for a main() of other programs
             stream.flush()
 
 
 def _complain(message: str, hint: str) -> None:
-    print(f"imgrec: {safe(message)}", file=sys.stderr)
-    if hint:
-        print(f"  hint: {safe(hint)}", file=sys.stderr)
+    with suppress(OSError):  # nobody can be told that errors cannot be written
+        print(f"imgrec: {safe(message)}", file=sys.stderr)
+        if hint:
+            print(f"  hint: {safe(hint)}", file=sys.stderr)
 
 
 def _complain_of_ourselves(error: Exception) -> None:

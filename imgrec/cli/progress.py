@@ -24,7 +24,7 @@ class Progress:
     """One bar a stage on standard error; none unless that is a terminal and `shown` is true."""
 
     def __init__(self, *, shown: bool) -> None:
-        self._shown = shown and sys.stderr.isatty()
+        self._shown = shown and sys.stderr is not None and sys.stderr.isatty()
         self._stage = ""
         self._bar: tqdm[NoReturn] | None = None
 

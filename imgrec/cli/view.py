@@ -5,14 +5,28 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
 from imgrec.cli.working import add_dataset
+from imgrec.storage.unpacked import write_blocks
+from imgrec.text import markup
 
 if TYPE_CHECKING:
     from imgrec.cli.types import Verbs
     from imgrec.inspection.viewing.server import Serving
+
+_REDIRECT = """\
+<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={0}">
+<title>imgrec view</title>
+<a href="{0}">Open imgrec view</a>
+"""
 
 
 def add_to(verbs: Verbs) -> None:
@@ -41,15 +55,30 @@ def run(parsed: argparse.Namespace) -> int:
     gc.enable()  # this process may run for days
     from imgrec.inspection.viewing.server import view
 
-    def tell(serving: Serving) -> None:
-        print(render.as_json(as_value(serving)) if parsed.json else as_text(serving), flush=True)
-        if parsed.open:
-            import webbrowser
+    with ExitStack() as stack:
 
-            webbrowser.open(serving.url)
+        def tell(serving: Serving) -> None:
+            text = render.as_json(as_value(serving)) if parsed.json else as_text(serving)
+            print(text, flush=True)
+            if parsed.open:
+                folder = stack.enter_context(TemporaryDirectory(prefix="imgrec-"))
+                _open(serving.url, folder)
 
-    view(parsed.dataset, tell, data_dir=parsed.data_dir, port=parsed.port)
+        view(parsed.dataset, tell, data_dir=parsed.data_dir, port=parsed.port)
     return 0
+
+
+def _open(url: str, folder: str) -> None:
+    """Open a page that leads to the address, by way of a file that nobody else may read.
+
+    Every user of this machine can see the command line of the browser, and the address is what
+    lets one in.
+    """
+    import webbrowser
+
+    path = Path(folder, "view.html")
+    write_blocks(str(path), [_REDIRECT.format(markup(url)).encode()])
+    webbrowser.open(path.as_uri())
 
 
 def as_value(serving: Serving) -> dict[str, object]:

@@ -212,12 +212,15 @@ class SourceOptions:
         }
 
 
+_SHOWN = 200
+
+
 def _refuse_bad_pattern(option: str, pattern: str) -> None:
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
-            f"--{option} {pattern!r} is not a regular expression: {error}",
+            f"--{option} {pattern[:_SHOWN]!r} is not a regular expression: {error}",
             hint="write it as Python's re module takes it, in quotes for the shell",
         ) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,6 +17,8 @@ from imgrec.text import printable, without_line
 
 _SHOWN = 5
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_SEPARATOR = re.compile(r"[;\t\r]")
+_FORMULA_INSIDE = re.compile(r"([;\t\r\n])(?=\s*[=+@-])")
 """What a spreadsheet computes, or skips to get to something that it computes."""
 
 
@@ -124,16 +127,19 @@ def _summed_up(bad: Sequence[Skipped]) -> str:
 def skipped_csv(report: Report) -> bytes:
     """Return skipped.csv: a row for each file that was meant to be packed and is not.
 
-    What a spreadsheet would take for a formula begins with "./" instead, as any path may.
+    What a spreadsheet would take for a formula begins with "./" instead, as any path may; in a
+    reason, with an apostrophe. In many countries they split lines at semicolons, not at commas.
     """
     out = io.StringIO()
     plain = csv.writer(out, lineterminator="\n")
-    # Which does not quote a carriage return, though spreadsheets take it for the end of a row.
+    # Which quotes commas and line feeds only. The name is at the beginning of the line, where
+    # quotes count whatever the line is split at.
     quoted = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
     plain.writerow(("file", "reason"))
     for file in report.skipped:
-        row = _harmless(printable(file.filename), "./"), _harmless(printable(file.reason), "'")
-        (quoted if "\r" in "".join(row) else plain).writerow(row)
+        reason = _FORMULA_INSIDE.sub(r"\1'", printable(file.reason))
+        row = _harmless(printable(file.filename), "./"), _harmless(reason, "'")
+        (quoted if _SEPARATOR.search("".join(row)) else plain).writerow(row)
     return out.getvalue().encode()
 
 

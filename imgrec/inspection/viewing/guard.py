@@ -50,7 +50,8 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        _, token, *rest = scope["path"].split("/", 2)
+        # "GET *" and "CONNECT host:1" have no path at all, and so no token either.
+        _, token, *rest = ("/" + scope["path"].removeprefix("/")).split("/", 2)
         refusal = self._refusal(Headers(scope=scope).getlist("host"), scope["method"], token)
         if refusal is None and not rest:
             refusal = RedirectResponse(f"/{quote(self._token)}/")
