@@ -541,6 +541,70 @@ def test_labels_in_two_spellings_are_refused_merged_or_kept(
     assert classes(keep_case=True) == {"Cat": 1, "cat": 2, "dog": 1}
 
 
+def unstable(spark: SparkSession, source: Path, marker: Path, how: str) -> DataFrame:
+    """Return rows that are others from the second time on that images are asked for."""
+    from pyspark.sql import functions as f
+
+    def seen_before(name: str) -> bool:
+        path = marker / name.replace("/", "_")
+        if path.exists():
+            return True
+        path.touch()
+        return False
+
+    def is_kept(name: str) -> bool:
+        return not (seen_before(name) and name.endswith(("1.jpg", "2.jpg")))
+
+    def changed(name: str, data: bytes) -> bytes | None:
+        if not seen_before(name) or not name.endswith("1.jpg"):
+            return bytes(data)
+        return None if how == "null" else bytes(data[:-9] + b"other" + data[-4:])
+
+    marker.mkdir()
+    rows = binary_files(spark, source)
+    if how == "fewer":
+        return rows.where(f.udf(is_kept, "boolean").asNondeterministic()("path"))
+    if how == "more":
+        twice = f.udf(lambda name: [1, 2] if seen_before(name) else [1], "array<int>")
+        return rows.withColumn("n", f.explode(twice.asNondeterministic()("path")))
+    other = f.udf(changed, "binary").asNondeterministic()
+    return rows.withColumn("content", other("path", "content"))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("fewer", "24 rows .* were planned, and 18 were .* planned, . found"),
+        ("more", "24 rows .* were planned, and 48 were .* 6 planned, 12 found"),
+        ("other", r"1\.jpg changed between two reads .* (\d+) bytes when planned, \1 other"),
+        ("null", r"1\.jpg changed between two reads .*, 0 other bytes when written"),
+    ],
+)
+def test_a_dataframe_that_gives_other_rows_when_read_again_is_not_published(
+    spark: SparkSession, tmp_path: Path, how: str, said: str
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    source = class_tree(tmp_path / "flowers", {"rose": 12, "tulip": 12})
+    rows = unstable(spark, source, tmp_path / "seen", how)
+    wanted = PackOptions(data_dir=str(tmp_path / "out"), shards=4)
+    with pytest.raises(ExecutionError, match=said) as caught:
+        pack_dataframe(rows, "flowers", root=str(source), options=wanted)
+    assert "persist or checkpoint the DataFrame" in caught.value.hint
+    assert caught.value.exit_code == 6
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_shard_without_any_rows_is_counted_too(spark: SparkSession, tmp_path: Path) -> None:
+    from imgrec.spark.write import Shards, refuse_other_counts
+
+    shards = Shards({"train": [3, 2], "val": [4]}, "flowers", "")
+    refuse_other_counts(shards, {0: 3, 1: 2, 2: 4})
+    said = "9 rows .* 5 were .*val.tfrecord-00000-of-00001: 4 planned, 0 found"
+    with pytest.raises(ExecutionError, match=said):
+        refuse_other_counts(shards, {0: 3, 1: 2})
+
+
 def test_a_dataset_that_exists_is_not_touched(
     spark: SparkSession, flowers: Path, tmp_path: Path
 ) -> None:

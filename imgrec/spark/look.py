@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
+from xxhash import xxh3_128_digest
+
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
 from imgrec.model import TEST
@@ -82,6 +84,7 @@ class Looking:
             "rank": [rank - (rank >> 63 << 64) for rank in ranks],
             "key": [image.key for image in images],
             "whole": [image.whole for image in images],
+            "digest": [b"" if self.is_path else digest_of(cell or b"") for cell in rows["image"]],
             "blob": [local_path(path or "") for path in rows["image"]]
             if self.is_path
             else [""] * len(images),
@@ -130,6 +133,11 @@ class Looking:
                 yield f"no {kind} in the column {name}"
             elif kind is ColumnKind.FLOAT and _MAX_FLOAT32 < abs(value) < math.inf:
                 yield f"{value!r} in the column {name} is no {kind}"
+
+
+def digest_of(image: bytes) -> bytes:
+    """Return a hash of all bytes of an image."""
+    return xxh3_128_digest(image)
 
 
 def _bad(fault: str) -> _Image:

@@ -22,7 +22,14 @@ from imgrec.spark.place import MOST, contents_name, lengths_name
 from imgrec.spark.planning import RowPlan
 from imgrec.spark.scan import Seen
 from imgrec.spark.tables import SHARDED, with_extras
-from imgrec.spark.write import WRITTEN, Sharding, Writing, facts_name, read_result
+from imgrec.spark.write import (
+    WRITTEN,
+    Sharding,
+    Writing,
+    facts_name,
+    read_result,
+    refuse_other_counts,
+)
 from imgrec.storage.files import Seal, create
 from imgrec.storage.staging import stamp
 from imgrec.write.records import RecordFormat
@@ -71,7 +78,9 @@ def _write(planned: RowPlan, seen: Seen, job: Job) -> None:
         folder=job.folder,
     )
     with job.small_batches():
-        job.mapped(together(rows, "shard", len(shards), "place"), writing, WRITTEN).count()
+        ordered = together(rows, "shard", len(shards), "place")
+        written = job.mapped(ordered, writing, WRITTEN).collect()
+    refuse_other_counts(shards, {row["shard"]: row["records"] for row in written})
 
 
 def _results(planned: RowPlan, job: Job) -> Iterator[ShardResult]:

@@ -22,13 +22,17 @@ _BATCH = 4096
 
 SEEN: Fields = {
     "filename": "string", "class_name": "string", "split": "string", "grp": "string",
-    "size": "bigint", "rank": "bigint", "key": "binary", "whole": "binary", "blob": "string",
-    "fault": "string",
+    "size": "bigint", "rank": "bigint", "key": "binary", "whole": "binary", "digest": "binary",
+    "blob": "string", "fault": "string",
 }  # fmt: skip
-"""What a first look at each row shows; `rank` is unsigned, in the bits of a signed integer."""
+"""What a first look at each row shows; `rank` is unsigned, in the bits of a signed integer.
+
+`digest` is of all bytes of an image in the DataFrame itself, by which it is known again.
+"""
 SETTLED: Fields = {
     "bucket": "int", "place": "int", "filename": "string", "label": "int", "split": "string",
-    "grp": "string", "size": "bigint", "content": "binary", "draw": "bigint", "blob": "string",
+    "grp": "string", "size": "bigint", "content": "binary", "draw": "bigint", "digest": "binary",
+    "blob": "string",
 }  # fmt: skip
 """Good rows in the order of their rank: by bucket, and by place in there.
 
@@ -36,12 +40,12 @@ SETTLED: Fields = {
 """
 PLACED: Fields = {
     "bucket": "int", "split": "string", "place": "bigint", "filename": "string", "label": "int",
-    "size": "bigint", "blob": "string",
+    "size": "bigint", "digest": "binary", "blob": "string",
 }  # fmt: skip
 """Rows that are packed, with their final split; `place` counts in bucket and split."""
 SHARDED: Fields = {
     "shard": "int", "place": "bigint", "filename": "string", "label": "int", "size": "bigint",
-    "blob": "string",
+    "digest": "binary", "blob": "string",
 }  # fmt: skip
 """The same by shard, counted through all splits; `place` counts in the split."""
 

@@ -19,6 +19,7 @@ from imgrec.outcome import ShardResult
 from imgrec.plan.fingerprint import facts_of
 from imgrec.plan.shards import record_bytes
 from imgrec.publish.report import refuse_losses
+from imgrec.spark.look import digest_of
 from imgrec.spark.notes import read_note, write_note
 from imgrec.spark.tables import (
     SHARDED,
@@ -36,7 +37,12 @@ from imgrec.write.shard import ShardWriter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WRITTEN = {"shard": "int"}
+_SHOWN = 3
+UNSTABLE = (
+    "the DataFrame is read twice and must give the same rows each time: persist or checkpoint the "
+    "DataFrame, or write it to a table and pack that"
+)
+WRITTEN = {"shard": "int", "records": "int"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +115,16 @@ class Writing:
         with TemporaryDirectory(prefix="imgrec-") as place:
             for batch in batches:
                 columns = columns_of(batch)
-                images = columns.pop("image", None) or [None] * len(columns["shard"])
-                for at, (shard, image) in enumerate(zip(columns["shard"], images, strict=True)):
+                images = columns.pop("image", None)
+                for at, shard in enumerate(columns["shard"]):
                     if shard != number:
                         yield from self._write(number, rows, blobs)
                         number, rows, blobs = shard, {name: [] for name in columns}, []
                     for name, cells in columns.items():
                         rows[name].append(cells[at])
-                    blobs.append(rows["blob"][-1] if image is None else _kept(image, rows, place))
+                    blobs.append(
+                        rows["blob"][-1] if images is None else _kept(images[at], rows, place)
+                    )
             yield from self._write(number, rows, blobs)
 
     def _write(self, number: int, rows: Columns, blobs: list[Blob]) -> Iterator[pa.RecordBatch]:
@@ -139,17 +147,16 @@ class Writing:
         told = json.dumps({"filenames": task.filenames, "labels": task.labels}).encode()
         write_note(self.folder, f"{number}.result", told + b"\n" + result_codec.encode(result))
         write_note(self.folder, facts_name(number), facts_of(task))
-        yield from batches_of({"shard": [number]}, WRITTEN)
+        yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
 
 
-def _kept(image: bytes, rows: Columns, folder: str) -> Blob:
+def _kept(image: bytes | None, rows: Columns, folder: str) -> Blob:
     """Keep the bytes of an image on a disk of the executor until its shard is written."""
-    if len(image) != rows["size"][-1]:
-        name = printable(rows["filename"][-1])
+    if image is None or digest_of(image) != rows["digest"][-1]:
         raise ExecutionError(
-            f"{name} had {rows['size'][-1]} bytes when the DataFrame was first read, and now has "
-            f"{len(image)}",
-            hint="the DataFrame must be the same each time: write it to a table first",
+            f"{printable(rows['filename'][-1])} changed between two reads of the DataFrame: "
+            f"{rows['size'][-1]} bytes when planned, {len(image or b'')} other bytes when written",
+            hint=UNSTABLE,
         )
     path, offset = append(folder, [image])
     if not path:
@@ -158,6 +165,25 @@ def _kept(image: bytes, rows: Columns, folder: str) -> Blob:
             hint="let TMPDIR of the executors be a disk with room for some shards",
         )
     return path, offset
+
+
+def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
+    """Raise ExecutionError unless each shard has as many records as were planned."""
+    planned = [length for lengths in shards.lengths.values() for length in lengths]
+    wrong = [
+        (shard.filename, planned[number], written.get(number, 0))
+        for number, shard in enumerate(shards)
+        if written.get(number, 0) != planned[number]
+    ]
+    if not wrong:
+        return
+    shown = "; ".join(f"{name}: {want} planned, {got} found" for name, want, got in wrong[:_SHOWN])
+    more = f"; and {len(wrong) - _SHOWN} more shards" if len(wrong) > _SHOWN else ""
+    raise ExecutionError(
+        f"{sum(planned)} rows of the DataFrame were planned, and {sum(written.values())} were "
+        f"there when shards were written ({shown}{more})",
+        hint=UNSTABLE,
+    )
 
 
 def read_result(folder: str, number: int, shard: Shard) -> ShardResult:
