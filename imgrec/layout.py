@@ -118,21 +118,37 @@ def dataset_dir(data_dir: Path, name: str, version: str) -> Path:
     return data_dir / name / version
 
 
-def load_line(data_dir: Path, name: str, version: str, split: str, compression: str = "") -> str:
+def load_line(
+    data_dir: Path, name: str, version: str, split: str, compression: str = "", step: str = ""
+) -> str:
     """Return the line that loads a dataset with TFDS alone, from wherever it is run.
 
-    Compressed shards, which TFDS cannot read, are loaded by imgrec.
+    Compressed shards, which TFDS cannot read, are loaded by imgrec. `step` is what TFDS's dataset
+    needs besides, such as `multilabel_step`.
     """
     if "://" in str(data_dir):  # TensorFlow itself reads few stores, and imgrec all
         return f"imgrec.load({str(dataset_dir(data_dir, name, version))!r}, split={literal(split)})"
     if not compression:
         target, where = _in_tfds(data_dir, name, version)
-        return f"tfds.load({literal(target)}, split={literal(split)}, as_supervised=True{where})"
+        arguments = f"{literal(target)}, split={literal(split)}, as_supervised=True{where}"
+        return f"tfds.load({arguments}){step}"
     if not _is_default(data_dir):
         path = str(dataset_dir(data_dir, name, version).absolute())
         return f"imgrec.load({path!r}, split={literal(split)})"
     target = f"{name}:{version}" if _has_higher_version(data_dir / name, version) else name
     return f"imgrec.load({literal(target)}, split={literal(split)})"
+
+
+def multilabel_step(classes: int, *, is_one_size: bool) -> str:
+    """Return the `.map(...)` that lets images with several labels be batched.
+
+    TFDS gives a list of labels for each image, and lists of different lengths make no batch.
+
+    >>> multilabel_step(3, is_one_size=True)
+    '.map(lambda image, labels: (image, tf.reduce_sum(tf.one_hot(labels, 3), 0)))'
+    """
+    image = "image" if is_one_size else "tf.image.resize(image, (224, 224))"
+    return f".map(lambda image, labels: ({image}, tf.reduce_sum(tf.one_hot(labels, {classes}), 0)))"
 
 
 def data_source_line(data_dir: Path, name: str, version: str, split: str) -> str:

@@ -79,6 +79,7 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
         if called and not (source or options.get("manifest")):
             asked = f"{called}:{version}" if version else called
             self._subject = already_packed(asked, where, options)
+            refuse_remote(self._subject.folder, "imgrec.builder")
             given = {"dataset": self._subject.folder}
         else:
             defaults = replace(self.OPTIONS, version=str(version or self.VERSION), data_dir=where)

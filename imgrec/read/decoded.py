@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from pathlib import Path
 from typing import TYPE_CHECKING, SupportsIndex
 
 from imgrec import layout
@@ -14,6 +13,7 @@ from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 from imgrec.read.shards import joined
 from imgrec.read.spec import record_ranges
+from imgrec.storage.paths import to_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ class DecodedSplit:
         self.split = split
         self.decoding = decoding
         self.records = dataset[split]
-        folder = Path(dataset.info.path)
+        folder = to_path(dataset.info.path)
         self.has_label_sets = (folder / layout.SEQUENCE_LABELS).is_file()
         """Whether an image may have several labels."""
 

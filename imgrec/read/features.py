@@ -20,9 +20,15 @@ class Features(NamedTuple):
 
     image_shape: tuple[int, int, int]
     """As TFDS decodes images; -1 is a size that differs."""
+    classes: int
     is_multilabel: bool
     columns: Mapping[str, ColumnKind]
     """The columns of the source that travelled into the records."""
+
+    @property
+    def is_one_size(self) -> bool:
+        """Tell whether all images have the same height and width."""
+        return min(self.image_shape[:2]) > 0
 
 
 def read_features(folder: Path) -> Features:
@@ -34,9 +40,12 @@ def read_features(folder: Path) -> Features:
         height, width, channels = map(int, dimensions)
         if not {"filename", "shape"} <= features.keys():
             raise KeyError("shape")
+        is_multilabel = "labels" in features
+        label = features["labels"]["sequence"]["feature"] if is_multilabel else features["label"]
         return Features(
             image_shape=(height, width, channels),
-            is_multilabel="labels" in features,
+            classes=int(label["classLabel"].get("numClasses", 0)),
+            is_multilabel=is_multilabel,
             columns={
                 name: _NUMBERS[feature["tensor"]["dtype"]]
                 if "tensor" in feature

@@ -11,6 +11,7 @@ from imgrec.codec import report as report_codec
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo, Report, SplitInfo
 from imgrec.read.documents import read_document, read_json, too_large, unreadable, wrong
+from imgrec.read.features import read_features
 
 _MOST_RECORDS = 1 << 40
 """Of a shard: a number that no other fault reaches, and that no sum of them overflows."""
@@ -52,7 +53,7 @@ def read_info(folder: Path) -> DatasetInfo:
         or _numbered_classes(folder / layout.FEATURES),
         splits=splits,
         fingerprint=fingerprint,
-        load=layout.load_line(data_dir, name, version, first, compression),
+        load=layout.load_line(data_dir, name, version, first, compression, batching_step(folder)),
         compression=compression,
         uncompressed_bytes=uncompressed_bytes,
         also=also,
@@ -60,6 +61,17 @@ def read_info(folder: Path) -> DatasetInfo:
         if also and fingerprint
         else "",
     )
+
+
+def batching_step(folder: Path) -> str:
+    """Return what lets TFDS batch images with several labels; "" where each has one."""
+    try:
+        features = read_features(folder)
+    except DatasetError:
+        return ""  # not a dataset of imgrec, or a damaged one
+    if not features.is_multilabel:
+        return ""
+    return layout.multilabel_step(features.classes, is_one_size=features.is_one_size)
 
 
 def _split(value: Any, counts: Any) -> SplitInfo:  # JSON is untyped until here

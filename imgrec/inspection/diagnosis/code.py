@@ -11,6 +11,7 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.inspection.diagnosis.facts import Contents, FeatureFacts, Site, snake_case
 from imgrec.inspection.diagnosis.search import listed
+from imgrec.read.metadata import batching_step
 from imgrec.text import literal
 
 _TYPES = {"bytes": "tf.string", "int64": "tf.int64", "float": "tf.float32"}
@@ -38,11 +39,12 @@ def load_line(site: Site) -> str:
     if site.missing or is_wrong or not site.whole_splits:
         return ""
     supervised = ", as_supervised=True" if site.info.supervised else ""
+    step = batching_step(Path(site.folder)) if supervised else ""
     if not is_loadable(site):
         arguments = f"split={literal(_split(site))}{supervised}"
-        return f"tfds.builder_from_directory({site.folder!r}).as_dataset({arguments})"
+        return f"tfds.builder_from_directory({site.folder!r}).as_dataset({arguments}){step}"
     target = f"{site.name}/{site.config}" if site.config else site.name
-    line = layout.load_line(Path(site.data_dir), site.name, site.version, _split(site))
+    line = layout.load_line(Path(site.data_dir), site.name, site.version, _split(site), step=step)
     line = line.replace(f'("{site.name}', f'("{target}', 1)
     return line if supervised else line.replace(", as_supervised=True", "")
 

@@ -21,6 +21,7 @@ from imgrec.inspection.reporting.measures import measure
 from imgrec.inspection.reporting.outliers import find_outliers
 from imgrec.inspection.reporting.snippets import snippets_for
 from imgrec.inspection.reporting.table import ImageTable, places_of
+from imgrec.layout import multilabel_step
 from imgrec.model import UNLABELLED
 from imgrec.outcome import Report
 from imgrec.text import printable
@@ -72,10 +73,17 @@ def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
         outliers=tuple(shown[len(findings) :]),
         toned=len(table.tones) // TONE_BYTES - table.tones[1::TONE_BYTES].count(NOT_SEEN),
         sheets=tuple(_sheets(table, report, thumbnails - used)),
-        snippets=snippets_for(report),
+        snippets=snippets_for(report, _batching_step(table, report)),
         ignored=tuple(Column(kind.kind, kind.count) for kind in report.ignored),
         warnings=report.warnings,
     )
+
+
+def _batching_step(table: ImageTable, report: Report) -> str:
+    if not table.label_sets:
+        return ""
+    is_one_size = len(set(table.shapes[::3])) == len(set(table.shapes[1::3])) == 1
+    return multilabel_step(len(report.classes), is_one_size=is_one_size)
 
 
 def _shot(table: ImageTable, classes: Sequence[str], place: int) -> Shot:

@@ -9,9 +9,9 @@ from imgrec.outcome import Report
 from imgrec.text import literal
 
 _TFDS = """\
-import tensorflow_datasets as tfds
+{imports}import tensorflow_datasets as tfds
 
-{variable} = tfds.load({target}, split={split}, as_supervised=True)
+{variable} = tfds.load({target}, split={split}, as_supervised=True){step}
 """
 _IMGREC = """\
 import imgrec
@@ -35,8 +35,11 @@ records[0].pil().show()
 """
 
 
-def snippets_for(report: Report) -> tuple[Snippet, ...]:
-    """Return what loads a dataset, or packs a source; the same wherever it is."""
+def snippets_for(report: Report, step: str = "") -> tuple[Snippet, ...]:
+    """Return what loads a dataset, or packs a source; the same wherever it is.
+
+    `step` is what TFDS's dataset needs before it can be batched.
+    """
     if not report.version:
         return (
             Snippet("Pack it", "imgrec pack SOURCE --val-split 0.1\n", "shell"),
@@ -49,6 +52,8 @@ def snippets_for(report: Report) -> tuple[Snippet, ...]:
         "split": literal(split),
         "variable": split if is_variable else "images",
         "shuffle": ", shuffle=True" if split == "train" else "",
+        "step": step,
+        "imports": "import tensorflow as tf\n" if step else "",
     }
     kinds = {"TFDS": _TFDS, "Keras, with imgrec": _IMGREC, "PyTorch": _TORCH, "Records": _RECORDS}
     if report.options.get("compression"):

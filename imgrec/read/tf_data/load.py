@@ -54,7 +54,7 @@ def load_folder(folder: Path, split: str, options: LoadOptions) -> Data:
 
 def _refuse_uneven_batches(options: LoadOptions, features: Features) -> None:
     """Raise UsageError if images of several sizes would have to make one batch."""
-    is_even = options.image_size or (min(features.image_shape[:2]) > 0 and not options.orient)
+    is_even = options.image_size or (features.is_one_size and not options.orient)
     if options.batch_size and not is_even:
         raise UsageError(
             "images of different sizes do not make a batch",

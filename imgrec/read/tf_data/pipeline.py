@@ -79,13 +79,13 @@ class Pipeline:
         options, tf = self.options, self.tf
 
         def decode(record: Tensor, seeds: Tensor | None = None) -> dict[str, Tensor]:
-            parsed = tf.io.parse_single_example(record, self._spec())
+            parsed = self._with_label_vectors(tf.io.parse_single_example(record, self._spec()))
             return {**parsed, "image": self.decoder(parsed["image"], parsed["shape"], seeds)}
 
         data = self.mapped(data, decode)
         if options.batch_size:
             data = data.batch(options.batch_size, drop_remainder=self.drops(options.batch_size))
-        return self.mapped(data, self._finished)
+        return self.mapped(data, self.scaled)
 
     def _decoded_together(self, data: Data, batch_size: int) -> Data:
         """Parse and decode a whole batch in one map."""
@@ -93,7 +93,7 @@ class Pipeline:
         unrolled = min(batch_size, _UNROLLED)
 
         def decode(records: Tensor, seeds: Tensor | None = None) -> Any:
-            parsed = tf.io.parse_example(records, self._spec())
+            parsed = self._with_label_vectors(tf.io.parse_example(records, self._spec()))
             images, shapes, count = parsed["image"], parsed["shape"], tf.shape(records)[0]
             if records.shape[0] is None:
                 # The last batch is filled up with its first image, which is taken off again.
@@ -103,7 +103,7 @@ class Pipeline:
                 seeds = tf.gather(seeds, places) if seeds is not None else None
             each = [_parts(tf, column, unrolled) for column in (images, shapes, seeds)]
             pixels = tf.stack([self.decoder(*parts) for parts in zip(*each, strict=True)])
-            return self._finished({**parsed, "image": pixels[:count]})
+            return self.scaled({**parsed, "image": pixels[:count]})
 
         if unrolled == batch_size:
             whole = data.batch(batch_size, drop_remainder=self.drops(batch_size))
@@ -160,13 +160,15 @@ class Pipeline:
                 spec[name] = io.FixedLenFeature([], kinds[kind])
         return spec
 
-    def _finished(self, parsed: dict[str, Tensor]) -> Any:
-        """Return images, of one record or of many, as they are to come out, with their labels."""
-        key = self.label_key
-        if self.features.is_multilabel:  # -1, which fills up rows, is no class
-            ones = self.tf.one_hot(parsed[key], self.classes)
-            parsed = {**parsed, key: self.tf.reduce_sum(ones, -2)}
-        return self.scaled(parsed)
+    def _with_label_vectors(self, parsed: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Replace the labels of one record or of many by a 0 or 1 for each class.
+
+        This comes before batching: records have different numbers of labels, but as many classes.
+        """
+        if not self.features.is_multilabel:
+            return parsed
+        ones = self.tf.one_hot(parsed[self.label_key], self.classes)  # -1 pads rows; it is all 0
+        return {**parsed, self.label_key: self.tf.reduce_sum(ones, -2)}
 
     def scaled(self, values: dict[str, Tensor]) -> Any:
         """Return what comes out, with the values of pixels as they are asked for."""
