@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
 import shutil
@@ -449,6 +450,49 @@ def test_a_table_gives_what_a_manifest_gives(
     assert_same(packed.info.path, local)
     if "split" not in given:  # and so may leak
         assert imgrec.verify(packed.info.path, engine=inline.ENGINE).faults == ()
+
+
+def test_missing_values_of_columns_travel_as_from_a_manifest(
+    spark: SparkSession, flowers: Path, tmp_path: Path
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    rows = table(flowers, tmp_path / "table.csv")
+    columns = tuple(map(ColumnOption.parse, ("age:int", "score:float", "note:text", "size:int=7")))
+    for number, row in enumerate(rows):
+        row["size"] = 7 if number == 1 else number
+        for name in ("age", "score", "note", "size"):
+            if number % 5 == 0:
+                row[name] = None
+    rows[6]["score"], rows[6]["note"] = float("nan"), ""
+    manifest = tmp_path / "table.csv"
+    with manifest.open("w", newline="") as file:
+        names = ["file", "species", "age", "score", "note", "size"]
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    packed = pack_dataframe(
+        spark.createDataFrame(rows),
+        "flowers",
+        image="bytes",
+        filename="file",
+        label="species",
+        columns=columns,
+        options=PackOptions(data_dir=str(tmp_path / "spark")),
+    )
+    source = SourceOptions(images=str(flowers), columns=columns)
+    local = inline.pack(
+        manifest, tmp_path / "local", name="flowers", source=source, near_dups="off"
+    )
+    forget_others(local)
+    assert_same(packed.info.path, local)
+    by_name = {record.filename: record.columns for record in imgrec.open_dataset(local)["all"]}
+    missing = by_name[rows[0]["file"]]
+    assert (missing["age"], missing["note"], missing["size"]) == (-1, "", 7)
+    assert math.isnan(missing["score"])
+    assert "size: 12 of 57 cells are missing, and become 7, which other cells" in str(
+        packed.report.warnings
+    )
 
 
 def forget_others(folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
+from imgrec.options.source import ColumnValue
 from imgrec.source.manifests.columns import refuse_nonsense
 from imgrec.spark.tables import Extras
 
@@ -47,6 +48,8 @@ class Frame:
     is_path: bool
     """Whether `image` is where the bytes are, instead of the bytes."""
     extras: Extras
+    defaults: tuple[ColumnValue, ...]
+    """What stands for a missing value in each of `extras`."""
     layout: str
 
 
@@ -62,6 +65,9 @@ def frame_of(df: DataFrame, request: Request) -> Frame:
             hint="cast it to string, or name another column with label=",
         )
     extras = tuple((column.name, _extra_kind(df, column)) for column in request.columns)
+    defaults = tuple(
+        column.missing(kind) for column, (_, kind) in zip(request.columns, extras, strict=True)
+    )
     told = {"filename": name, "split": request.split, "grp": request.group, "label": request.label}
     rows = df.select(
         *(_column(df, column).cast("string").alias(role) for role, column in told.items()),
@@ -76,7 +82,7 @@ def frame_of(df: DataFrame, request: Request) -> Frame:
     parts += [f"{request.group} -> group"] if request.group else []
     parts += [f"{column} -> {kind} feature" for column, kind in extras]
     layout = f"Spark DataFrame: {', '.join(parts)}"
-    return Frame(rows=rows, is_path=is_path, extras=extras, layout=layout)
+    return Frame(rows=rows, is_path=is_path, extras=extras, defaults=defaults, layout=layout)
 
 
 def _kind(df: DataFrame, name: str) -> str:

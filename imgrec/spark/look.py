@@ -15,7 +15,7 @@ from xxhash import xxh3_128_digest
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
 from imgrec.model import TEST
-from imgrec.options import ColumnKind
+from imgrec.options.source import ColumnValue
 from imgrec.plan.order import ranks_of
 from imgrec.source.probe import KEY_BYTES, content_key
 from imgrec.source.split_words import split_word
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"file:(//)?(?=/)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.I)
 _MAX_FLOAT32 = 3.4028235e38
-_NOTHING = {ColumnKind.INT: 0, ColumnKind.FLOAT: 0.0, ColumnKind.TEXT: ""}
 
 
 def local_path(path: str) -> str:
@@ -69,7 +68,6 @@ class Looking:
         splits = [split_word(split or "") for split in rows["split"]]
         classes = [normalize("NFC", label or "").strip() for label in rows["label"]]
         images = list(map(self._image, rows["image"], names))
-        extras = {f"c{at}": rows[f"c{at}"] for at in range(len(self.extras))}
         faults = [
             "; ".join(filter(None, (image.fault, *self._row_faults(rows, row, splits, classes))))
             for row, image in enumerate(images)
@@ -90,8 +88,8 @@ class Looking:
             else [""] * len(images),
             "fault": [fault or None for fault in faults],
             **{
-                name: [_NOTHING[kind] if cell is None else cell for cell in extras[name]]
-                for name, (_, kind) in zip(extras, self.extras, strict=True)
+                f"c{at}": [None if _is_missing(cell) else cell for cell in rows[f"c{at}"]]
+                for at in range(len(self.extras))
             },
         }
 
@@ -129,15 +127,18 @@ class Looking:
             yield "no label"
         for at, (name, kind) in enumerate(self.extras):
             value = rows[f"c{at}"][row]
-            if value is None and kind is not ColumnKind.TEXT:
-                yield f"no {kind} in the column {name}"
-            elif kind is ColumnKind.FLOAT and _MAX_FLOAT32 < abs(value) < math.inf:
+            if isinstance(value, float) and _MAX_FLOAT32 < abs(value) < math.inf:
                 yield f"{value!r} in the column {name} is no {kind}"
 
 
 def digest_of(image: bytes) -> bytes:
     """Return a hash of all bytes of an image."""
     return xxh3_128_digest(image)
+
+
+def _is_missing(cell: ColumnValue | None) -> bool:
+    """Tell whether a cell has no value, as `source.manifests.extras` does of text."""
+    return cell is None or cell == "" or cell != cell  # NaN alone differs from itself
 
 
 def _bad(fault: str) -> _Image:

@@ -75,6 +75,7 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
         ),
         shards=_shards(summary, job),
         warnings=(
+            *seen.warnings,
             *parted_groups(*parted),
             *missing_splits(summary.counts(), options),
             *missing_classes(classes, {split: summary.labels[split] for split in summary.counts()}),

@@ -75,6 +75,7 @@ def _write(planned: RowPlan, seen: Seen, job: Job) -> None:
         ),
         shards=tuple(shards),
         extras=seen.extras,
+        defaults=seen.defaults,
         folder=job.folder,
     )
     with job.small_batches():

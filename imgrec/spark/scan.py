@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imgrec.errors import SourceError
 from imgrec.model import Skipped
+from imgrec.options.source import ColumnValue
 from imgrec.plan.split import refuse_unfit
+from imgrec.source.manifests.extras import missing_cells
 from imgrec.source.split_words import read_splits
 from imgrec.spark.frame import Frame, Request
 from imgrec.spark.jobs import Job
@@ -35,6 +37,9 @@ class Seen:
     """How many good rows each has, by its name as rows have it; of bad rows too."""
     has_groups: bool
     extras: Extras
+    defaults: tuple[ColumnValue, ...]
+    """What stands for a missing value in each of `extras`."""
+    warnings: tuple[str, ...]
     layout: str
     images: DataFrame | None
     """Columns `filename` and `image`, if the images are in the DataFrame itself."""
@@ -70,9 +75,30 @@ def scan(frame: Frame, request: Request, job: Job) -> Seen:
         classes=_count_classes(counts),
         has_groups=bool(request.group),
         extras=frame.extras,
+        defaults=frame.defaults,
+        warnings=tuple(_missing_cells(rows, frame, good + bad)),
         layout=frame.layout,
         images=None if frame.is_path else _images(frame, looking),
     )
+
+
+def _missing_cells(rows: DataFrame, frame: Frame, count: int) -> Iterator[str]:
+    """Say for each column that travels along how many values are missing."""
+    from pyspark.sql import functions as f
+
+    if not frame.extras:
+        return
+    cells = [f.col(f"c{at}") for at in range(len(frame.extras))]
+    missing = [f.sum(cell.isNull().cast("bigint")) for cell in cells]
+    held = [
+        f.max((cell == f.lit(default)).cast("int"))
+        for cell, default in zip(cells, frame.defaults, strict=True)
+    ]
+    (found,) = rows.agg(*missing, *held).collect()
+    for at, ((name, _), default) in enumerate(zip(frame.extras, frame.defaults, strict=True)):
+        if found[at]:
+            is_held = bool(found[len(cells) + at])
+            yield missing_cells(name, found[at], count, default, is_held=is_held)
 
 
 def _total(counts: Sequence[Row], *, is_bad: bool) -> int:

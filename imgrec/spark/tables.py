@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from imgrec.model import Column
 from imgrec.options import ColumnKind
+from imgrec.options.source import ColumnValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,8 +115,11 @@ def picked(columns: Columns, places: Sequence[int]) -> Columns:
     return {name: [cells[place] for place in places] for name, cells in columns.items()}
 
 
-def extra_columns(columns: Columns, extras: Extras) -> tuple[Column, ...]:
-    """Return the columns that travel into the records, as a plan has them."""
+def extra_columns(
+    columns: Columns, extras: Extras, defaults: Sequence[ColumnValue]
+) -> tuple[Column, ...]:
+    """Return the columns that travel into the records; missing values get their defaults."""
     return tuple(
-        Column(name, kind, tuple(columns[f"c{at}"])) for at, (name, kind) in enumerate(extras)
+        Column(name, kind, tuple([default if cell is None else cell for cell in columns[f"c{at}"]]))
+        for at, ((name, kind), default) in enumerate(zip(extras, defaults, strict=True))
     )

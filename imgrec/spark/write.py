@@ -15,6 +15,7 @@ from imgrec.codec import result as result_codec
 from imgrec.errors import ExecutionError
 from imgrec.layout import shard_filename
 from imgrec.model import ShardTask
+from imgrec.options.source import ColumnValue
 from imgrec.outcome import ShardResult
 from imgrec.plan.fingerprint import facts_of
 from imgrec.plan.shards import record_bytes
@@ -107,6 +108,8 @@ class Writing:
     writer: ShardWriter
     shards: tuple[Shard, ...]
     extras: Extras
+    defaults: tuple[ColumnValue, ...]
+    """What stands for a missing value in each of `extras`."""
     folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -140,7 +143,7 @@ class Writing:
             filenames=tuple(rows["filename"]),
             sizes=tuple(rows["size"]),
             labels=tuple(rows["label"]),
-            columns=extra_columns(rows, self.extras),
+            columns=extra_columns(rows, self.extras, self.defaults),
         )
         result = self.writer(task)
         refuse_losses((task,), (result,))

@@ -43,13 +43,23 @@ def read_column(cells: Sequence[str], name: str, option: ColumnOption) -> ExtraC
     }
     kept = tuple([value if (value := values[cell]) is not None else "" for cell in cells])
     count = sum(uses[cell] for cell in missing)
-    doubt = ""
-    if count:
-        told = f'"{default}"' if kind is ColumnKind.TEXT else default
-        doubt = f"{name}: {count:,} of {len(cells):,} cells are missing, and become {told}"
-        if any(value == default for cell, value in values.items() if cell not in missing):
-            doubt += ", which other cells hold too; pass another default to tell them apart"
+    is_held = any(value == default for cell, value in values.items() if cell not in missing)
+    doubt = missing_cells(name, count, len(cells), default, is_held=is_held) if count else ""
     return ExtraColumn(Column(name, kind, kept), faults, doubt)
+
+
+def missing_cells(
+    name: str, missing: int, cells: int, default: ColumnValue, *, is_held: bool
+) -> str:
+    """Say how many cells of a column are missing, and what becomes of them.
+
+    `is_held` is whether other cells hold the default, too.
+    """
+    told = f'"{default}"' if isinstance(default, str) else default
+    doubt = f"{name}: {missing:,} of {cells:,} cells are missing, and become {told}"
+    if is_held:
+        doubt += ", which other cells hold too; pass another default to tell them apart"
+    return doubt
 
 
 def _is_missing(cell: str, kind: ColumnKind) -> bool:
