@@ -28,7 +28,6 @@ from imgrec.loaders import class_weights, load
 from imgrec.options import PackOptions
 from imgrec.options.loading import LoadOptions
 from imgrec.read.pieces import Piece, cut, part_of
-from imgrec.read.tf_data.records import copies
 
 SIZES = ((40, 30), (65, 48), (130, 97), (300, 211), (24, 16))
 KINDS = {
@@ -552,19 +551,6 @@ def test_pieces_hold_just_the_records_of_a_range(lengths: list[int], data: st.Da
     ]
     assert numbers == list(records)
     assert all(piece == Piece(*piece) and piece.take > 0 for piece in pieces)
-
-
-@given(st.lists(st.integers(-1, 4), max_size=40))
-def test_copies_make_classes_even_and_leave_no_record_out(labels: list[int]) -> None:
-    counts = Counter(label for label in labels if label >= 0)
-    times = copies(labels)
-    shown: Counter[int] = Counter()
-    for label, count in zip(labels, times, strict=True):
-        assert count >= 1
-        shown[label] += count
-    assert {label: shown[label] for label in counts} == dict.fromkeys(
-        counts, max(counts.values(), default=0)
-    )
 
 
 def test_options_take_a_number_for_both_sides() -> None:

@@ -38,7 +38,7 @@ class Dataset(Mapping[str, "Split"]):
     def __init__(self, folder: Path) -> None:
         self.info: DatasetInfo = read_info(folder)
         refuse_other_files(folder)
-        self._shards = _open_shards(self.info)
+        self._shards = open_shards(self.info)
         self._columns: SampleColumns | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -281,7 +281,8 @@ class Split(Sequence[Record]):
         return show_split(title, self.dataset.info, self.class_counts(), self)
 
 
-def _open_shards(info: DatasetInfo) -> Shards | StoreShards | CompressedShards:
+def open_shards(info: DatasetInfo) -> Shards | StoreShards | CompressedShards:
+    """Open the shards of a dataset, wherever and however they are stored."""
     if info.compression:
         return CompressedShards(info)
     if is_remote(info.path):
@@ -289,6 +290,18 @@ def _open_shards(info: DatasetInfo) -> Shards | StoreShards | CompressedShards:
 
         return StoreShards(info)
     return Shards(info)
+
+
+def payloads(
+    shards: Shards | StoreShards | CompressedShards, numbers: Sequence[int]
+) -> Iterator[bytes]:
+    """Yield the payloads of records by their numbers, which compressed ones need in order."""
+    if isinstance(shards, Shards):
+        for number in numbers:
+            data, start, end = shards.read(number)
+            yield data[start:end]
+    else:
+        yield from (payload for _, payload in shards.stream(numbers))
 
 
 def _no_place(place: object) -> UsageError:

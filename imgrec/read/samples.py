@@ -17,7 +17,9 @@ from imgrec.storage.paths import seekable
 from imgrec.text import printable
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 class SampleColumns(NamedTuple):
@@ -42,6 +44,22 @@ def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
             raise TypeError("a record without a name or labels")
         return SampleColumns(labels, values.get("labels", ()), values["filename"])
     except (KeyError, TypeError) as error:
+        raise wrong_table(folder, "is not as imgrec writes it") from error
+
+
+def read_labels(folder: Path, info: DatasetInfo) -> NDArray[np.int64]:
+    """Read the label of each record, and nothing else; raise as `read_columns`."""
+    import pyarrow as pa
+
+    try:
+        column = read_table(folder, info, ("label",)).column("label")
+        if column.null_count:
+            raise TypeError("a record without a label")
+        labels = column.cast(pa.int64()).to_numpy()
+        if len(labels) and not -1 <= labels.min() <= labels.max() < max(len(info.classes), 1):
+            raise TypeError("a label without a class")
+        return labels
+    except (KeyError, TypeError, pa.ArrowException) as error:
         raise wrong_table(folder, "is not as imgrec writes it") from error
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import chain
 from pathlib import Path
 
+from imgrec import layout
 from imgrec.errors import UsageError
 from imgrec.read.metadata import read_info
-from imgrec.read.samples import read_columns
+from imgrec.read.samples import read_labels
 from imgrec.read.spec import record_ranges
 
 
@@ -19,19 +18,21 @@ def class_weights(folder: Path, split: str) -> dict[int, float]:
     that the split has no image of do not count, and weigh 0. Raises UsageError where an image may
     have several labels: of a 0 or 1 for each class, Keras would weigh by the first 1 alone.
     """
+    import numpy as np
+
     info = read_info(folder)
     ranges = record_ranges(split, info.splits)
-    columns = read_columns(folder, info)
-    if columns.label_sets:
+    if (folder / layout.SEQUENCE_LABELS).is_file():
         raise UsageError(
             f"images of {info.name} have several labels, and Keras weighs each by one",
             hint="weigh the classes in the loss instead",
         )
-    labels = (columns.labels[number] for number in chain.from_iterable(ranges))
-    counts = Counter(label for label in labels if label >= 0)
-    if not counts:
+    labels = read_labels(folder, info)
+    counts = np.zeros(len(info.classes), np.int64)
+    for records in ranges:
+        part = labels[records.start : records.stop]
+        counts += np.bincount(part[part >= 0], minlength=len(counts))
+    if not counts.any():
         raise UsageError(f"{split!r} has no labels to weigh", hint="name a split that has some")
-    share = counts.total() / len(counts)
-    return {
-        label: share / counts[label] if counts[label] else 0.0 for label in range(len(info.classes))
-    }
+    share = counts.sum() / np.count_nonzero(counts)
+    return {label: float(share / count) if count else 0.0 for label, count in enumerate(counts)}

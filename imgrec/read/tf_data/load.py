@@ -9,15 +9,17 @@ from typing import Any, TypeAlias
 from imgrec.errors import UsageError
 from imgrec.extras import needed
 from imgrec.options.loading import LoadOptions
+from imgrec.outcome import DatasetInfo
 from imgrec.read.features import Features, read_features
 from imgrec.read.metadata import read_info
 from imgrec.read.pieces import part_of
-from imgrec.read.samples import Pictures, read_columns, read_pictures
+from imgrec.read.samples import Pictures, read_labels, read_pictures
 from imgrec.read.spec import record_ranges
+from imgrec.read.tf_data.balance import Balance, balance
 from imgrec.read.tf_data.memory import from_memory
 from imgrec.read.tf_data.pipeline import Pipeline
 from imgrec.read.tf_data.pixels import RATIOS, Decoder, Known
-from imgrec.read.tf_data.records import Part, copies
+from imgrec.read.tf_data.records import Part
 
 Data: TypeAlias = Any  # TensorFlow has no types
 
@@ -26,12 +28,12 @@ def load_folder(folder: Path, split: str, options: LoadOptions) -> Data:
     """Return the records of a split as a tf.data.Dataset."""
     info, features = read_info(folder), read_features(folder)
     ranges = record_ranges(split, info.splits)
-    if options.shard is not None:
-        ranges = part_of(ranges, *options.shard)
-    part = Part(info=info, ranges=[records for records in ranges if records])
+    part = _part(info, ranges, options)
     if not part.count:
         raise UsageError(f"{split!r} is no records at all", hint="ask for more of them")
     _refuse_uneven_batches(options, features)
+    if options.balance:
+        _refuse_unbalanceable(info, features, options)
     tf = needed("tensorflow", extra="tfds", what="imgrec.load")
     pictures = read_pictures(folder)
     decoder = Decoder(
@@ -47,7 +49,7 @@ def load_folder(folder: Path, split: str, options: LoadOptions) -> Data:
         decoder=decoder,
         options=options,
         classes=len(info.classes),
-        times=_times(folder, part, features) if options.balance else (),
+        balance=_balance(folder, part, options) if options.balance else None,
     )
     return from_memory(pipeline) if options.cache else pipeline.build()
 
@@ -80,11 +82,33 @@ def _ratios(pictures: Pictures, options: LoadOptions) -> tuple[int, ...]:
     )
 
 
-def _times(folder: Path, part: Part, features: Features) -> Sequence[int]:
+def _part(info: DatasetInfo, ranges: Sequence[range], options: LoadOptions) -> Part:
+    """Return the records of one job; of all jobs if these share them in another way."""
+    most = None
+    if options.shard is not None and not options.balance:
+        job, jobs = options.shard
+        if options.batch_size and options.drop_remainder:
+            most = sum(map(len, ranges)) // jobs  # so that all jobs have as many batches
+        ranges = part_of(ranges, job, jobs)
+    return Part(info=info, ranges=[records for records in ranges if records], most=most)
+
+
+def _refuse_unbalanceable(info: DatasetInfo, features: Features, options: LoadOptions) -> None:
     if features.is_multilabel:
         raise UsageError(
             "images with several labels cannot be balanced by class",
             hint="leave out balance, and weigh the classes in the loss",
         )
-    labels = read_columns(folder, part.info).labels
-    return copies([labels[number] for records in part.ranges for number in records])
+    if info.compression and not options.cache:
+        raise UsageError(
+            f"the shards of {info.name} are compressed, so balance cannot read them by number",
+            hint="pass cache=True too, or pack without --compression",
+        )
+
+
+def _balance(folder: Path, part: Part, options: LoadOptions) -> Balance:
+    import numpy as np
+
+    numbers = np.concatenate([np.arange(each.start, each.stop) for each in part.ranges])
+    labels = read_labels(folder, part.info)[numbers]
+    return balance(numbers, labels, options.shard or (0, 1), options.batch_size or 1)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from imgrec.errors import UsageError
 from imgrec.read.tf_data.pipeline import Pipeline
+from imgrec.read.tf_data.records import epoch_seeds
+from imgrec.storage.memory import available_bytes
+from imgrec.text import size as shown_size
 
 Data: TypeAlias = Any  # TensorFlow has no types
 _BATCH = 128
@@ -15,26 +19,46 @@ _CALLS = 2
 
 def from_memory(pipeline: Pipeline) -> Data:
     """Decode all images now; return a dataset that shuffles all of them, and hardly takes time."""
-    tf, options = pipeline.tf, pipeline.options
+    options = pipeline.options
     values = _decoded(pipeline)
-    order = tf.range(pipeline.part.count, dtype=tf.int64)
-    if pipeline.times:
-        order = tf.repeat(order, list(pipeline.times))
     if options.batch_size and not options.repeat:
-        data = _batches(pipeline, values, order, options.batch_size)
+        data = _batches(pipeline, values, options.batch_size)
     else:
-        data = _singles(pipeline, values, order)
+        data = _singles(pipeline, values)
     return data.prefetch(2).with_options(pipeline.tf_options())
 
 
-def _singles(pipeline: Pipeline, values: dict[str, Data], order: Data) -> Data:
+def _orders(pipeline: Pipeline) -> Data:
+    """Return, for each epoch, the places of its images in the order in which they come."""
+    tf, options, balance = pipeline.tf, pipeline.options, pipeline.balance
+    count = pipeline.epoch_count
+    if balance is not None:
+        records = balance.records()
+
+        def balanced(seeds: Any) -> Any:  # arrays of NumPy
+            order = balance.order(seeds.tolist() if options.shuffle else None)
+            return records.searchsorted(order)
+
+        def order(seeds: Data) -> Data:
+            places = tf.numpy_function(balanced, [seeds], tf.int64)
+            return tf.ensure_shape(places, [count])
+
+    else:
+        places = tf.range(pipeline.part.records, dtype=tf.int64)
+
+        def order(seeds: Data) -> Data:
+            if options.shuffle:
+                return tf.random.experimental.stateless_shuffle(places, seeds)[:count]
+            return places[:count]
+
+    return epoch_seeds(tf, options).map(tf.autograph.experimental.do_not_convert(order))
+
+
+def _singles(pipeline: Pipeline, values: dict[str, Data]) -> Data:
     """Choose images one by one, and then put them into batches, which epochs may share."""
     tf, options = pipeline.tf, pipeline.options
-    places = tf.data.Dataset.from_tensor_slices(order)
-    if options.shuffle:
-        places = places.shuffle(len(order), seed=options.seed)
-    if options.repeat:
-        places = places.repeat(None if options.repeat is True else options.repeat)
+    places = _orders(pipeline).unbatch()
+    places = places.apply(tf.data.experimental.assert_cardinality(pipeline.cardinality))
     if options.batch_size:
         is_even = pipeline.drops(options.batch_size)
         places = places.batch(options.batch_size, drop_remainder=is_even)
@@ -45,11 +69,12 @@ def _singles(pipeline: Pipeline, values: dict[str, Data], order: Data) -> Data:
     return places.map(tf.autograph.experimental.do_not_convert(gathered))
 
 
-def _batches(pipeline: Pipeline, values: dict[str, Data], order: Data, batch_size: int) -> Data:
+def _batches(pipeline: Pipeline, values: dict[str, Data], batch_size: int) -> Data:
     """Take whole batches, so that no image passes alone."""
     tf, options = pipeline.tf, pipeline.options
     is_even = pipeline.drops(batch_size)
-    stop = len(order) // batch_size * batch_size if is_even else len(order)
+    count = pipeline.epoch_count
+    stop = count // batch_size * batch_size if is_even else count
     starts = tf.data.Dataset.range(0, stop, batch_size)
 
     def cut(at: Data, places: Data | None = None) -> Data:
@@ -63,17 +88,29 @@ def _batches(pipeline: Pipeline, values: dict[str, Data], order: Data, batch_siz
         even = {key: tf.ensure_shape(each, [size, *each.shape[1:]]) for key, each in taken.items()}
         return pipeline.scaled(even)
 
-    if not options.shuffle and not pipeline.times:
-        return pipeline.mapped(starts, cut, calls=_CALLS)
-    epochs = tf.data.Dataset.from_tensors(order)
-    if options.shuffle:
-        seeds = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True)
-        epochs = seeds.batch(2, drop_remainder=True).take(1)
-        epochs = epochs.map(lambda seed: tf.random.experimental.stateless_shuffle(order, seed))
-    batches = epochs.flat_map(
+    if not options.shuffle and pipeline.balance is None:
+        return pipeline.mapped(starts, lambda at: cut(at), calls=_CALLS)
+    batches = _orders(pipeline).flat_map(
         lambda places: pipeline.mapped(starts, lambda at: cut(at, places), calls=_CALLS)
     )
     return batches.apply(tf.data.experimental.assert_cardinality(len(starts)))
+
+
+def _refuse_too_large(pipeline: Pipeline) -> None:
+    """Raise UsageError if the decoded images would not fit into memory."""
+    options = pipeline.options
+    height, width = options.image_size or (0, 0)
+    value_bytes = 4 if options.is_float else 1
+    size = pipeline.epoch_count * height * width * pipeline.decoder.channels * value_bytes
+    free = available_bytes()
+    # Batches are joined once all are there, so that for a moment there are two copies.
+    if free is None or 2 * size <= free:
+        return
+    raise UsageError(
+        f"cache=True needs {shown_size(2 * size)} of memory for {pipeline.epoch_count:,} images of "
+        f"{height}x{width}, and {shown_size(free)} are available",
+        hint="leave out cache, or choose a smaller image_size or a part of the split",
+    )
 
 
 def _decoded(pipeline: Pipeline) -> dict[str, Data]:
@@ -83,13 +120,16 @@ def _decoded(pipeline: Pipeline) -> dict[str, Data]:
         options,
         shuffle=False,
         repeat=False,
-        batch_size=_BATCH,
+        batch_size=min(_BATCH, pipeline.part.records),
         drop_remainder=False,
         as_dict=True,
         scale=None,
         dtype="float32" if options.exact and options.is_float else "uint8",
     )
     decoder = replace(pipeline.decoder, options=once)
-    whole = replace(pipeline, options=once, decoder=decoder, times=())
+    balance = pipeline.balance and pipeline.balance.once()
+    part = replace(pipeline.part, most=None)
+    whole = replace(pipeline, part=part, options=once, decoder=decoder, balance=balance)
+    _refuse_too_large(whole)
     batches = list(whole.build())
     return {key: tf.concat([batch[key] for batch in batches], 0) for key in batches[0]}

@@ -8,15 +8,16 @@ and copying, so each is decoded at the smallest scale that will do and batched a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from imgrec.options import ColumnKind
 from imgrec.options.loading import Crop, LoadOptions
 from imgrec.read.features import Features
+from imgrec.read.tf_data.balance import Balance
 from imgrec.read.tf_data.pixels import Decoder
-from imgrec.read.tf_data.records import Part, read, shuffled
+from imgrec.read.tf_data.records import Part, read, read_balanced, shuffled
 
 Tensor: TypeAlias = Any  # TensorFlow has no types
 Data: TypeAlias = Any
@@ -40,15 +41,13 @@ class Pipeline:
     decoder: Decoder
     options: LoadOptions
     classes: int
-    times: Sequence[int] = ()
-    """How often each record comes, if not once."""
+    balance: Balance | None = None
+    """Which records come instead of all of the part, if classes are balanced."""
 
     def build(self) -> Data:
         """Return the dataset: pairs of images and labels, or dicts of all features."""
         options = self.options
-        data = shuffled(read(self.tf, self.part, options, self.times), self.part, options)
-        if options.repeat:
-            data = data.repeat(None if options.repeat is True else options.repeat)
+        data = self._records()
         if options.crop is Crop.RANDOM:
             data = self.tf.data.Dataset.zip(data, self._seeds())
         if options.batch_size and self.part.record_bytes <= _SMALL_BYTES:
@@ -56,6 +55,17 @@ class Pipeline:
         else:
             data = self._decoded_singly(data)
         return data.prefetch(2).with_options(self.tf_options())
+
+    def _records(self) -> Data:
+        """Return the serialized records of all epochs."""
+        tf, options = self.tf, self.options
+        if self.balance is not None:
+            data = read_balanced(tf, self.part, self.balance, options)
+            return data.apply(tf.data.experimental.assert_cardinality(self.cardinality))
+        data = shuffled(read(tf, self.part, options), self.part, options)
+        if options.repeat:
+            data = data.repeat(None if options.repeat is True else options.repeat)
+        return data
 
     def _seeds(self) -> Data:
         """Return two numbers for each record, which its random crop depends on alone."""
@@ -118,15 +128,26 @@ class Pipeline:
         as_it_is = self.tf.autograph.experimental.do_not_convert(function)
         return data.map(as_it_is, num_parallel_calls=calls or _cpus() + _WAITING)
 
+    @property
+    def cardinality(self) -> int:
+        """Count the records of all epochs, in the way of tf.data."""
+        is_endless = self.options.repeat is True
+        return int(self.tf.data.INFINITE_CARDINALITY) if is_endless else self._count()
+
     def _batches(self, batch_size: int) -> int:
         if self.options.repeat is True:
-            return int(self.tf.data.INFINITE_CARDINALITY)
+            return self.cardinality
         records = self._count() - (self._count() % batch_size) * self.options.drop_remainder
         return -(-records // batch_size)
 
     def _count(self) -> int:
         """Count the records of all epochs."""
-        return (sum(self.times) or self.part.count) * max(self.options.repeat, 1)
+        return self.epoch_count * max(self.options.repeat, 1)
+
+    @property
+    def epoch_count(self) -> int:
+        """Count the records of one epoch."""
+        return self.part.count if self.balance is None else self.balance.count
 
     def drops(self, batch_size: int) -> bool:
         """Tell whether all batches have one size: the smaller last one is dropped, or is none."""

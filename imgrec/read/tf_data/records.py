@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import islice
 from typing import Any, TypeAlias
 
 from imgrec import layout
 from imgrec.errors import DatasetError
 from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
+from imgrec.read.dataset import open_shards, payloads
 from imgrec.read.pieces import Piece, cut
 from imgrec.read.stream import read_shard
+from imgrec.read.tf_data.balance import Balance
 from imgrec.storage.paths import is_remote
 
 Data: TypeAlias = Any  # TensorFlow has no types
@@ -27,6 +28,8 @@ _OPEN_SHARDS = 16
 _READERS = 2
 _BLOCK = 16
 """How many records of a shard come after each other when shards are mixed."""
+_PASSED = 64
+"""How many records that are read by number go from Python to TensorFlow at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +39,18 @@ class Part:
     info: DatasetInfo
     ranges: Sequence[range]
     """Their numbers, counted through all splits."""
+    most: int | None = None
+    """How many of them an epoch has at most."""
+
+    @property
+    def records(self) -> int:
+        """Count the records."""
+        return sum(map(len, self.ranges))
 
     @property
     def count(self) -> int:
-        """Count the records."""
-        return sum(map(len, self.ranges))
+        """Count the records of an epoch."""
+        return self.records if self.most is None else min(self.records, self.most)
 
     @property
     def record_bytes(self) -> int:
@@ -49,21 +59,16 @@ class Part:
         return sum(split.num_bytes for split in self.info.splits) // max(examples, 1)
 
 
-def read(tf: Any, part: Part, options: LoadOptions, times: Sequence[int] = ()) -> Data:
+def read(tf: Any, part: Part, options: LoadOptions) -> Data:
     """Return the records of a part in their order, or with those of several shards mixed.
 
-    If `times` is given, it says how often each record comes. Raises DatasetError if a shard is not
-    there.
+    Raises DatasetError if a shard is not there.
     """
-    lengths = [length for split in part.info.splits for length in split.shard_lengths]
-    pieces = list(cut(part.ranges, lengths))
-    paths = _paths(part.info)
-    for piece in pieces:
-        _refuse_missing(paths[piece.shard])
+    lengths = _lengths(part.info)
+    pieces, paths = _pieces(part), _paths(part.info)
     is_whole = all(piece == Piece(piece.shard, 0, lengths[piece.shard]) for piece in pieces)
-    repeats = tf.constant(times, tf.int64)
 
-    def open_piece(path: Data, skip: Data, take: Data, start: Data) -> Data:
+    def open_piece(path: Data, skip: Data, take: Data) -> Data:
         kind = part.info.compression.upper()
         if is_remote(part.info.path):
             data = _streamed(tf, path, part.info.compression)
@@ -71,18 +76,9 @@ def read(tf: Any, part: Part, options: LoadOptions, times: Sequence[int] = ()) -
             data = tf.data.TFRecordDataset(path, compression_type=kind, buffer_size=_READ_BYTES)
         if not is_whole:
             data = data.skip(skip).take(take)
-        if times:
-            counts = tf.data.Dataset.from_tensor_slices(repeats[start : start + take])
-            data = tf.data.Dataset.zip(data, counts).flat_map(
-                lambda record, count: tf.data.Dataset.from_tensors(record).repeat(count)
-            )
         return data
 
-    starts = accumulate((piece.take for piece in pieces[:-1]), initial=0)
-    rows = [
-        (paths[piece.shard], piece.skip, piece.take, start)
-        for piece, start in zip(pieces, starts, strict=True)
-    ]
+    rows = [(paths[piece.shard], piece.skip, piece.take) for piece in pieces]
     path, *numbers = zip(*rows, strict=True)
     files = tf.data.Dataset.from_tensor_slices(
         (list(path), *(tf.constant(column, tf.int64) for column in numbers))
@@ -97,7 +93,7 @@ def read(tf: Any, part: Part, options: LoadOptions, times: Sequence[int] = ()) -
         )
     else:
         data = files.flat_map(open_piece)
-    return data.apply(tf.data.experimental.assert_cardinality(sum(times) or part.count))
+    return data.apply(tf.data.experimental.assert_cardinality(part.records))
 
 
 def _streamed(tf: Any, path: Data, compression: str) -> Data:
@@ -112,34 +108,55 @@ def _streamed(tf: Any, path: Data, compression: str) -> Data:
 
 def shuffled(data: Data, part: Part, options: LoadOptions) -> Data:
     """Shuffle records in a buffer, anew in each epoch."""
-    if not options.shuffle:
-        return data
     if options.shuffle is True:
         fitting = max(_SHUFFLE_BYTES // max(part.record_bytes, 1), _LEAST_SHUFFLED)
-        return data.shuffle(max(min(part.count, fitting), 1), seed=options.seed)
-    # TensorFlow makes room for the whole buffer at once, however few records there are.
-    return data.shuffle(min(options.shuffle, max(int(data.cardinality()), 1)), seed=options.seed)
+        data = data.shuffle(max(min(part.records, fitting), 1), seed=options.seed)
+    elif options.shuffle:
+        # TensorFlow makes room for the whole buffer at once, however few records there are.
+        data = data.shuffle(min(options.shuffle, max(part.records, 1)), seed=options.seed)
+    return data if part.most is None else data.take(part.most)
 
 
-def copies(labels: Sequence[int]) -> list[int]:
-    """Return how often each record must come, so that all classes come as often as the largest.
+def epoch_seeds(tf: Any, options: LoadOptions) -> Data:
+    """Return two numbers for each epoch, others whenever the dataset is gone through anew."""
+    random = tf.data.Dataset.random(seed=options.seed, rerandomize_each_iteration=True)
+    epochs = -1 if options.repeat is True else max(options.repeat, 1)
+    return random.batch(2, drop_remainder=True).take(epochs)
 
-    Records without a label come once.
 
-    >>> copies([0, 0, 0, 1, 1])
-    [1, 1, 1, 2, 1]
+def read_balanced(tf: Any, part: Part, balance: Balance, options: LoadOptions) -> Data:
+    """Return the records of all balanced epochs, read by number, since copies are far apart.
+
+    Raises DatasetError if a shard of the part is not there.
     """
-    counts = Counter(label for label in labels if label >= 0)
-    most = max(counts.values(), default=0)
-    seen: Counter[int] = Counter()
-    result = []
-    for label in labels:
-        if label < 0:
-            result.append(1)
-            continue
-        result.append(most // counts[label] + (seen[label] < most % counts[label]))
-        seen[label] += 1
-    return result
+    _pieces(part)
+    shards = open_shards(part.info)
+
+    def chunks(seeds: Any) -> Iterator[Any]:  # arrays of NumPy
+        import numpy as np
+
+        numbers = balance.order(seeds.tolist() if options.shuffle else None).tolist()
+        records = payloads(shards, numbers)
+        while chunk := list(islice(records, _PASSED)):
+            yield np.array(chunk, object)
+
+    def epoch(seeds: Data) -> Data:
+        spec = tf.TensorSpec([None], tf.string)
+        return tf.data.Dataset.from_generator(chunks, args=(seeds,), output_signature=spec)
+
+    return epoch_seeds(tf, options).flat_map(epoch).prefetch(2).unbatch()
+
+
+def _lengths(info: DatasetInfo) -> list[int]:
+    return [length for split in info.splits for length in split.shard_lengths]
+
+
+def _pieces(part: Part) -> list[Piece]:
+    """Return what is read of which shards; raise DatasetError if one is not there."""
+    pieces, paths = list(cut(part.ranges, _lengths(part.info))), _paths(part.info)
+    for piece in pieces:
+        _refuse_missing(paths[piece.shard])
+    return pieces
 
 
 def _paths(info: DatasetInfo) -> list[str]:
