@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,27 +18,34 @@ _BATCH_ROWS, _BATCH_BYTES = 4096, 64 << 20
 
 
 def read_bounded(file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[str]) -> pa.Table:
-    """Read columns of a table; raise ValueError once they unpack to more than they can be worth.
+    """Read columns of a table as a whole; raise as `iter_bounded`."""
+    import pyarrow as pa
+
+    batches = list(iter_bounded(file, path, columns))
+    return pa.Table.from_batches(batches) if batches else file.read(list(columns))
+
+
+def iter_bounded(
+    file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a table; raise ValueError once they unpack to more than they can be worth.
 
     A few bytes can stand for a value a billion times, and neither the number of rows nor any size
     in the file needs to tell.
     """
-    import pyarrow as pa
-
     size = os.path.getsize(path) if isinstance(path, str) else path.seek(0, os.SEEK_END)
     most = max(_FREE_BYTES, _RATIO * size)
     groups = [file.metadata.row_group(at) for at in range(file.num_row_groups)]
     if sum(group.total_byte_size for group in groups) > most:
         raise _bomb(most)
-    batches, total = [], 0
+    total = 0
     rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // _longest_text(file, path, columns)))
     for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
         total += batch.num_rows + sum(map(_spelt_out_bytes, batch.columns))
         if total > most:
             raise _bomb(most)
         batch.validate(full=True)  # or texts that are none would be found much later
-        batches.append(batch)
-    return pa.Table.from_batches(batches) if batches else file.read(list(columns))
+        yield batch
 
 
 def _longest_text(file: pq.ParquetFile, path: str | BinaryIO, columns: Sequence[str]) -> int:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.errors import SourceError, UsageError
-from imgrec.inspection.verification.cross import Looked
 from imgrec.inspection.verification.inquiry import Inquiry
+from imgrec.inspection.verification.looked import Looked
 from imgrec.inspection.verification.originals import Originals, find_originals, passes_over
 from imgrec.inspection.verification.source_look import Original, Pairs, SourceLook
 from imgrec.options import Check, ShrinkOptions, SourceOptions

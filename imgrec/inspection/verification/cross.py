@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container
+
+from xxhash import xxh3_64_intdigest
 
 from imgrec import layout
 from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Faults
-from imgrec.inspection.verification.shard import ShardClaim, ShardSeen
+from imgrec.inspection.verification.hashes import Hashes
+from imgrec.inspection.verification.looked import Looked
+from imgrec.inspection.verification.shard import ShardSeen
 from imgrec.spelling import spelling_key
 from imgrec.text import printable
 
-Looked = Sequence[tuple[ShardClaim, ShardSeen]]
-"""All shards, in the order of splits and shards."""
 _CLASS_FOLDERS = re.compile(
     r"(archive of )?(?P<split><split>/)?(?P<classes>(<class>/)+)\*\*/image(, .*)?"
 )
@@ -23,24 +25,35 @@ _CLASS_FOLDERS = re.compile(
 
 
 def check_names(looked: Looked, faults: Faults) -> None:
-    """Find file names that more than one record has."""
-    names = [filename for _, seen in looked for filename in seen.filenames if filename]
-    if len(set(names)) == len(names):
+    """Find file names that more than one record has; memory is 8 bytes a name."""
+    repeated = _repeated_names(looked)
+    if not repeated:
         return
-    first: dict[str, tuple[int, int]] = {}
-    for number, (_, seen) in enumerate(looked):
-        for place, filename in enumerate(seen.filenames):
-            if not filename:
+    first: dict[str, tuple[int, str]] = {}
+    for _, seen in looked:
+        for offset, filename in zip(seen.offsets, seen.filenames, strict=True):
+            if not filename or _name_hash(filename) not in repeated:
                 continue
-            home = first.setdefault(filename, (number, place))
-            if home != (number, place):
-                other = looked[home[0]][1]
+            home = first.setdefault(filename, (offset, seen.filename))
+            if home != (offset, seen.filename):
                 faults.add(
                     seen.filename,
-                    f"{printable(filename)} is also the name of the record at byte "
-                    f"{other.offsets[home[1]]} of {other.filename}",
-                    seen.offsets[place],
+                    f"{printable(filename)} is also the name of the record at byte {home[0]} of "
+                    f"{home[1]}",
+                    offset,
                 )
+
+
+def _repeated_names(looked: Looked) -> set[int]:
+    """Return the hashes that more than one name has."""
+    hashes = Hashes()
+    for _, seen in looked:
+        hashes.add(_name_hash(name) for name in seen.filenames if name)
+    return hashes.repeated()
+
+
+def _name_hash(filename: str) -> int:
+    return xxh3_64_intdigest(filename.encode("utf-8", "surrogatepass"))
 
 
 def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
@@ -78,10 +91,11 @@ def called(seen: ShardSeen, place: int) -> str:
 def check_counts(looked: Looked, claims: Claims, maimed: Container[str], faults: Faults) -> None:
     """Compare the images of each class with what metadata.json says, but for `maimed` splits."""
     for split, counts in claims.class_counts.items():
-        shards = [seen for claim, seen in looked if claim.split == split]
-        if split in maimed or not all(seen.is_whole and not seen.unsound for seen in shards):
+        if split in maimed or not all(s.is_whole and s.is_sound for s in looked.facts(split)):
             continue  # then there is a fault already, and the counts cannot be told
-        found = Counter(label for seen in shards for labels in seen.labels for label in labels)
+        found: Counter[int] = Counter()
+        for seen in looked.of_split(split):
+            found.update(label for labels in seen.labels for label in labels)
         wanted = tuple(found[label] for label in range(len(counts)))
         if counts != wanted:
             faults.add(layout.METADATA, f"its class_counts of {split} are {counts}, not {wanted}")
@@ -90,7 +104,7 @@ def check_counts(looked: Looked, claims: Claims, maimed: Container[str], faults:
 def check_sizes(looked: Looked, claims: Claims, maimed: Container[str], faults: Faults) -> None:
     """Compare the bytes of each split with what dataset_info.json says, as imgrec counts them."""
     for split in claims.info.splits if claims.is_ours else ():
-        total = sum(seen.size for claim, seen in looked if claim.split == split.name)
+        total = sum(shard.size for shard in looked.facts(split.name))
         if split.name not in maimed and total != split.num_bytes:
             faults.add(
                 layout.DATASET_INFO,

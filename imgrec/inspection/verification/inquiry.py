@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imgrec.inspection.job import Job
-from imgrec.inspection.verification.cross import Looked
 from imgrec.inspection.verification.documents import Claims, Desk
 from imgrec.inspection.verification.faults import Faults
+from imgrec.inspection.verification.looked import Looked
 from imgrec.inspection.verification.shard import ShardClaim
+from imgrec.inspection.verification.spool import Spool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class Inquiry:
     """All shards that the documents tell of, be they there or not."""
     looked: Looked
     job: Job
+    spool: Spool
 
     @property
     def faults(self) -> Faults:
@@ -31,7 +33,7 @@ class Inquiry:
     @property
     def maimed(self) -> frozenset[str]:
         """Name the splits that have lost a shard, of which only a part can be counted."""
-        there = {claim.filename for claim, _ in self.looked}
+        there = {claim.filename for claim in self.looked.claims}
         return frozenset(claim.split for claim in self.declared if claim.filename not in there)
 
     @property

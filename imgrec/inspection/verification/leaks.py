@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from imgrec.inspection.verification.cross import Looked, called
+from imgrec.inspection.verification.cross import called
 from imgrec.inspection.verification.documents import Claims
+from imgrec.inspection.verification.hashes import Hashes, shared
 from imgrec.inspection.verification.inquiry import Inquiry
+from imgrec.inspection.verification.looked import Looked
+from imgrec.inspection.verification.table import TableSeen
 from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.options import OnLeak
 from imgrec.text import printable
-
-Hashes = Mapping[str, Sequence[bytes]]
 
 
 class _Copy(NamedTuple):
@@ -65,53 +66,64 @@ def _source_leaks(claims: Claims) -> _SourceLeaks:
     )
 
 
-def check_leaks(inquiry: Inquiry, hashes: Hashes, trusted: Hashes) -> None:
+def check_leaks(inquiry: Inquiry, table: TableSeen) -> None:
     """Find images that are in more than one split.
 
-    `hashes` are those of the images as they were in the source, by shard, where they are known, and
-    `trusted` those of them that can be true: of two files with other bytes, re-encoding may have
-    made the same PNG.
+    The table has the hashes of images as they were in the source. Of two files with other bytes,
+    re-encoding may have made the same PNG. Memory is 8 bytes a record, or 16 where the image was
+    re-encoded, and some more for each image that is in two splits.
     """
     looked = inquiry.looked
-    if not _have_common(looked, hashes):
+    if not (in_several := _in_several_splits(looked, table.hashes)):
         return
     source = _source_leaks(inquiry.claims)
-    homes: dict[bytes, tuple[int, int]] = {}
-
-    def source_hash(shard: int, place: int) -> bytes:
-        return b"".join(trusted.get(looked[shard][1].filename, ())[place : place + 1])
-
-    def copy(shard: int, place: int) -> _Copy:
-        claim, seen = looked[shard]
-        return _Copy(claim.split, seen.filenames[place])
-
-    for number, (claim, seen) in enumerate(looked):
-        known = hashes.get(seen.filename, ())
+    homes: dict[bytes, _Home] = {}
+    for claim, seen in looked:
+        known, doubts = table.hashes.get(seen.filename, ()), table.doubts_about(seen.filename)
         for place in range(seen.records):
             if place in seen.unsound:
                 continue
-            for digest in filter(None, {seen.digest(place), *known[place : place + 1]}):
-                shard, other = homes.setdefault(digest, (number, place))
-                if looked[shard][0].split == claim.split:
+            told = b"".join(known[place : place + 1])
+            found = dict.fromkeys((seen.digest(place), told) if told else (seen.digest(place),))
+            if in_several.isdisjoint(map(_beginning, found)):
+                continue
+            for digest in found:
+                copy = _Copy(claim.split, seen.filenames[place])
+                own = _Home(copy, called(seen, place), b"" if place in doubts else told)
+                other = homes.setdefault(digest, own)
+                if other.copy.split == claim.split:
                     continue
-                ours, theirs = source_hash(number, place), source_hash(shard, other)
-                if ours and theirs and ours != theirs:
+                if own.source_hash and other.source_hash and own.source_hash != other.source_hash:
                     continue
-                is_of_source = source.explain(copy(number, place), copy(shard, other))
+                is_of_source = source.explain(copy, other.copy)
                 (inquiry.desk.notes if is_of_source else inquiry.faults).add(
                     seen.filename,
-                    f"{called(seen, place)} in {claim.split} is the same image as "
-                    f"{called(looked[shard][1], other)} in {looked[shard][0].split}",
+                    f"{own.called} in {claim.split} is the same image as "
+                    f"{other.called} in {other.copy.split}",
                     seen.offsets[place],
                 )
                 break
 
 
-def _have_common(looked: Looked, hashes: Hashes) -> bool:
-    """Tell whether a hash is in more than one split: almost always there is none."""
-    splits: dict[str, set[bytes]] = {}
+class _Home(NamedTuple):
+    """The first record of an image."""
+
+    copy: _Copy
+    called: str
+    source_hash: bytes
+    """Of the image in the source, if that is known and can be true."""
+
+
+def _in_several_splits(looked: Looked, hashes: Mapping[str, Sequence[bytes]]) -> set[int]:
+    """Return the beginnings of hashes that are in several splits: almost always there is none."""
+    splits: dict[str, Hashes] = {}
     for claim, seen in looked:
-        found = splits.setdefault(claim.split, set())
-        found.update(map(seen.digest, range(seen.records)))
-        found.update(hashes.get(seen.filename, ()))
-    return sum(map(len, splits.values())) > len(set().union(*splits.values()))
+        found = splits.setdefault(claim.split, Hashes())
+        digests = {seen.digest(place) for place in range(seen.records)}
+        digests.update(hashes.get(seen.filename, ()))
+        found.add(map(_beginning, digests))
+    return shared(tuple(splits.values()))
+
+
+def _beginning(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "little")

@@ -81,14 +81,14 @@ def _pixel_hashes(image: bytes) -> list[bytes]:
 
 def explain(doubtful: Mapping[str, Mapping[int, bytes]], inquiry: Inquiry) -> None:
     """Find the hashes, by shard and record, that belong neither to images nor to their pixels."""
-    tasks = [_Doubts(name, digests) for name, digests in doubtful.items() if digests]
+    tasks = (_Doubts(name, digests) for name, digests in doubtful.items() if digests)
     look = _PixelLook(folder=inquiry.folder, compression=inquiry.claims.compression)
-    shards = {seen.filename: seen for _, seen in inquiry.looked}
     with closing(inquiry.job.run(look, tasks)) as running:
         for filename, places in running:
+            names = inquiry.looked[filename].filenames if places else ()
             for place in places:
                 inquiry.faults.add(
                     layout.SAMPLES,
-                    f"its xxh3 of {printable(shards[filename].filenames[place])} is not that of "
-                    f"record {place} of {filename}",
+                    f"its xxh3 of {printable(names[place])} is not that of record {place} of "
+                    f"{filename}",
                 )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from imgrec import layout
-from imgrec.codec.parquet import read_bounded
+from imgrec.codec.parquet import iter_bounded
 from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.inquiry import Inquiry
 from imgrec.inspection.verification.shard import ShardClaim, ShardSeen
+from imgrec.inspection.verification.spool import Shelf
 from imgrec.storage.paths import seekable, to_path
 from imgrec.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _ROW_BYTES = 4096
 """The most that a row takes on average; what unpacks to more is no table of records."""
@@ -34,34 +36,48 @@ class TableSeen(NamedTuple):
     doubtful: Mapping[str, Mapping[int, bytes]]
     """By shard and record: hashes that are not those of the images, though these seem raw."""
 
-    def trusted(self) -> dict[str, Sequence[bytes]]:
-        """Return the hashes by shard, with b"" for those that are doubtful."""
-        return {
-            shard: [b"" if place in doubts else value for place, value in enumerate(known)]
-            if (doubts := self.doubtful.get(shard))
-            else known
-            for shard, known in self.hashes.items()
-        }
+    def doubts_about(self, shard: str) -> Mapping[int, bytes]:
+        """Return the doubtful hashes of a shard, by record."""
+        return self.doubtful.get(shard, {})
 
 
 def check_table(inquiry: Inquiry) -> TableSeen:
-    """Compare the table, row by row, with the records of all shards."""
+    """Compare the table, row by row, with the records of all shards.
+
+    Only the rows of one shard are in memory at a time.
+    """
+    import pyarrow as pa
+
+    hashes: Shelf[Sequence[bytes]] = Shelf(inquiry.spool)
+    doubtful: Shelf[Mapping[int, bytes]] = Shelf(inquiry.spool)
+    seen = TableSeen(hashes, doubtful)
+    try:
+        table = _open(inquiry.folder, inquiry.looked.records, inquiry.faults)
+        if table is not None:
+            _check_rows(inquiry, table, hashes, doubtful)
+    except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
+        what = f"it cannot be read: {' '.join(str(error).split())}"
+        inquiry.faults.add(layout.SAMPLES, what)
+    return seen
+
+
+def _check_rows(
+    inquiry: Inquiry,
+    table: _Table,
+    hashes: Shelf[Sequence[bytes]],
+    doubtful: Shelf[Mapping[int, bytes]],
+) -> None:
     looked, claims, faults = inquiry.looked, inquiry.claims, inquiry.faults
-    records = sum(seen.records for _, seen in looked)
-    hashes: dict[str, Sequence[bytes]] = {}
-    doubtful: dict[str, Mapping[int, bytes]] = {}
-    table = _read(inquiry.folder, records, faults)
-    if table is None:
-        return TableSeen(hashes, doubtful)
-    is_whole = not inquiry.maimed and all(seen.is_whole for _, seen in looked)
+    records, shards = looked.records, looked.facts()
+    is_whole = not inquiry.maimed and all(shard.is_whole for shard in shards)
     if table.num_rows != records and is_whole:
         faults.add(layout.SAMPLES, f"it has {table.num_rows:,} rows for {records:,} records")
     changes = _Changes(claims)
     starts = _own_starts(inquiry, table) or _starts(inquiry)
-    for claim, seen in looked:
-        start = starts[claim.filename]
+    for claim in sorted(looked.claims, key=lambda claim: starts[claim.filename]):
+        seen, start = looked[claim.filename], starts[claim.filename]
         length = claim.records if claim.records is not None else seen.records
-        rows = table.slice(start, min(length, seen.records))
+        rows = table.rows(start, min(length, seen.records))
         wanted = _wanted(claim, seen, claims)
         columns = _columns(rows, wanted, start, faults)
         if columns is None:
@@ -69,10 +85,10 @@ def check_table(inquiry: Inquiry) -> TableSeen:
         strange = _strange(columns, wanted)
         _compare(columns, wanted, _Rows(seen, start, strange), faults)
         strange |= _strange(columns, wanted, ("filename",))
-        hashes[seen.filename] = known = [
+        known = [
             b"" if place in strange else _digest(text) for place, text in enumerate(columns[_HASH])
         ]
-        doubtful[seen.filename] = {
+        doubts = {
             place: digest
             for place, digest in enumerate(known)
             if digest != seen.digest(place)
@@ -80,20 +96,64 @@ def check_table(inquiry: Inquiry) -> TableSeen:
             and place not in strange
             and not changes.has(seen, place)
         }
-    if changes.fault and all(seen.is_whole and not seen.unsound for _, seen in looked):
+        hashes.put(seen.filename, known)
+        if doubts:
+            doubtful.put(seen.filename, doubts)
+    if changes.fault and all(shard.is_whole and shard.is_sound for shard in shards):
         faults.add(layout.SAMPLES, changes.fault)
-    return TableSeen(hashes, doubtful)
 
 
-def _own_starts(inquiry: Inquiry, table: pa.Table) -> dict[str, int]:
+class _Table:
+    """The rows of a table, read from front to back."""
+
+    def __init__(self, file: pq.ParquetFile, path: str | BinaryIO) -> None:
+        self._file, self._path = file, path
+        groups = [file.metadata.row_group(at) for at in range(file.num_row_groups)]
+        self.num_rows = sum(group.num_rows for group in groups)
+        self.column_names = file.schema_arrow.names
+        self._begin()
+
+    def _begin(self) -> None:
+        self._batches = iter_bounded(self._file, self._path, self.column_names)
+        self._first, self._batch = 0, next(self._batches, None)
+
+    def rows(self, start: int, count: int) -> pa.Table:
+        """Return some rows, as far as there are any; going back means reading again."""
+        import pyarrow as pa
+
+        if start < self._first:
+            self._begin()
+        parts, stop = [], start + count
+        while self._batch is not None and self._first < stop:
+            end = self._first + self._batch.num_rows
+            if end > start:
+                skipped = max(start - self._first, 0)
+                parts.append(self._batch.slice(skipped, min(stop, end) - self._first - skipped))
+            if end > stop:
+                break
+            self._first, self._batch = end, next(self._batches, None)
+        return pa.Table.from_batches(parts) if parts else self._file.schema_arrow.empty_table()
+
+    def first_rows(self, column: str) -> dict[str, int]:
+        """Return the row where each value of a column comes first."""
+        found: dict[str, int] = {}
+        row = 0
+        for batch in iter_bounded(self._file, self._path, [column]):
+            cells = batch.column(0)
+            for value in cells.unique():
+                found.setdefault(value.as_py(), row + cells.index(value).as_py())
+            row += batch.num_rows
+        return found
+
+
+def _own_starts(inquiry: Inquiry, table: _Table) -> dict[str, int]:
     """Return the row of each shard's first record by the table, if no document tells that truly."""
-    is_told = bool(inquiry.declared) and all(
-        claim.records == seen.records for claim, seen in inquiry.looked if seen.is_whole
-    )
+    looked = inquiry.looked
+    is_told = bool(inquiry.declared) and looked.are_counted
     if is_told or _WHERE[0] not in table.column_names:
         return {}
-    shards = table.column(_WHERE[0])
-    starts = {seen.filename: shards.index(seen.filename).as_py() for _, seen in inquiry.looked}
+    rows = table.first_rows(_WHERE[0])
+    starts = {claim.filename: rows.get(claim.filename, -1) for claim in looked.claims}
     return starts if -1 not in starts.values() else {}
 
 
@@ -105,7 +165,11 @@ def _starts(inquiry: Inquiry) -> dict[str, int]:
     starts: dict[str, int] = {}
     row = 0
     told = [(claim.filename, claim.records or 0) for claim in inquiry.declared]
-    seen = [(shard.filename, shard.records) for _, shard in inquiry.looked]
+    looked = inquiry.looked
+    seen = [
+        (claim.filename, facts.records)
+        for claim, facts in zip(looked.claims, looked.facts(), strict=True)
+    ]
     for filename, length in (*told, *seen):
         if filename not in starts:
             starts[filename] = row
@@ -127,22 +191,18 @@ def _strange(
     return frozenset(place for place, (row, record) in pairs if row != record)
 
 
-def _read(folder: str, records: int, faults: Faults) -> pa.Table | None:
-    import pyarrow as pa
+def _open(folder: str, records: int, faults: Faults) -> _Table | None:
+    """Open the table; return None if it is far too large for so many records."""
     import pyarrow.parquet as pq
 
-    try:
-        path = seekable(to_path(folder) / layout.SAMPLES)
-        file = pq.ParquetFile(path)
-        groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
-        size = sum(group.total_byte_size for group in groups)
-        if max(size, 64 * file.metadata.num_rows) > _SLACK_BYTES + _ROW_BYTES * records:
-            faults.add(layout.SAMPLES, f"it unpacks to far more than {records:,} rows can take")
-            return None
-        return read_bounded(file, path, file.schema_arrow.names)
-    except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
-        faults.add(layout.SAMPLES, f"it cannot be read: {' '.join(str(error).split())}")
+    path = seekable(to_path(folder) / layout.SAMPLES)
+    file = pq.ParquetFile(path)
+    groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
+    size = sum(group.total_byte_size for group in groups)
+    if max(size, 64 * file.metadata.num_rows) > _SLACK_BYTES + _ROW_BYTES * records:
+        faults.add(layout.SAMPLES, f"it unpacks to far more than {records:,} rows can take")
         return None
+    return _Table(file, path)
 
 
 class _Changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from imgrec import layout
@@ -13,7 +14,6 @@ from imgrec.inspection.job import Job
 from imgrec.inspection.verification import checksums
 from imgrec.inspection.verification.compare import Place, compare_with_source
 from imgrec.inspection.verification.cross import (
-    Looked,
     check_counts,
     check_folders,
     check_names,
@@ -30,9 +30,11 @@ from imgrec.inspection.verification.listing import (
     list_files,
     miss_documents,
 )
+from imgrec.inspection.verification.looked import Looked, ShardFacts, facts_of
 from imgrec.inspection.verification.other_files import look_beside
 from imgrec.inspection.verification.second_look import explain
-from imgrec.inspection.verification.shard import ShardClaim, ShardInspector
+from imgrec.inspection.verification.shard import ShardClaim, ShardInspector, ShardSeen
+from imgrec.inspection.verification.spool import Shelf, Spool
 from imgrec.inspection.verification.table import TableSeen, check_table
 
 
@@ -44,6 +46,13 @@ def verify_folder(
     If `decodes` is true, every image is decoded to its end. Raises SourceError if a source is given
     that cannot be read.
     """
+    with Spool() as spool:
+        return _verify(folder, job, spool, decodes=decodes, source=source)
+
+
+def _verify(
+    folder: Path, job: Job, spool: Spool, *, decodes: bool, source: Place | None
+) -> Verified:
     started_ns = time.time_ns()
     table_reader = Background("pyarrow.parquet")
     table_reader.start()  # while the workers work
@@ -53,9 +62,11 @@ def verify_folder(
     listed = list_files(desk, claims, present)
     miss_documents(desk, claims, present)
     declared = tuple(declared_shards(claims, faults))
-    looked = _look(desk, claims, claim_shards(declared, claims, present, faults), job)
-    inquiry = Inquiry(desk=desk, claims=claims, declared=declared, looked=looked, job=job)
-    hashes = {name: digest for _, seen in looked for name, digest in seen.hashes.items()}
+    shards = claim_shards(declared, claims, present, faults)
+    looked, hashes = _look(desk, claims, shards, job, Shelf(spool))
+    inquiry = Inquiry(
+        desk=desk, claims=claims, declared=declared, looked=looked, job=job, spool=spool
+    )
     hashes |= look_beside(inquiry, listed, hashes)
     checksums.compare(hashes, listed, faults)
     table_reader.wait()
@@ -64,7 +75,7 @@ def verify_folder(
     explain(table.doubtful, inquiry)
     check_names(looked, faults)
     check_folders(looked, claims, faults)
-    check_leaks(inquiry, table.hashes, table.trusted())
+    check_leaks(inquiry, table)
     check_counts(looked, claims, inquiry.maimed, faults)
     check_sizes(looked, claims, inquiry.maimed, faults)
     if source:
@@ -73,9 +84,9 @@ def verify_folder(
         name=claims.info.name or folder.parent.name,
         version=claims.info.version or folder.name,
         path=str(folder.absolute()),
-        records=sum(seen.records for _, seen in looked),
-        shards=len(looked),
-        bytes=sum(seen.size for _, seen in looked),
+        records=looked.records,
+        shards=len(looked.claims),
+        bytes=sum(shard.size for shard in looked.facts()),
         files=len(listed),
         faults=faults.listed(),
         notes=desk.notes.listed(),
@@ -89,20 +100,32 @@ def _agrees(filename: str, hashes: Mapping[str, str], listed: Mapping[str, str])
     return listed.get(filename, "") in ("", hashes.get(filename, ""))
 
 
-def _look(desk: Desk, claims: Claims, shards: Sequence[ShardClaim], job: Job) -> Looked:
-    """Look at all shards, the largest first so that no worker is left with one at the end."""
+def _look(
+    desk: Desk,
+    claims: Claims,
+    shards: Sequence[ShardClaim],
+    job: Job,
+    shelf: Shelf[ShardSeen],
+) -> tuple[Looked, dict[str, str]]:
+    """Look at all shards, the largest first so that no worker is left with one at the end.
+
+    Returns what was seen, and the hashes of all files that were read.
+    """
     folder = desk.folder
     look = ShardInspector(folder=str(folder), compression=claims.compression, rules=claims.rules)
     sizes = {claim.filename: _size(folder / claim.filename) for claim in shards}
     tasks = sorted(shards, key=lambda claim: -sizes[claim.filename])
     total = sum(claim.records or 0 for claim in shards)
-    found = {}
+    hashes: dict[str, str] = {}
+    facts: dict[str, ShardFacts] = {}
     with closing(job.run(look, tasks)) as running:
         for seen in running:
-            found[seen.filename] = seen
+            shelf.put(seen.filename, replace(seen, faults=()))
+            facts[seen.filename] = facts_of(seen)
+            hashes |= seen.hashes
             desk.faults.extend(seen.faults)
             job.tell("verify", seen.records, total)
-    return [(claim, found[claim.filename]) for claim in shards]
+    return Looked(shards, shelf, facts), hashes
 
 
 def _size(path: Path) -> int:
