@@ -59,17 +59,18 @@ def pack(
 
         source, options = anywhere(source, options)
     with brought(source, options.source) as here:
-        return _pack(here, options, engine, on_progress, started_ns)
+        return _pack(source, here, options, engine, on_progress, started_ns)
 
 
 def _pack(
+    source: str,
     here: Brought,
     options: PackOptions,
     engine: Engine | None,
     on_progress: OnProgress | None,
     started_ns: int,
 ) -> Packed:
-    options = replace(options, source=here.options)
+    asked, options = options, replace(options, source=here.options)
     found = detect(here.path, here.options)
     target = place(found, options)
     is_free = options.overwrite or not is_taken(target)
@@ -99,6 +100,8 @@ def _pack(
         from imgrec.packing import Job, pack_catalog
 
         job = Job(
+            source=source,
+            asked=asked,
             options=options,
             engine=running,
             on_progress=on_progress,

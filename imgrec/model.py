@@ -16,6 +16,7 @@ from imgrec.blob import Blob
 from imgrec.errors import PlanError
 from imgrec.near.found import Found, NearDuplicates
 from imgrec.options import Check, ColumnKind, ShrinkOptions
+from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.text import printable
 
 T = TypeVar("T")
@@ -197,8 +198,12 @@ class Catalog:
     """How many images `--limit-per-class` leaves out."""
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()
-    newest_change_ns: int = 0
-    """When the source last changed; never part of any output."""
+    stamp: Stamp = NO_STAMP
+    """Of the files in which the bytes of the samples are; never part of any output.
+
+    Files that are read whole when they are listed need not be in it: their content decides about
+    the plan.
+    """
     homes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """The device and inode of each folder that was walked, by its path."""
 

@@ -171,9 +171,11 @@ class Packed:
     is_new: bool
     """False if the dataset was there already, the same to the byte."""
     kept_shards: int = 0
-    """How many shards a run that was cut off had finished."""
+    """How many shards of an interrupted run were used."""
+    outdated_shards: int = 0
+    """How many were written again, since their images had changed."""
     restarted: str = ""
-    """Why the shards of a run that was cut off were not kept."""
+    """Why all shards of an interrupted run were discarded."""
     unfinished: tuple[str, ...] = ()
     """Folders that other runs of this dataset, of other versions, left when they were cut off."""
 

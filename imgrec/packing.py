@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from imgrec import layout
 from imgrec.background import Background
+from imgrec.current import checksums_of, refuse_other
 from imgrec.engine import Engine
 from imgrec.errors import DatasetExists, ExecutionError, SourceError
 from imgrec.inspection.job import Job as Inspection
 from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.options import NearDups, PackOptions
+from imgrec.origin import Seen, origin_of, seen_before
 from imgrec.outcome import Packed, Report, ShardResult
 from imgrec.plan.build import make_plan
 from imgrec.publish.gathering import Gathered, Gathering
 from imgrec.publish.publish import complete, summed_up
-from imgrec.read.metadata import find_damage, read_fingerprint, read_info, read_report
+from imgrec.read.metadata import read_info, read_report
 from imgrec.resume import (
     Claim,
     Hearing,
@@ -28,24 +29,20 @@ from imgrec.resume import (
     Resumed,
     Run,
     Verdict,
-    claim_of,
-    claimed_results,
-    noted,
+    find_claims,
     resume,
 )
 from imgrec.storage.blobs import changed_after, close_files, was_swapped
-from imgrec.storage.files import Seal
 from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote
-from imgrec.storage.stages import Stage, begun_ns, is_taken
-from imgrec.storage.staging import stamp
+from imgrec.storage.stages import Stage, is_taken, note_origin, read_origin
+from imgrec.write.recheck import SourceCheck
 from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardWriter, warm_up
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
 
-_TELLING = (layout.SAMPLES, layout.PAGE, layout.REPORT)
 _NEEDED_IN_THE_END = ("imgrec.publish.near", "imgrec.inspection.reporting.make")
 
 
@@ -53,6 +50,9 @@ _NEEDED_IN_THE_END = ("imgrec.publish.near", "imgrec.inspection.reporting.make")
 class Job:
     """One pack: what was asked for, who works, and where it goes."""
 
+    source: str
+    """As it was given, as are the options that were `asked` for."""
+    asked: PackOptions
     options: PackOptions
     engine: Engine
     on_progress: OnProgress | None
@@ -69,40 +69,52 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
     options, staging, target = job.options, job.staging, job.staging.target
     job.engine.prepare(warm_up, options.check)
     plan = make_plan(catalog, options)
-    with ExitStack() as stack:
-        if not job.is_free:
-            if _is_current(target, plan, catalog.newest_change_ns):
-                return _packed(job, is_new=False)
-            stack.enter_context(staging)
-        run = Run(
-            fingerprint=plan.fingerprint,
-            started_ns=job.started_ns,
-            newest_change_ns=catalog.newest_change_ns,
-        )
-        writer = _writer(plan, job, catalog.newest_change_ns)
-        files_of = writer.record_format.filenames
-        resumed = resume(staging, plan, run, files_of, is_wanted=options.resume)
-        writing = _Writing(plan, job, writer, resumed)
-        gathered = writing.finish()
-        _refuse_changed(plan, catalog, job)
-        if options.near_dups is NearDups.AUTO:
-            from imgrec.publish.near import near_duplicates
+    seen = Seen.of(catalog.stamp, job.started_ns)
+    source_check = SourceCheck(
+        check=plan.check, shrink_to=plan.shrink_to, newest_ns=catalog.stamp.newest_ns
+    )
+    if not job.is_free:
+        before = seen_before(read_origin(target), checksums_of(target))
+        are_trusted = before.is_still(catalog.stamp)
+        refuse_other(target, plan, source_check, job.engine.run, are_trusted=are_trusted)
+        if not are_trusted:
+            note_origin(target, _origin(job, seen, checksums_of(target)))
+        return _packed(job, is_new=False)
+    run = Run(fingerprint=plan.fingerprint, stamp=catalog.stamp, seen=seen)
+    writer = _writer(plan, job, catalog.stamp.newest_ns)
+    files_of = writer.record_format.filenames
+    resumed = resume(staging, plan, run, files_of, is_wanted=options.resume)
+    judge = Judge(folder=writer.folder, source_check=source_check)
+    writing = _Writing(plan, job, writer, _Earlier(run, resumed, judge))
+    gathered = writing.finish()
+    _refuse_changed(plan, catalog, job)
+    if options.near_dups is NearDups.AUTO:
+        from imgrec.publish.near import near_duplicates
 
-            plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
-        written = summed_up(staging.path, plan, gathered, options)
-        page = _page_of(catalog, plan, gathered, job)
-        with _keeping_shards(staging, gathered):
-            files = complete(staging.path, plan, written, options, page)
-        stamp(staging.path / layout.METADATA, resumed.run.started_ns)
-        close_files()  # some are in the spool, and a network file system keeps what is open
-        is_new = _publish(staging, files, options)
-    packed = _packed(job, is_new=is_new)
+        plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
+    written = summed_up(staging.path, plan, gathered, options)
+    page = _page_of(catalog, plan, gathered, job)
+    with _keeping_shards(staging, gathered):
+        files = complete(staging.path, plan, written, options, page)
+    close_files()  # some are in the spool, and a network file system keeps what is open
+    if is_taken(target) and not options.overwrite:
+        raise DatasetExists(
+            f"another run has published {target} meanwhile",
+            hint="run this again to compare it with the source",
+            path=str(target),
+        )
+    staging.publish(files, _origin(job, seen, checksums_of(staging.path)))
     return replace(
-        packed,
+        _packed(job, is_new=True),
         kept_shards=writing.kept_shards,
+        outdated_shards=writing.outdated_shards,
         restarted=resumed.restarted,
         unfinished=_unfinished(target.parent),
     )
+
+
+def _origin(job: Job, seen: Seen, checksums: str) -> bytes:
+    return origin_of(job.source, job.asked, seen, checksums).encode()
 
 
 def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
@@ -114,47 +126,6 @@ def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
         return ()  # what is packed is packed, whatever is beside it
 
 
-def _is_current(target: Path, plan: Plan, newest_change_ns: int) -> bool:
-    """Tell whether the dataset is there already; raise DatasetExists if another one is."""
-    if read_fingerprint(target) != plan.fingerprint:
-        raise _in_the_way(target)
-    if fault := find_damage(target):
-        raise DatasetExists(
-            f"{target} is damaged: {fault}",
-            hint="pass --overwrite to pack it again",
-            path=str(target),
-        )
-    # Names, sizes and beginnings are the same. The rest is too if nothing was touched since;
-    # otherwise packing again tells, byte by byte.
-    return newest_change_ns < begun_ns(target)
-
-
-def _publish(staging: Stage, files: Collection[Seal], options: PackOptions) -> bool:
-    """Make the dataset visible, unless the very same one is."""
-    if not options.overwrite and is_taken(staging.target):
-        if _checksums(staging.target) != _checksums(staging.path):
-            raise _in_the_way(staging.target)
-        staging.renew()
-        return False
-    staging.publish(files)
-    return True
-
-
-def _checksums(folder: Path) -> list[str]:
-    """Return the lines of SHA256SUMS, but for files that tell who made them, and of what folder."""
-    checksums = folder / layout.CHECKSUMS
-    lines = checksums.read_text("utf-8").splitlines() if checksums.exists() else []
-    return [line for line in lines if not line.endswith(_TELLING)]
-
-
-def _in_the_way(target: Path) -> DatasetExists:
-    return DatasetExists(
-        f"{target} already holds another dataset",
-        hint="pack under another --version or --name, or pass --overwrite to replace it",
-        path=str(target),
-    )
-
-
 def _refuse_changed(plan: Plan, catalog: Catalog, job: Job) -> None:
     """Raise ExecutionError if a file of many images was written to meanwhile, or a folder swapped.
 
@@ -162,7 +133,7 @@ def _refuse_changed(plan: Plan, catalog: Catalog, job: Job) -> None:
     right when it was scanned may mean anything in another that has taken its place. And the files
     of another folder may be older than any that were scanned.
     """
-    newest_ns = catalog.newest_change_ns
+    newest_ns = catalog.stamp.newest_ns
     paths = {blob[0] for task in plan.tasks for blob in task.blobs if not isinstance(blob, str)}
     theirs = (path for path in paths if not any(map(Path(path).is_relative_to, job.own_folders)))
     changed = [path for path in theirs if changed_after(path, newest_ns)]
@@ -201,37 +172,49 @@ def _writer(plan: Plan, job: Job, newest_ns: int) -> ShardWriter:
     )
 
 
+class _Earlier(NamedTuple):
+    """What an earlier run left, and how to find out what of it can be kept."""
+
+    run: Run
+    """The present one."""
+    resumed: Resumed
+    judge: Judge
+
+
 class _Writing:
     """Writes all shards but those that are there, the largest first so that the last are small."""
 
-    def __init__(self, plan: Plan, job: Job, writer: ShardWriter, resumed: Resumed) -> None:
-        self._plan, self._job, self._writer, self._resumed = plan, job, writer, resumed
-        self._judge = Judge(folder=writer.folder)
+    def __init__(self, plan: Plan, job: Job, writer: ShardWriter, earlier: _Earlier) -> None:
+        self._plan, self._job, self._writer, self._earlier = plan, job, writer, earlier
         self._needed_soon = Background("pyarrow.parquet", *_NEEDED_IN_THE_END)
         self._gathering = Gathering(plan.tasks)
-        self._claimed: dict[str, ShardResult] = {}
+        self._claims: dict[str, Claim] = {}
         self._kept: set[str] = set()
+        self.outdated_shards = 0
 
     @property
     def kept_shards(self) -> int:
         return len(self._kept)
 
     def finish(self) -> Gathered:
-        tasks, noted = self._plan.tasks, self._resumed.notes
-        missing = [task for task in tasks if task.filename not in noted]
+        tasks, (run, resumed, judge) = self._plan.tasks, self._earlier
+        missing = [task for task in tasks if task.filename not in resumed.notes]
         with self._written(missing) as running:  # from here on, the workers work
             self._needed_soon.start()
-            if not noted:  # or the run that this one continues has said it all
-                self._job.staging.note(*self._resumed.run.noted())
-            claims = self._claims()
-            with Hearing(self._judge, claims) as hearing:
+            if not resumed.notes:  # or the run that this one continues has said it all
+                self._job.staging.note(*run.noted())
+            self._take_claims()
+            doubtful = [claim for claim in self._claims.values() if not claim.is_certain]
+            # Only workers read the source: archives stay open between reads, for one thread.
+            with Hearing(judge, [claim for claim in doubtful if not claim.members]) as hearing:
                 self._take_all(running, hearing)
-                if rest := hearing.rest():  # there are more workers than threads
-                    with closing(self._job.engine.run(self._judge, rest)) as judging:
+                rest = [claim for claim in doubtful if claim.members] + hearing.rest()
+                if rest:  # there are more workers than threads
+                    with closing(self._job.engine.run(judge, rest)) as judging:
                         self._keep_true(judging)
                 hearing.wait()
                 self._keep_true(hearing.verdicts())
-        if lost := noted.keys() - self._kept:
+        if lost := resumed.notes.keys() - self._kept:
             with self._written([task for task in tasks if task.filename in lost]) as running:
                 self._take_all(running, hearing)
         self._needed_soon.wait()
@@ -241,15 +224,15 @@ class _Writing:
         tasks.sort(key=lambda task: -task.expected_bytes)
         return closing(self._job.engine.run(self._writer, tasks))
 
-    def _claims(self) -> list[Claim]:
-        """Return which shards are said to be there and are to be read; keep those that need not."""
-        staging = self._job.staging
-        self._claimed = claimed_results(staging, self._plan, self._resumed)
-        for result in self._claimed.values():
-            _tell(self._job.on_progress, result, self._plan)
-            if staging.is_sure:
-                self._keep(result)
-        return [] if staging.is_sure else [claim_of(result) for result in self._claimed.values()]
+    def _take_claims(self) -> None:
+        """Find the shards that are said to be there; keep those that need no look."""
+        run, resumed, _ = self._earlier
+        claims = find_claims(self._job.staging, self._plan, run, resumed)
+        self._claims = {claim.result.filename: claim for claim in claims}
+        for claim in claims:
+            _tell(self._job.on_progress, claim.result, self._plan)
+            if claim.is_certain:
+                self._keep(claim.result)
 
     def _take_all(self, results: Iterable[ShardResult], hearing: Hearing) -> None:
         """Take shards as they come, and meanwhile those that the hearing says are whole."""
@@ -260,13 +243,14 @@ class _Writing:
     def _keep_true(self, verdicts: Iterable[Verdict]) -> None:
         for verdict in verdicts:
             if verdict.is_true:
-                self._keep(self._claimed[verdict.filename])
+                self._keep(self._claims[verdict.filename].result)
+            self.outdated_shards += not verdict.is_current
 
     def _take(self, result: ShardResult) -> None:
         """Take a shard that was just written."""
         names = (result.filename, *(filename for filename, *_ in result.beside))
-        self._job.staging.finish(names, *noted(result))
-        if result.filename not in self._claimed:
+        self._job.staging.finish(names, *self._earlier.run.noted_shard(result))
+        if result.filename not in self._claims:
             _tell(self._job.on_progress, result, self._plan)
         self._add(result)
 

@@ -1,7 +1,8 @@
 """Continuing a run that was cut off: which of its shards can be kept.
 
-A run notes its fingerprint, when it began, and the result of each shard that is finished. The next
-run of the same plan keeps the shards that are still, to the byte, what their results say.
+A run notes its fingerprint and, for each shard that is finished, its result and the state of the
+source that it was made of. The next run of the same plan keeps the shards that are still, to the
+byte, what their results say. If the source may have changed since, it compares the images, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from threading import Thread
 from typing import NamedTuple, Self, TypeAlias
@@ -23,10 +24,13 @@ from imgrec import __version__
 from imgrec.codec import result as result_codec
 from imgrec.codec.pixels import CODERS
 from imgrec.errors import DatasetError
-from imgrec.model import Plan
+from imgrec.model import Plan, ShardTask
+from imgrec.origin import UNSEEN, Seen
 from imgrec.outcome import ShardResult
+from imgrec.stamp import Stamp
 from imgrec.storage.files import Seal, has_xxh3, is_intact
 from imgrec.storage.stages import Stage
+from imgrec.write.recheck import Members, SourceCheck
 
 FilesOf: TypeAlias = Callable[[str], Iterable[str]]
 
@@ -40,30 +44,30 @@ class Run:
     """What decides whether a run continues another."""
 
     fingerprint: str
-    started_ns: int
-    newest_change_ns: int
-    """When the source last changed."""
+    stamp: Stamp
+    """Of the source."""
+    seen: Seen
+    """The state of the source that shards of this run are made of."""
 
     def noted(self) -> tuple[str, bytes]:
         """Return the note that the next run reads, and its name."""
-        value = {
-            "started_ns": self.started_ns,
-            "fingerprint": self.fingerprint,
-            "made_by": _made_by(),
-        }
+        value = {"fingerprint": self.fingerprint, "made_by": _made_by()}
         return _RUN, _sealed(json.dumps(value).encode())
+
+    def noted_shard(self, result: ShardResult) -> tuple[str, bytes]:
+        """Return the note that a shard is finished, and its name."""
+        seen = json.dumps(self.seen).encode()
+        return result.filename, _sealed(seen + b"\n" + result_codec.encode(result))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
     """What is left of a run that was cut off."""
 
-    run: Run
-    """The one that goes on, which began when the first of those began that it continues."""
     notes: Mapping[str, bytes]
     """Of the shards that may be finished, by their names."""
     restarted: str = ""
-    """Why what there was could not be kept."""
+    """Why all earlier shards were discarded."""
 
 
 def resume(
@@ -75,18 +79,13 @@ def resume(
     """
     notes = staging.notes()
     before = _decode(notes.pop(_RUN, b""))
-    why = _difference(before, run) if is_wanted else "--no-resume asks for that"
+    why = _difference(before, run) if is_wanted else "--no-resume was given"
     if why or not notes:
         staging.keep((), ())
-        return Resumed(run=run, notes={}, restarted=why if notes else "")
+        return Resumed(notes={}, restarted=why if notes else "")
     noted = {task.filename: notes[task.filename] for task in plan.tasks if task.filename in notes}
     staging.keep({name for shard in noted for name in files_of(shard)}, {*noted, _RUN})
-    return Resumed(run=replace(run, started_ns=_started_ns(before)), notes=noted)
-
-
-def noted(result: ShardResult) -> tuple[str, bytes]:
-    """Return the note that a shard is finished, and its name."""
-    return result.filename, _sealed(result_codec.encode(result))
+    return Resumed(notes=noted)
 
 
 def _sealed(data: bytes) -> bytes:
@@ -103,30 +102,45 @@ def _unsealed(note: bytes) -> bytes:
 def _difference(before: Mapping[str, object], run: Run) -> str:
     """Say why a run does not continue the one before, or ""."""
     if not before:
-        return "nothing is known of how it was begun"
+        return "its notes are damaged"
     if before.get("made_by") != _made_by():
-        return "it was begun by other versions of imgrec or of its decoders"
+        return "another version of imgrec or of its decoders made them"
     if before.get("fingerprint") != run.fingerprint:
-        return "its source or its options were others"
-    # As in a dataset that is there already, equal names and sizes do not tell everything.
-    if run.newest_change_ns >= _started_ns(before):
-        return "its source has been touched since"
+        return "the source or the options have changed"
     return ""
 
 
-def claimed_results(staging: Stage, plan: Plan, resumed: Resumed) -> dict[str, ShardResult]:
-    """Return what the notes say of shards that seem to be whole, by their names."""
-    found = {}
+def find_claims(staging: Stage, plan: Plan, run: Run, resumed: Resumed) -> list[Claim]:
+    """Return what the notes say about shards that seem to be whole."""
+    found = []
     for task in plan.tasks if resumed.notes else ():
-        if note := _unsealed(resumed.notes.get(task.filename, b"")):
-            with suppress(DatasetError):  # or it is as if it had not been finished
-                found[task.filename] = result_codec.decode(note, task)
-    intact = staging.intact(seal for result in found.values() for seal in _seals(result))
-    return {
-        filename: result
-        for filename, result in found.items()
-        if all(seal.filename in intact for seal in _seals(result))
-    }
+        seen, _, note = _unsealed(resumed.notes.get(task.filename, b"")).partition(b"\n")
+        with suppress(DatasetError):  # or it is as if it had not been finished
+            result = result_codec.decode(note, task)
+            are_trusted = _parse_seen(seen).is_still(run.stamp)
+            found.append(_claim(task, result, are_trusted=are_trusted, is_sure=staging.is_sure))
+    intact = staging.intact(seal for claim in found for seal in _seals(claim.result))
+    return [
+        claim for claim in found if all(seal.filename in intact for seal in _seals(claim.result))
+    ]
+
+
+def _claim(task: ShardTask, result: ShardResult, *, are_trusted: bool, is_sure: bool) -> Claim:
+    members = Members(
+        task=task,
+        hashes=result.records.hashes,
+        bad={file.filename: file.reason for file in result.bad},
+        are_trusted=are_trusted,
+    )
+    return Claim(result, members if result.bad or not are_trusted else None, not is_sure)
+
+
+def _parse_seen(note: bytes) -> Seen:
+    try:
+        state, started_ns = json.loads(note)
+        return Seen(str(state), int(started_ns))
+    except (ValueError, TypeError, OverflowError):
+        return UNSEEN
 
 
 def _seals(result: ShardResult) -> list[Seal]:
@@ -135,25 +149,33 @@ def _seals(result: ShardResult) -> list[Seal]:
 
 
 class Claim(NamedTuple):
-    """A shard that a run before has finished, as it says."""
+    """A shard that an earlier run has finished, as its note says."""
 
-    filename: str
-    size: int
-    xxh3: str
-    beside: tuple[Seal, ...]
+    result: ShardResult
+    members: Members | None
+    """What is to be compared with the source; None if nothing is."""
+    reads_files: bool
+    """Whether its own files are to be read."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether there is nothing to look at."""
+        return self.members is None and not self.reads_files
 
 
 class Verdict(NamedTuple):
     """Whether a claim holds."""
 
     filename: str
-    is_true: bool
+    is_whole: bool
+    """Whether its files are what was written."""
+    is_current: bool
+    """Whether its images are those of the source."""
 
-
-def claim_of(result: ShardResult) -> Claim:
-    """Return what the result of a shard says of its files."""
-    beside = tuple(Seal(*file) for file in result.beside)
-    return Claim(result.filename, result.size, result.xxh3, beside)
+    @property
+    def is_true(self) -> bool:
+        """Whether the shard can be kept."""
+        return self.is_whole and self.is_current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +183,23 @@ class Judge:
     """A picklable function that looks into the shards that are claimed to be in a folder."""
 
     folder: str
+    source_check: SourceCheck
 
     def __call__(self, claim: Claim) -> Verdict:
-        """Read all that is claimed to be there."""
-        is_whole = has_xxh3(os.path.join(self.folder, claim.filename), claim.size, claim.xxh3)
-        is_true = is_whole and all(is_intact(self.folder, seal) for seal in claim.beside)
-        return Verdict(claim.filename, is_true)
+        """Read all that is claimed to be there, and the images that it was made of if need be."""
+        result = claim.result
+        is_whole = not claim.reads_files or self._is_whole(result)
+        is_current = True
+        if is_whole and claim.members:
+            is_current = not self.source_check(claim.members).filename
+        return Verdict(result.filename, is_whole, is_current)
+
+    def _is_whole(self, result: ShardResult) -> bool:
+        path = os.path.join(self.folder, result.filename)
+        beside = (Seal(*file) for file in result.beside)
+        return has_xxh3(path, result.size, result.xxh3) and all(
+            is_intact(self.folder, seal) for seal in beside
+        )
 
 
 class Hearing:
@@ -222,11 +255,6 @@ def _decode(note: bytes) -> dict[str, object]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _started_ns(before: Mapping[str, object]) -> int:
-    found = before.get("started_ns")
-    return found if isinstance(found, int) else 0
 
 
 def _made_by() -> str:

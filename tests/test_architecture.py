@@ -11,14 +11,14 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "imgrec"
 RANKS = {
-    "errors": 0, "text": 0, "blob": 0, "background": 0, "unknown": 0,
+    "errors": 0, "text": 0, "blob": 0, "background": 0, "unknown": 0, "stamp": 0,
     "options": 1, "spelling": 1, "extras": 1, "near": 1, "notebook": 1,
     "model": 2,
     "outcome": 3,
     "layout": 4, "storage": 4, "codec": 4,
     "source": 5, "plan": 5, "write": 5, "read": 5,
-    "engine": 6, "publish": 6, "inspection": 6,
-    "resume": 7, "refining": 7, "placing": 7,
+    "engine": 6, "publish": 6, "inspection": 6, "origin": 6,
+    "resume": 7, "refining": 7, "current": 7, "placing": 7,
     "packing": 8, "examining": 8,
     "api": 9, "loaders": 9, "showing": 9,
     "cli": 10, "builder": 10, "spark": 10,

@@ -197,11 +197,13 @@ def test_a_changed_source_does_not_replace_a_dataset(cli: Cli, flowers: Path) ->
     done = cli("pack", flowers)
     assert done.returncode == 5
     assert done.stderr == (
-        f"imgrec: {path} already holds another dataset\n"
+        f"imgrec: {path} already holds another dataset: its images, names or labels are not those "
+        "of the source\n"
         "  hint: pack under another --version or --name, or pass --overwrite to replace it\n"
     )
     assert files_of(path) == before
-    assert sorted(child.name for child in path.parent.iterdir()) == ["1.0.0"]
+    left = sorted(child.name for child in path.parent.iterdir())
+    assert left == [".1.0.0.origin.json", "1.0.0"]
 
 
 def test_a_change_behind_the_beginning_of_a_file_of_the_same_size_is_noticed(
@@ -270,7 +272,8 @@ def test_overwrite_replaces_a_dataset(cli: Cli, flowers: Path) -> None:
     value = pack(cli, flowers, "--overwrite")
     assert value["splits"]["train"]["examples"] == 17  # type: ignore[index]
     folder = Path(str(value["path"]))
-    assert [child.name for child in folder.parent.iterdir()] == ["1.0.0"]
+    left = sorted(child.name for child in folder.parent.iterdir())
+    assert left == [".1.0.0.origin.json", "1.0.0"]
 
 
 def test_overwrite_that_fails_leaves_the_old_dataset(cli: Cli, flowers: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_pack_on_a_store_has_the_bytes_of_one_on_a_disk(store: Store, data_dir
     assert packed.is_new
     assert packed.info.path == store / "data/flowers/1.0.0"
     assert there(store) == packed_here(data_dir)
-    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.date"]
+    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.origin.json"]
 
 
 def test_what_makes_a_dataset_visible_is_written_last(store: Store) -> None:
@@ -112,7 +112,7 @@ def test_another_dataset_is_in_the_way_unless_it_is_to_be_replaced(store: Store)
     assert store.keys() == before
     assert pack_there(store, val_fraction=0.3, overwrite=True).is_new
     assert not imgrec.verify(store / "data/flowers").faults
-    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.date"]
+    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.origin.json"]
 
 
 def test_a_dataset_that_is_replaced_is_whole_until_the_new_one_is(

@@ -115,11 +115,15 @@ def as_text(packed: Packed) -> str:
     ]
     if packed.kept_shards:
         shards = sum(len(split.shard_lengths) for split in info.splits)
-        kept = f"{packed.kept_shards} of {render.number(shards, 'shard')}"
-        lines.append(render.line("resumed", f"{kept} kept from the run before"))
+        kept = f"{packed.kept_shards} of {render.number(shards, 'shard')} kept from an earlier run"
+        lines.append(render.line("resumed", kept))
+    if packed.outdated_shards:
+        discarded = render.number(packed.outdated_shards, "shard")
+        why = "discarded: their images have changed since an earlier run"
+        lines.append(render.line("restarted", f"{discarded} {why}"))
     if packed.restarted:
         lines.append(
-            render.line("restarted", f"nothing kept from the run before: {packed.restarted}")
+            render.line("restarted", f"shards of an earlier run discarded: {packed.restarted}")
         )
     lines += [
         render.line("unfinished", f"{path}: its pack goes on if it is run again; {_clean(path)}")

@@ -133,6 +133,15 @@ def wrong_table(folder: Path, what: str) -> DatasetError:
     )
 
 
+def read_hashes(folder: Path) -> list[tuple[str, str]]:
+    """Return the shard of each record, and the hash of its image's file; raise DatasetError."""
+    columns = _read_table(folder, ("shard", "xxh3")).to_pydict()
+    try:
+        return list(zip(map(str, columns["shard"]), map(str, columns["xxh3"]), strict=True))
+    except KeyError as error:
+        raise wrong_table(folder, "is not as imgrec writes it") from error
+
+
 def read_splits(folder: Path) -> dict[bytes, str]:
     """Return the split of each image of a dataset, by the hash of its bytes in the source.
 

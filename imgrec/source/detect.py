@@ -19,6 +19,7 @@ from imgrec.source.folder import catalog_of
 from imgrec.source.folding import fold_classes
 from imgrec.source.listing import open_tree
 from imgrec.source.split_lists import IgnoredSplits
+from imgrec.source.split_words import split_word
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.storage.urls import is_url
@@ -166,12 +167,17 @@ def _scan_tree(source: str, context: Context) -> Catalog:
 
 
 def _may_hold_arrays(folder: str) -> bool:
-    """Tell whether files right in a folder, or in its only folder, are called as CIFAR or IDX."""
+    """Tell whether what is in a folder, or in its only folder, is named as CIFAR's or IDX's files.
+
+    Some tools unpack each file into a folder of its name. But folders called train and test hold
+    images.
+    """
     entries = _entries(folder)
     inner = [entry for entry in entries if entry.is_dir()]
     if len(inner) == 1:
         entries += _entries(inner[0].path)
-    return any(_ARRAY_NAME.search(entry.name) for entry in entries)
+    named = (entry for entry in entries if _ARRAY_NAME.search(entry.name))
+    return any(not (split_word(entry.name) and entry.is_dir()) for entry in named)
 
 
 def _scan_arrays(kind: SourceKind, lister: Lister, context: Context) -> Catalog | None:
@@ -192,7 +198,7 @@ def _scan_arrays(kind: SourceKind, lister: Lister, context: Context) -> Catalog 
         bad=(*catalog.bad, *sorted(lister.bad)),
         ignored=(*lister.tally.ignored(), *catalog.ignored),
         warnings=(*lister.warnings, *catalog.warnings),
-        newest_change_ns=max(catalog.newest_change_ns, lister.changed_ns),
+        stamp=catalog.stamp.merged(lister.stamp),
         homes=lister.homes,
     )
 

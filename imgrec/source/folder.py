@@ -79,7 +79,7 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
             *_empty_classes(tree.folders, places, class_folders),
             *_doubts(tree.folders, places, class_folders),
         ),
-        newest_change_ns=max(tree.newest_change_ns, lister.changed_ns),
+        stamp=tree.stamp.merged(lister.stamp),
         homes=lister.homes,
     )
 

@@ -25,6 +25,7 @@ from imgrec.codec.sniff import (
     format_of,
 )
 from imgrec.errors import BadImage
+from imgrec.stamp import NO_STAMP, Stamp, sum_of
 from imgrec.storage import slow
 from imgrec.storage.ahead import heads_of_objects, reader
 from imgrec.storage.blobs import close_files, look, look_at_file
@@ -78,7 +79,7 @@ class Probes(NamedTuple):
     """What is wrong with a file (by its place in the batch) that was meant as an image."""
     others: tuple[int, ...]
     """Places of files that are no images and were not meant as such."""
-    newest_change_ns: int
+    stamp: Stamp
     spool: str
     """The file with copies of small files; "" for none."""
     spooled: tuple[int, ...]
@@ -94,7 +95,7 @@ def probe(batch: Batch) -> Probes:
     others: list[int] = []
     spooled: list[int] = []
     copies: list[bytes] = []
-    newest = 0
+    newest_ns, states = 0, []
     keeps = bool(batch.spool)
     far = heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
     if not far:
@@ -110,13 +111,13 @@ def probe(batch: Batch) -> Probes:
         fault = ""
         try:
             if place in far:
-                size, changed_ns, head = batch.sizes[place], 0, _had(far[place])
+                size, stamp, head = batch.sizes[place], NO_STAMP, _had(far[place])
             elif isinstance(blob, str):
-                size, changed_ns, head = look_at_file(blob, HEAD_BYTES, dated=not keeps)
+                size, stamp, head = look_at_file(blob, HEAD_BYTES, dated=not keeps)
             else:
                 name = batch.name(place)
                 told_size = batch.sizes[place]
-                size, changed_ns, head = look(blob, told_size, HEAD_BYTES, dated=False, name=name)
+                size, stamp, head = look(blob, told_size, HEAD_BYTES, dated=False, name=name)
         except BadImage as error:
             fault = str(error)
         except OSError as error:
@@ -128,8 +129,10 @@ def probe(batch: Batch) -> Probes:
             continue
         sizes.append(size)
         keys.append(content_key(size, head))
-        if changed_ns > newest:
-            newest = changed_ns
+        if stamp.newest_ns > newest_ns:
+            newest_ns = stamp.newest_ns
+        if stamp.state:
+            states.append(stamp.state)
         name = batch.names[place] if batch.names else str(blob)
         if not format_of(head, name):
             if extension(name) in IMAGE_EXTENSIONS:
@@ -144,14 +147,14 @@ def probe(batch: Batch) -> Probes:
     close_files()
     spool, spool_offset = append(batch.spool, copies) if copies else ("", 0)
     if copies and not spool:  # so they will be read again, from where they are
-        newest = max(newest, *(_changed_ns(batch.blobs[place]) for place in spooled))
+        newest_ns = max(newest_ns, *(_changed_ns(batch.blobs[place]) for place in spooled))
     return Probes(
         start=batch.start,
         sizes=sizes,
         keys=tuple(keys),
         faults=faults,
         others=tuple(others),
-        newest_change_ns=newest,
+        stamp=Stamp(newest_ns, sum_of(states)),
         spool=spool,
         spooled=tuple(spooled) if spool else (),
         spool_offset=spool_offset,

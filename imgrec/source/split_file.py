@@ -37,7 +37,8 @@ def pin_by_name(catalog: Catalog, path: str) -> Catalog:
                 hint=f"give paths such as {', '.join(map(printable, sorted(filenames)[:2]))}",
                 path=path,
             )
-        warnings.append(f"{len(strangers)} files of {path} are not in the source, such as {shown}")
+        name = os.path.basename(path)
+        warnings.append(f"{len(strangers)} files of {name} are not in the source, such as {shown}")
     samples = replace(catalog.samples, pinned=pinned)
     return replace(catalog, samples=samples, warnings=tuple(warnings))
 

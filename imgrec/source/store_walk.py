@@ -11,6 +11,7 @@ from imgrec.source.archives.names import has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.tally import Tally, clutter_kind
 from imgrec.source.tree import Closed, Folder, Lister
+from imgrec.stamp import NO_STAMP, Stamp, stamp_of_object
 from imgrec.storage.remote.copying import copy_objects
 from imgrec.storage.remote.listing import Listed, objects
 
@@ -37,15 +38,18 @@ class StoreWalk:
     closed: list[Closed] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    changed_ns: int = 0
+    stamp: Stamp = NO_STAMP
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
         listed = objects(self.root)
         if not listed:
             raise SourceError(f"there is nothing below {self.root}", path=self.root)
+        self.stamp = self.stamp.merged(
+            *(stamp_of_object(f"{self.root}/{found.path}", *found.stat) for found in listed)
+        )
         # Stores tell whole seconds.
-        self.changed_ns = max(found.stat.changed_ns for found in listed) + _SECOND_NS
+        self.stamp = self.stamp.dated(self.stamp.newest_ns + _SECOND_NS)
         top = _Inside()
         for found in listed:
             self._put(found, top)

@@ -15,6 +15,7 @@ from imgrec.options import SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.probe import BATCH, Batch, Probes, probe
 from imgrec.source.tally import Tally
+from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.unreadable import disk_fault, glob_of, is_passing
 from imgrec.text import globs_pattern
 
@@ -53,10 +54,13 @@ class Lister(Protocol):
     closed: list[Closed]
     """Folders that cannot be listed."""
     warnings: list[str]
-    changed_ns: int
-    """When what is not looked at file by file last changed; 0 for nothing of that kind."""
     homes: dict[str, tuple[int, int]]
     """As in `Catalog`."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """Return the stamp of what is not looked at file by file, as far as it is listed."""
+        ...
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
@@ -107,7 +111,7 @@ class Tree:
     """What is wrong with files, by number, that were meant as images."""
     others: set[int] = field(default_factory=set)
     """Numbers of the files that are no images and were not meant as such."""
-    newest_change_ns: int = 0
+    stamp: Stamp = NO_STAMP
 
     def add(self, folder: Folder) -> None:
         """Add a folder and its files."""
@@ -153,7 +157,7 @@ class Tree:
         self.keys[start:end] = probes.keys
         self.faults.update({start + at: why for at, why in probes.faults.items()})
         self.others.update(start + at for at in probes.others)
-        self.newest_change_ns = max(self.newest_change_ns, probes.newest_change_ns)
+        self.stamp = self.stamp.merged(probes.stamp)
         offset = probes.spool_offset
         for at in probes.spooled:
             self.blobs[start + at] = probes.spool, offset

@@ -14,6 +14,7 @@ from imgrec.errors import ImgrecError, SourceError
 from imgrec.model import Skipped
 from imgrec.source.tally import CLUTTER, Tally, clutter_kind
 from imgrec.source.tree import Closed, Folder
+from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.unreadable import DENIED, disk_fault, is_passing
 
 
@@ -40,7 +41,7 @@ class Walk:
     warnings: list[str] = field(default_factory=list)
     """Links that were not walked, each with the reason."""
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    changed_ns: int = 0
+    stamp: Stamp = NO_STAMP
     """When a folder, or a link that led to something, last changed, or came from elsewhere."""
     _begun_ns: int = 0
 
@@ -86,7 +87,7 @@ class Walk:
             self._date(os.lstat(path))
 
     def _date(self, found: os.stat_result) -> None:
-        self.changed_ns = max(self.changed_ns, found.st_ctime_ns)
+        self.stamp = self.stamp.dated(found.st_ctime_ns)
 
     def _without_clutter(self, names: list[str], folder: str) -> list[str]:
         kept = [name for name in names if name[0] != "." and name not in CLUTTER]

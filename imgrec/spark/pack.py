@@ -86,7 +86,7 @@ def pack_dataframe(
     with Staging(target) as staging, Job(df.sparkSession, staging, asked) as job:
         seen = scan(frame, request, job)
         planned = plan_rows(seen, job)
-        publish(planned, seen, job, started_ns)
+        publish(planned, seen, job)
     return Packed(
         info=read_info(target),
         report=read_report(target),

@@ -31,12 +31,11 @@ from imgrec.spark.write import (
     refuse_other_counts,
 )
 from imgrec.storage.files import Seal, create
-from imgrec.storage.staging import stamp
 from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardWriter
 
 
-def publish(planned: RowPlan, seen: Seen, job: Job, started_ns: int) -> None:
+def publish(planned: RowPlan, seen: Seen, job: Job) -> None:
     """Write all shards, complete the dataset and make it visible."""
     staging, options = job.staging, job.options
     _write(planned, seen, job)
@@ -56,7 +55,6 @@ def publish(planned: RowPlan, seen: Seen, job: Job, started_ns: int) -> None:
     written = Written(planned.planned, tally, samples)
     draw = page.draw if page.is_drawn else None
     files = complete(staging.path, plan, written, options, draw)
-    stamp(staging.path / layout.METADATA, started_ns)
     staging.publish(files)
 
 

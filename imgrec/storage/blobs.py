@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from imgrec.blob import Blob, Pixels, Slice, ZipMember
 from imgrec.errors import BadImage
+from imgrec.stamp import NO_STAMP, Stamp, state_of
 from imgrec.storage.unreadable import disk_fault, own_fault
 
 _READ_BYTES = 1 << 30
@@ -35,41 +36,45 @@ class Look(NamedTuple):
     """What a first look at a blob shows."""
 
     size: int
-    changed_ns: int
-    """When it last changed; 0 where that is not known."""
+    stamp: Stamp
+    """Of a file; nothing of what is but a part of one."""
     head: bytes
 
 
 def look(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str = "") -> Look:
     """Read the beginning of a blob; `size` is of no account for a file, which tells its own.
 
-    When a file has changed is told for sure only if it is to be `dated`. Raises BadImage if it
-    cannot be read, and ExecutionError, which calls it `name`, if that is not its own fault.
+    The stamp of a file is told for sure only if it is to be `dated`. Raises BadImage if it cannot
+    be read, and ExecutionError, which calls it `name`, if that is not its own fault.
     """
     try:
         if isinstance(blob, str):
             return Look(*look_at_file(blob, head_bytes, dated=dated))
         if isinstance(blob, ZipMember):
-            return Look(size, 0, _read_head(blob, min(size, head_bytes)))
-        return Look(size, 0, _pread(blob[0], min(size, head_bytes), blob[1]))
+            return Look(size, NO_STAMP, _read_head(blob, min(size, head_bytes)))
+        return Look(size, NO_STAMP, _pread(blob[0], min(size, head_bytes), blob[1]))
     except OSError as error:
         close_files()  # nobody may come to do so, and what is there later may be another file
         raise own_fault(error, blob, name) from error
 
 
-def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, int, bytes]:
-    """Look at a whole file, as `look` does, and return a plain tuple; raises OSError too."""
+def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, Stamp, bytes]:
+    """Look at a whole file, as `look` does, and return a plain tuple; raises OSError too.
+
+    The stamp of a file that is no longer than its head has no state: the head says it all.
+    """
     # O_NONBLOCK: a file that has become a pipe since it was listed must not hold us up.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         head = os.read(descriptor, head_bytes)
         size = len(head)
         if not dated and 0 < size < head_bytes:
-            return size, 0, head  # all of it: asking for its size would cost a fifth
+            return size, NO_STAMP, head  # all of it: asking for its size would cost a fifth
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BadImage("unreadable: not a regular file")
-        return status.st_size, status.st_ctime_ns, head
+        state = state_of(path, status) if status.st_size != size else 0
+        return status.st_size, Stamp(status.st_ctime_ns, state), head
     finally:
         os.close(descriptor)
 

@@ -15,14 +15,22 @@ from imgrec.storage.lock import lock, make_locked
 INCOMPLETE, REPLACED = ".incomplete", ".replaced"
 NOTES, SPOOL = ".notes", ".spool"
 """The folders in one that is incomplete for what is noted, and for what is not published."""
-DATED = "metadata.json"
-"""The file whose date says when the run began that made a dataset."""
+ORIGIN = ".origin.json"
+"""How the name of the private note ends that is beside a dataset: see `imgrec.origin`."""
+_METADATA = "metadata.json"
 _SHARD = "-of-"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
+def origin_path(target: Path) -> Path:
+    """Return where the private note about the origin of a dataset is."""
+    return target.with_name(f".{target.name}{ORIGIN}")
+
+
 def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
     """Yield the hidden folders that runs which are over left beside the versions of datasets.
+
+    Notes about datasets that are gone are among them.
 
     Raises ExecutionError if the disk does not let us look.
     """
@@ -32,11 +40,16 @@ def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
                 found = sorted(folder.glob(f".*{suffix}"))
                 left = [path for path in found if _is_ours(path) and not _is_taken(path)]
             yield from left
+        with telling(folder):
+            notes = sorted(folder.glob(f".*{ORIGIN}"))
+        yield from (path for path in notes if _is_orphan(path))
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of all files in a folder."""
+    """Return the bytes of a file, or of all files in a folder."""
     with telling(path):
+        if not path.is_dir():
+            return path.lstat().st_size
         return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
 
 
@@ -58,6 +71,9 @@ def remove_leftover(path: Path) -> None:
         try:
             if path == guard:
                 remove_stage(path)
+            elif path.name.endswith(ORIGIN):
+                remove_all(path)
+                guard.rmdir()
             else:
                 restore(path)
                 with suppress(OSError):  # unless there is something in it
@@ -83,14 +99,17 @@ def _removing(path: Path) -> Iterator[None]:
 def remove_stage(path: Path) -> None:
     """Remove a hidden folder, last of all that by which one knows that it is ours."""
     for child in path.iterdir():
-        if child.name not in (NOTES, DATED):
+        if child.name not in (NOTES, _METADATA):
             remove_all(child)
     remove_all(path)
 
 
 def _target(path: Path) -> Path:
     """Return the path of the dataset that a hidden folder belongs to."""
-    return path.with_name(path.name[1:].removesuffix(REPLACED).removesuffix(INCOMPLETE))
+    name = path.name[1:]
+    for suffix in (ORIGIN, REPLACED, INCOMPLETE):
+        name = name.removesuffix(suffix)
+    return path.with_name(name)
 
 
 def _guard(path: Path) -> Path:
@@ -104,7 +123,7 @@ def _is_ours(path: Path) -> bool:
         return False
     try:
         if path.name.endswith(REPLACED):
-            return any(name == DATED or _SHARD in name for name in os.listdir(path))
+            return any(name == _METADATA or _SHARD in name for name in os.listdir(path))
         return is_stage(path)
     except OSError:  # it has just gone, or is of others
         return False
@@ -115,9 +134,17 @@ def is_stage(path: Path) -> bool:
     names = os.listdir(path)
     return (
         NOTES in names
-        or DATED in names
+        or _METADATA in names
         or all(name == SPOOL or name.endswith(PART) or _SHARD in name for name in names)
     )
+
+
+def _is_orphan(path: Path) -> bool:
+    """Tell whether a private note is about a dataset that is gone."""
+    target = _target(path)
+    beside = (target, _guard(path), path.with_name(f".{target.name}{REPLACED}"))
+    is_note = bool(_VERSION.fullmatch(target.name)) and path.is_file() and not path.is_symlink()
+    return is_note and not any(map(os.path.lexists, beside))
 
 
 def _is_taken(path: Path) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from imgrec.errors import ImgrecError
+from imgrec.storage import staging as local
 from imgrec.storage.files import Seal, telling
-from imgrec.storage.leftovers import DATED
+from imgrec.storage.leftovers import origin_path
 from imgrec.storage.paths import is_remote
-from imgrec.storage.staging import Staging
 
 
 class Stage(Protocol):
@@ -51,12 +53,11 @@ class Stage(Protocol):
         """Name the files that are still what their seals say; or may be, unless this `is_sure`."""
         ...
 
-    def publish(self, files: Collection[Seal]) -> None:
-        """Make the dataset visible, if these are its files, replacing what stood there."""
-        ...
+    def publish(self, files: Collection[Seal], origin: bytes = b"") -> None:
+        """Make the dataset visible, if these are its files, replacing what stood there.
 
-    def renew(self) -> None:
-        """Note that the dataset which is there is also what the source holds now."""
+        `origin` is noted beside it, outside of the dataset.
+        """
         ...
 
 
@@ -66,7 +67,7 @@ def open_staging(target: Path) -> Stage:
         from imgrec.storage.remote.staging import StoreStaging
 
         return StoreStaging(target)
-    return Staging(target)
+    return local.Staging(target)
 
 
 def is_taken(target: Path) -> bool:
@@ -79,11 +80,18 @@ def is_taken(target: Path) -> bool:
         return os.path.lexists(target)  # a link to a disk that is not mounted is not ours, either
 
 
-def begun_ns(target: Path) -> int:
-    """Return when the run began that made a dataset."""
+def read_origin(target: Path) -> bytes:
+    """Return the private note about the origin of a dataset; b"" if there is none."""
+    with suppress(OSError, ImgrecError):
+        return origin_path(target).read_bytes()
+    return b""
+
+
+def note_origin(target: Path, origin: bytes) -> None:
+    """Note where a dataset came from; b"" for a place that nobody can find again."""
     if is_remote(target):
         from imgrec.storage.remote import staging
 
-        return staging.begun_ns(target)
-    with telling(target):
-        return (target / DATED).stat().st_mtime_ns
+        staging.note_origin(target, origin)
+        return
+    local.note_origin(target, origin)

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import TracebackType
 
 from imgrec.errors import ExecutionError
-from imgrec.storage.files import PART, Seal, remove_all, telling, write_error
+from imgrec.storage.files import PART, Seal, remove_all, telling, write_error, write_file
 from imgrec.storage.leftovers import (
-    DATED,
     INCOMPLETE,
     NOTES,
     REPLACED,
     SPOOL,
     is_stage,
+    origin_path,
     remove_stage,
     restore,
 )
@@ -138,14 +138,11 @@ class Staging:
         """Name the files that may still be what their seals say: those that are to be read."""
         return frozenset(seal.filename for seal in seals)
 
-    def renew(self) -> None:
-        """Note that the dataset which is there is also what the source holds now."""
-        stamp(self.target / DATED, (self.path / DATED).stat().st_mtime_ns)
-
-    def publish(self, files: Collection[Seal]) -> None:
+    def publish(self, files: Collection[Seal], origin: bytes = b"") -> None:
         """Give the folder, which holds these files, its final name, replacing what stood there.
 
-        Raises ExecutionError, and publishes nothing, if one of them is not there any more.
+        `origin` is noted beside it, outside of the dataset. Raises ExecutionError, and publishes
+        nothing, if one of the files is not there any more.
         """
         with telling(self.target):
             remove_all(self.spool)
@@ -163,6 +160,7 @@ class Staging:
                 with suppress(OSError):  # the next run brings it back
                     restore(self._replaced)
                 raise
+            note_origin(self.target, origin)
             with suppress(OSError):  # the next run removes it
                 remove_all(self._replaced)
 
@@ -197,10 +195,14 @@ def _remove_parts(folder: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def stamp(path: Path, time_ns: int) -> None:
-    """Date a file back to `time_ns`."""
-    with telling(path):
-        os.utime(path, ns=(time_ns, time_ns))
+def note_origin(target: Path, origin: bytes) -> None:
+    """Note where a dataset came from; b"" for a place that nobody can find again."""
+    path = origin_path(target)
+    with suppress(OSError, ExecutionError):  # without that note, the next run has more to read
+        if origin:
+            write_file(str(path), origin)
+        else:
+            remove_all(path)
 
 
 def _listed(folder: Path) -> list[Path]:

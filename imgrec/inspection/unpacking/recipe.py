@@ -25,17 +25,9 @@ _KINDS = {int: ColumnKind.INT, float: ColumnKind.FLOAT, str: ColumnKind.TEXT}
 _DEFAULTS: Mapping[str, object] = {
     "val_split": 0.0, "test_split": 0.0, "folds": 0, "seed": 0, "shards": None,
     "shard_bytes": 128 << 20, "check": "decode", "on_leak": "report", "group_by": "",
-    "split_from": "", "split_file": "", "near_dups": None, "compression": "", "also": [],
+    "near_dups": None, "compression": "", "also": [],
 }  # fmt: skip
-_SPLITTING = (
-    "val_split",
-    "test_split",
-    "folds",
-    "split_from",
-    "split_file",
-    "group_by",
-    "near_dups",
-)
+_SPLITTING = ("val_split", "test_split", "folds", "group_by", "near_dups")
 _SEPARATORS = "|;+&~^"
 _PRIVATE = range(0xE000, 0xF900)
 """Characters that no one has a meaning for."""
@@ -76,8 +68,9 @@ class Recipe(NamedTuple):
 
 def make_recipe(tree: Tree) -> Recipe | None:
     """Return how to pack a tree again; None if no source can tell what the dataset knows."""
-    # Groups are not in the records: without them the same split cannot be made again.
-    splits_again = not tree.has_split_folders and not tree.options.get("group_col")
+    # Neither groups nor pins are in the records: without them no split can be made again.
+    pinned_by = ("group_col", "split_from", "split_file")
+    splits_again = not tree.has_split_folders and not any(map(tree.options.get, pinned_by))
     made = _made(tree) if splits_again else set()
     source_splits = [TRAIN if split in made else split for split in tree.splits]
     if any(split_word(split) != split for split in set(source_splits)):
@@ -104,9 +97,6 @@ def _made(tree: Tree) -> set[str]:
     made = {split for split in (VAL, TEST) if options.get(f"{split}_split")}
     if options.get("folds"):
         made |= {split for split in set(tree.splits) if split.startswith(FOLD)}
-    has_own = "<split>/" in tree.layout or " -> split" in tree.layout
-    if (options.get("split_from") or options.get("split_file")) and not has_own:
-        made |= set(tree.splits)
     return made
 
 

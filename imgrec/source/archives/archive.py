@@ -16,7 +16,7 @@ from imgrec.source.archives.names import COMPRESSED_TARS, archive_stem
 from imgrec.source.archives.tars import is_tar, list_tar
 from imgrec.source.archives.zips import list_zip
 from imgrec.source.context import Context
-from imgrec.storage.blobs import changed_ns
+from imgrec.stamp import Stamp, stamp_of
 from imgrec.storage.unpacked import write_blocks
 from imgrec.storage.unreadable import disk_fault, is_passing
 
@@ -37,7 +37,7 @@ class ArchiveFile(NamedTuple):
     """What it is called in messages."""
     packed_bytes: int
     """What it takes on disk, where it may be compressed in another archive."""
-    changed_ns: int
+    stamp: Stamp
 
 
 def is_archive(path: str) -> bool:
@@ -68,10 +68,10 @@ def open_archive(path: str, context: Context) -> MemberTree:
 def archive_file(path: str, shown: str) -> ArchiveFile:
     """Return an archive on disk."""
     try:
-        size, changed = os.path.getsize(path), changed_ns(path)
+        size, stamp = os.path.getsize(path), stamp_of(path)
     except OSError as error:
         raise _unreadable(shown, error) from error
-    return ArchiveFile(os.path.abspath(path), shown, size, changed)
+    return ArchiveFile(os.path.abspath(path), shown, size, stamp)
 
 
 def read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> MemberTree:
@@ -84,7 +84,7 @@ def read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> M
     allowance.take_members(file.shown, len(listing.members))
     tree = MemberTree(
         file.shown,
-        changed_ns=file.changed_ns,
+        stamp=file.stamp,
         warnings=listing.warnings,
         most_folders=allowance.most_members(),
     )

@@ -16,6 +16,7 @@ from imgrec.source.archives.names import has_archive_name
 from imgrec.source.split_words import split_word
 from imgrec.source.tally import Tally, clutter_kind
 from imgrec.source.tree import Closed, Folder
+from imgrec.stamp import NO_STAMP, Stamp
 
 _MAX_NAME = 4096
 _MAX_DEPTH = 100
@@ -66,8 +67,8 @@ class MemberTree:
     """Lists the folders of an archive, as `Walk` does those on disk."""
 
     root: str
-    changed_ns: int = 0
-    """When the archive last changed."""
+    stamp: Stamp = NO_STAMP
+    """Of the archive."""
     tally: Tally = field(default_factory=Tally)
     bad: list[Skipped] = field(default_factory=list)
     closed: list[Closed] = field(default_factory=list)

@@ -18,6 +18,7 @@ from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.tally import Tally
 from imgrec.source.tree import Closed, Folder, Lister
+from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.unpacked import write_blocks
 from imgrec.text import printable
@@ -37,10 +38,16 @@ class Expanded:
     closed: list[Closed]
     warnings: list[str]
     homes: dict[str, tuple[int, int]]
-    changed_ns: int
-    """When the archives in it last changed."""
+    lister: Lister
+    archives: Stamp
+    """Of the archives in it."""
     listing: Iterator[Folder]
     _kept: list[Folder] = field(default_factory=list)
+
+    @property
+    def stamp(self) -> Stamp:
+        """Return the stamp of what is not looked at file by file, as far as it is listed."""
+        return self.lister.stamp.merged(self.archives)  # which grows while the tree is listed
 
     def folders(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
@@ -81,8 +88,7 @@ def kept(lister: Lister) -> Lister:
     return lister if isinstance(lister, Expanded) else _kept(lister, lister.folders())
 
 
-def _kept(lister: Lister, listing: Iterator[Folder], changed_ns: int = 0) -> Expanded:
-    changed_ns = max(changed_ns, lister.changed_ns)
+def _kept(lister: Lister, listing: Iterator[Folder], archives: Stamp = NO_STAMP) -> Expanded:
     return Expanded(
         root=lister.root,
         tally=lister.tally,
@@ -90,7 +96,8 @@ def _kept(lister: Lister, listing: Iterator[Folder], changed_ns: int = 0) -> Exp
         closed=lister.closed,
         warnings=lister.warnings,
         homes=lister.homes,
-        changed_ns=changed_ns,
+        lister=lister,
+        archives=archives,
         listing=listing,
     )
 
@@ -137,7 +144,7 @@ class _Opener:
 
     lister: Lister
     context: Context
-    changed_ns: int = 0
+    stamp: Stamp = NO_STAMP
     _found: dict[str, Folder] = field(default_factory=dict)
     _too_deep: list[str] = field(default_factory=list)
 
@@ -150,14 +157,14 @@ class _Opener:
         for inner in archives:
             file = self._file(inner)
             tree = read_archive(file, self.context, allowance)
-            self.changed_ns = max(self.changed_ns, file.changed_ns)
+            self.stamp = self.stamp.merged(file.stamp)
             self._mount(tree, inner, is_alone=is_alone)
         if self._too_deep:
             self.lister.warnings.append(
                 f"{_some(self._too_deep)}: not opened, as archives are opened one level deep"
             )
         ordered = sorted(self._found.values(), key=lambda folder: folder.path.split("/"))
-        return _kept(self.lister, iter(ordered), self.changed_ns)
+        return _kept(self.lister, iter(ordered), self.stamp)
 
     def _file(self, inner: _Inner) -> ArchiveFile:
         """Return an archive as a file of its own, which it becomes in the spool if need be."""
@@ -171,7 +178,7 @@ class _Opener:
         except BadImage as error:
             raise SourceError(f"{shown} cannot be read: {error}", path=root) from error
         packed_bytes = blob.packed_size if isinstance(blob, ZipMember) else inner.size
-        return ArchiveFile(copy, shown, packed_bytes, self.lister.changed_ns)
+        return ArchiveFile(copy, shown, packed_bytes, self.lister.stamp)
 
     def _mount(self, tree: MemberTree, inner: _Inner, *, is_alone: bool) -> None:
         """Put the folders of an archive in its place."""

@@ -32,6 +32,7 @@ from imgrec.source.arrays.samples import (
 from imgrec.source.context import Context
 from imgrec.source.tally import Tally
 from imgrec.source.tree import Folder
+from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import Look, look, read_blob
 
 _NAMES = frozenset[str]().union(*(form.files for form in FORMS))
@@ -141,7 +142,7 @@ def scan(name: str, found: CifarFiles, context: Context) -> Catalog:
         class_order=classes.names,
         ignored=tally.ignored(),
         warnings=() if form.test in files else (f"{form.test} is missing: there is no test split",),
-        newest_change_ns=max(one.changed_ns for one in seen.values()),
+        stamp=NO_STAMP.merged(*(one.stamp for one in seen.values())),
     )
 
 

@@ -31,6 +31,7 @@ from imgrec.source.arrays.samples import (
 from imgrec.source.context import Context
 from imgrec.source.tally import Tally
 from imgrec.source.tree import Folder
+from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import Look, look
 
 _FREE_IMAGES = 1_000_000
@@ -115,7 +116,7 @@ def scan(name: str, found: IdxFiles, context: Context) -> Catalog:
         class_order=classes.order,
         ignored=_ignored(found.others, idx_set, classes.where),
         warnings=(*classes.warnings, *_doubts(idx_set)),
-        newest_change_ns=max(file.look.changed_ns for part in parts for file in part.files),
+        stamp=NO_STAMP.merged(*(file.look.stamp for part in parts for file in part.files)),
     )
 
 

@@ -16,7 +16,7 @@ from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
 from imgrec.source.manifests.text_file import with_fallback
 from imgrec.source.split_words import split_of_name
 from imgrec.source.tally import Tally
-from imgrec.storage.blobs import changed_ns
+from imgrec.stamp import NO_STAMP, stamp_of
 
 _KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
 
@@ -80,7 +80,7 @@ def scan(path: str, context: Context) -> Catalog:
         bad=tuple(sorted([*images.bad, *bad])),
         ignored=tally.ignored(),
         warnings=tuple(doubts),
-        newest_change_ns=max(changed_ns(file.path) for file in files),
+        stamp=NO_STAMP.merged(*(stamp_of(file.path) for file in files)),
     )
 
 

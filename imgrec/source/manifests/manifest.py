@@ -39,8 +39,6 @@ from imgrec.source.manifests.tables import Cell, Table, read_table
 from imgrec.source.probe import contents
 from imgrec.source.split_words import Splits, read_splits, split_word
 from imgrec.source.tree import Tree
-from imgrec.storage.blobs import changed_ns
-from imgrec.storage.unreadable import disk_fault
 
 _LOOKED_AT = 100
 """How many rows tell whether a column names images."""
@@ -148,11 +146,7 @@ def resolve(
             *said.labels.doubts,
             *(extra.doubt for extra in said.extras if extra.doubt),
         ),
-        newest_change_ns=max(
-            named.tree.newest_change_ns,
-            images.lister.changed_ns,
-            *map(_changed_ns, files.paths),
-        ),
+        stamp=named.tree.stamp.merged(images.lister.stamp),
         homes=images.lister.homes,
     )
 
@@ -305,10 +299,3 @@ def _layout(files: ManifestFiles, rows: Rows, roles: Roles, said: _Said) -> str:
     if roles.split is None and any(said.splits.splits):
         told += ", file name -> split"
     return f"{rows.kind} manifest{parts}{bare}: {told}"
-
-
-def _changed_ns(path: str) -> int:
-    try:
-        return changed_ns(path)
-    except OSError as error:
-        raise disk_fault(error, path) from error

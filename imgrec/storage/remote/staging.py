@@ -7,7 +7,7 @@ last, when all the rest is there and a listing has shown it to be what was sent.
     <data-dir>/<name>/<version>/...                          shards, then documents
     <data-dir>/<name>/.<version>.incomplete/notes/<shard>    which are finished: size, tag, result
     <data-dir>/<name>/.<version>.incomplete/owner            which run was the last to begin
-    <data-dir>/<name>/.<version>.date                        when the run began that made it
+    <data-dir>/<name>/.<version>.origin.json                 what it was made of, and when
 
 A dataset that is replaced stays as it is until the new one is whole in the hidden folder; then it
 loses its `dataset_info.json`, objects are copied inside the store, and the new one is written.
@@ -29,7 +29,7 @@ from types import TracebackType
 
 from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.storage.files import Seal, telling
-from imgrec.storage.leftovers import DATED
+from imgrec.storage.leftovers import origin_path
 from imgrec.storage.remote.listing import objects
 from imgrec.storage.remote.notes import Evidence, decode_note, encode_note, read_notes
 from imgrec.storage.remote.reading import Stat, read_object
@@ -37,7 +37,7 @@ from imgrec.storage.remote.uploading import Uploader, copy_object, put_bytes, re
 
 VISIBLE = "dataset_info.json"
 """The document without which there is no dataset; `layout` has the name, for those above."""
-_INCOMPLETE, _DATE = ".incomplete", ".date"
+_INCOMPLETE = ".incomplete"
 _NOTES, _OWNER = "notes/", "owner"
 _RUN = "run"
 _FILES = 4
@@ -160,20 +160,22 @@ class StoreStaging:
             and self._sent[seal.filename].size == seal.size
         )
 
-    def publish(self, files: Collection[Seal]) -> None:
-        """Make the dataset visible, when all of its files are on the store."""
+    def publish(self, files: Collection[Seal], origin: bytes = b"") -> None:
+        """Make the dataset visible, when all of its files are on the store.
+
+        `origin` is noted beside it, outside of the dataset.
+        """
         self._raise_fault(wait=True)
         names = {seal.filename for seal in files}
         with telling(self.path):
             documents = [path.name for path in self.path.iterdir() if path.name in names]
-            begun_ns = (self.path / DATED).stat().st_mtime_ns
         early = [name for name in documents if name != VISIBLE]
         self._each(lambda name: self._send(name, self._place), early)
         self._confirm(names - {VISIBLE})
         if self._place == self._hidden:
             self._replace(names - {VISIBLE})
         remove_objects(*_below(self.target, but=names))
-        put_bytes(date_url(self.target), str(begun_ns).encode())
+        note_origin(self.target, origin)
         self._send(VISIBLE, self.target)
 
     def _replace(self, names: Iterable[str]) -> None:
@@ -204,12 +206,6 @@ class StoreStaging:
         for job in [self._pool.submit(work, name) for name in names]:
             job.result()
 
-    def renew(self) -> None:
-        """Note that the dataset which is there is also what the source holds now."""
-        with telling(self.path):
-            begun_ns = (self.path / DATED).stat().st_mtime_ns
-        put_bytes(date_url(self.target), str(begun_ns).encode())
-
 
 def is_taken(target: Path) -> bool:
     """Tell whether there is a dataset, or anything that no run of ours has left."""
@@ -225,17 +221,12 @@ def _is_replacing(target: Path, hidden: Path) -> bool:
     return is_taken(target) or any("/" not in name and name != _OWNER for name in names)
 
 
-def date_url(target: Path) -> str:
-    """Say where it is noted when the run began that made a dataset."""
-    return str(target.with_name(f".{target.name}{_DATE}"))
-
-
-def begun_ns(target: Path) -> int:
-    """Return when the run began that made a dataset; 0 if that is not known."""
-    try:
-        return int(read_object(date_url(target)))
-    except (OSError, ValueError):
-        return 0
+def note_origin(target: Path, origin: bytes) -> None:
+    """Note where a dataset came from; b"" for a place that nobody can find again."""
+    if origin:
+        put_bytes(str(origin_path(target)), origin)
+    else:
+        remove_objects(str(origin_path(target)))
 
 
 def _below(folder: Path, *, but: Collection[str] = ()) -> list[str]:
