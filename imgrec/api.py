@@ -23,6 +23,7 @@ from imgrec.source.context import Context
 from imgrec.source.detect import detect, scan
 from imgrec.storage.paths import refuse_remote, to_path
 from imgrec.storage.stages import is_taken, open_staging
+from imgrec.text import given_path
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine
@@ -192,7 +193,9 @@ def verify(
     folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     with _running(engine, PackOptions()) as running, ExitStack() as stack:
         job = Job(run=running.run, on_progress=on_progress)
-        place = Place(parse_text("source", source), _temporary(stack)) if source else None
+        place = (
+            Place(given_path(parse_text("source", source)), _temporary(stack)) if source else None
+        )
         return verify_folder(folder, job, decodes=decode, source=place)
 
 
@@ -218,27 +221,34 @@ def unpack(
     from imgrec.read.locate import find_dataset
 
     folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
+    place = given_path(parse_text("target", target))
     with _running(engine, PackOptions()) as running:
         job = Job(run=running.run, on_progress=on_progress)
-        return unpack_folder(
-            folder, parse_text("target", target), Wanted(split, split_folders), job
-        )
+        return unpack_folder(folder, place, Wanted(split, split_folders), job)
 
 
 def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tuple[Leftover, ...]:
     """Remove the hidden folders of packs that were cut off; return which, and how large.
 
-    A dataset that was put aside but not replaced comes back. With `dry_run`, nothing is changed.
+    Notes about datasets that are gone are removed, too. A dataset that was put aside but not
+    replaced comes back. With `dry_run`, nothing is changed.
     """
     from imgrec.outcome import Leftover
-    from imgrec.storage.leftovers import find_leftovers, remove_leftover, restorable, size_of
+    from imgrec.storage.leftovers import (
+        find_leftovers,
+        find_orphans,
+        remove_leftover,
+        restorable,
+        size_of,
+    )
 
     where = parse_text("data_dir", data_dir) or layout.default_data_dir()
     refuse_remote(where, "imgrec clean")
     root = to_path(where)
     folders = [path for path in sorted(root.glob("*")) if path.is_dir() and not path.is_symlink()]
     left = []
-    for path in list(find_leftovers(root, *folders)):  # it may be a dataset's own folder
+    places = (root, *folders)  # it may be a dataset's own folder
+    for path in [*find_leftovers(*places), *find_orphans(*places)]:
         left.append(Leftover(path=str(path), size=size_of(path), restored=restorable(path)))
         if not dry_run:
             remove_leftover(path)

@@ -10,13 +10,13 @@ from itertools import groupby
 from pathlib import Path
 
 from imgrec import layout
+from imgrec.engine import Engine
 from imgrec.errors import DatasetExists, ImgrecError
 from imgrec.model import Plan, Skipped
 from imgrec.outcome import Report
 from imgrec.read.documents import read_document
 from imgrec.read.metadata import find_damage, read_fingerprint, read_report
 from imgrec.read.samples import read_hashes
-from imgrec.source.probe import Run
 from imgrec.text import printable
 from imgrec.write.recheck import Members, SourceCheck
 
@@ -32,7 +32,7 @@ def checksums_of(folder: Path) -> str:
 
 
 def refuse_other(
-    target: Path, plan: Plan, source_check: SourceCheck, run: Run, *, are_trusted: bool
+    target: Path, plan: Plan, source_check: SourceCheck, engine: Engine, *, are_trusted: bool
 ) -> None:
     """Raise DatasetExists unless the dataset at `target` is what the plan would make.
 
@@ -47,7 +47,7 @@ def refuse_other(
     if are_trusted and not bad:
         return
     members = _members(target, plan, bad, are_trusted=are_trusted)
-    with closing(run(source_check, members)) as running:
+    with closing(engine.run(source_check, members)) as running:
         changed = sorted(found.filename for found in running if found.filename)
     if changed:
         raise _exists(

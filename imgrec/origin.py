@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 from imgrec.options import PackOptions
 from imgrec.stamp import Stamp
 from imgrec.storage.urls import is_url
+from imgrec.text import given_path, name_of
 
 _TICK_NS = 2 * 10**9
 """How far apart two changes may be and yet have one date: FAT counts in steps of two seconds."""
@@ -55,6 +56,8 @@ class Origin:
     """The hash of the dataset's SHA256SUMS: a note about another dataset is worth nothing."""
     source: str
     """The absolute path, or the URL, that was packed."""
+    resolved: str
+    """The same without links."""
     folder: str
     """The working folder, in which relative paths of options start."""
     options: Mapping[str, object]
@@ -66,7 +69,7 @@ class Origin:
         value = {
             "checksums": self.checksums,
             "source": self.source,
-            "resolved": self.source if is_url(self.source) else os.path.realpath(self.source),
+            "resolved": self.resolved,
             "folder": self.folder,
             "options": self.options,
             "state": self.seen.state,
@@ -77,10 +80,12 @@ class Origin:
 
 def origin_of(source: str, options: PackOptions, seen: Seen, checksums: str) -> Origin:
     """Return what is to be noted about a run."""
+    path = source if is_url(source) else os.path.abspath(given_path(source))
     return Origin(
         checksums=checksums,
-        source=source if is_url(source) else os.path.abspath(source),
-        folder=os.getcwd(),
+        source=name_of(path),
+        resolved=name_of(path if is_url(source) else os.path.realpath(path)),
+        folder=name_of(os.getcwd()),
         options=_changed_options(options),
         seen=seen,
     )

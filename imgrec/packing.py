@@ -76,7 +76,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
     if not job.is_free:
         before = seen_before(read_origin(target), checksums_of(target))
         are_trusted = before.is_still(catalog.stamp)
-        refuse_other(target, plan, source_check, job.engine.run, are_trusted=are_trusted)
+        refuse_other(target, plan, source_check, job.engine, are_trusted=are_trusted)
         if not are_trusted:
             note_origin(target, _origin(job, seen, checksums_of(target)))
         return _packed(job, is_new=False)

@@ -52,7 +52,7 @@ def state_of(path: str, found: os.stat_result) -> int:
         found.st_mtime_ns,
         found.st_ctime_ns,
     )
-    return xxh3_128_intdigest(about + path.encode("utf-8", "surrogateescape"))
+    return xxh3_128_intdigest(about + os.fsencode(path))
 
 
 def stamp_of(path: str) -> Stamp:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable
 from fnmatch import translate
 
@@ -12,6 +14,34 @@ _PLAIN = re.compile(r"[\w.:/+-]*", re.ASCII)
 _LINE = re.compile(r"^[^ ][^:]*:\d+: ")
 
 
+_IS_UTF8 = sys.getfilesystemencoding() == "utf-8"
+"""Whether Python decodes the names of files as we do. In a few locales it does not."""
+
+
+def name_of(path: str) -> str:
+    """Return a path that Python got from the operating system as text: UTF-8 in every locale."""
+    return path if _IS_UTF8 else os.fsencode(path).decode("utf-8", "surrogateescape")
+
+
+def path_of(name: str) -> str:
+    """Return the path that Python must give to the operating system for a name: UTF-8 again."""
+    return name if _IS_UTF8 else os.fsdecode(name.encode("utf-8", "surrogateescape"))
+
+
+def given_path(text: str) -> str:
+    """Return the path of what a caller names: as Python got it from the system, or as text.
+
+    What the locale writes as UTF-8, or leads to something, came from the system.
+    """
+    if _IS_UTF8:
+        return text
+    try:
+        is_path = os.path.lexists(os.path.expanduser(text)) or bool(os.fsencode(text).decode())
+    except UnicodeError:
+        is_path = False
+    return text if is_path else path_of(text)
+
+
 def printable(filename: str) -> str:
     r"""Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
 
@@ -19,6 +49,17 @@ def printable(filename: str) -> str:
     'caf\\udce9.jpg'
     """
     return filename.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def own_name(path: str) -> str:
+    """Return a path without the folders above, which are no business of a report.
+
+    >>> own_name("/data/flowers/1.0.0"), own_name("../splits.csv"), own_name("flowers:1.0.0")
+    ('flowers/1.0.0', 'splits.csv', 'flowers:1.0.0')
+    """
+    *above, name = path.rstrip("/").split("/")
+    is_version = bool(above) and re.fullmatch(r"[0-9.]+", name)
+    return f"{above[-1]}/{name}" if is_version else name
 
 
 def visible(text: str) -> str:

@@ -47,7 +47,6 @@ WRITING = (
     Kind(os, "unlink", (errno.EACCES, errno.EIO)),
     Kind(os, "mkdir", (errno.EACCES, errno.ENOSPC, errno.EIO)),
     Kind(os, "rmdir", (errno.EACCES, errno.EIO)),
-    Kind(os, "utime", (errno.EACCES, errno.EIO)),
     Kind(os, "stat", (errno.EACCES, errno.EIO)),
     Kind(os, "lstat", (errno.EACCES, errno.EIO)),
     Kind(os, "scandir", (errno.EACCES, errno.EIO)),

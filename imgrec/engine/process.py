@@ -62,7 +62,8 @@ def _spawn(complaints: IO[bytes]) -> Started:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=complaints,
-        env={**os.environ, "PYTHONPATH": path},
+        # Names of files must mean the same there, also if an option of Python decides that.
+        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": str(sys.flags.utf8_mode)},
         process_group=0,  # Ctrl-C is the parent's to handle
     )
     assert process.stdin and process.stdout

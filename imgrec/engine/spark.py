@@ -150,7 +150,9 @@ def context_of(session: SparkSession) -> SparkContext:
 def _start(master: str, conf: Mapping[str, str]) -> SparkSession:
     sql = needed("pyspark.sql", extra="spark", what="the Spark engine")
     builder = sql.SparkSession.builder.appName("imgrec")
-    for key, value in {**_SETTINGS, **conf}.items():
+    # Names of files must mean the same on all machines, whatever the locale there.
+    utf8 = {"spark.executorEnv.PYTHONUTF8": "1"} if sys.getfilesystemencoding() == "utf-8" else {}
+    for key, value in {**_SETTINGS, **utf8, **conf}.items():
         builder = builder.config(key, value)
     # What spark-submit has started knows its master.
     default = "" if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
@@ -174,8 +176,15 @@ class _Answering(Generic[T, R]):
     """Answers tasks where they run."""
 
     function: Callable[[T], R]
+    encoding: str
+    """With which the driver reads the names of files."""
 
     def __call__(self, task: T) -> tuple[R | None, ImgrecError | None]:
+        if (own := sys.getfilesystemencoding()) != self.encoding:
+            return None, ExecutionError(
+                f"an executor reads the names of files as {own}, and the driver as {self.encoding}",
+                hint="set spark.executorEnv.PYTHONUTF8 to 1, and PYTHONUTF8=1 for the driver",
+            )
         found = answer(self.function, task)
         _spare_modules(len(sys.modules))
         return found
@@ -198,7 +207,7 @@ class _Waves(Generic[T, R]):
         self, context: SparkContext, group: str, function: Callable[[T], R], tasks: Iterator[T]
     ) -> None:
         self._context, self._group, self._tasks = context, group, tasks
-        self._answering = _Answering(function)
+        self._answering = _Answering(function, sys.getfilesystemencoding())
         self._done: SimpleQueue[Answers[R] | Exception] = SimpleQueue()
         self._at_work = 0
 

@@ -17,6 +17,7 @@ from imgrec.options.choices import (
 )
 from imgrec.options.parsing import parsed
 from imgrec.options.source import SourceOptions
+from imgrec.text import own_name
 
 
 @parsed
@@ -225,8 +226,8 @@ class PackOptions:
             "shard_bytes": self.shard_bytes,
             "check": str(self.check),
             "on_leak": str(self.on_leak),
-            "split_from": _own_name(self.split_from),
-            "split_file": _own_name(self.split_file),
+            "split_from": own_name(self.split_from),
+            "split_file": own_name(self.split_file),
             **self.source.deciding(),
             **self._asked_for(),
         }
@@ -240,14 +241,3 @@ class PackOptions:
         if self.thumbnails is not None:
             asked["thumbnails"] = self.thumbnails
         return {**asked, **(self.shrink_options.deciding() if self.shrink_options else {})}
-
-
-def _own_name(path: str) -> str:
-    """Return a path without the folders above, which are no business of a report.
-
-    >>> _own_name("/data/flowers/1.0.0"), _own_name("../splits.csv"), _own_name("flowers:1.0.0")
-    ('flowers/1.0.0', 'splits.csv', 'flowers:1.0.0')
-    """
-    *above, name = path.rstrip("/").split("/")
-    is_version = bool(above) and re.fullmatch(r"[0-9.]+", name)
-    return f"{above[-1]}/{name}" if is_version else name

@@ -37,6 +37,7 @@ from imgrec.plan.order import draw_order, write_order
 from imgrec.plan.select import choose, limit, straddling
 from imgrec.plan.shards import cut, options_for, record_bytes
 from imgrec.plan.split import assign_splits
+from imgrec.text import own_name
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
@@ -103,7 +104,9 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
             *parted_groups(parted, len(parted)),
             *doubtful_pins(samples, options),
             *missing_splits(found, options, are_pinned="" not in (samples.pinned or [""])),
-            *gone_classes(classes[: len(catalog.earlier_classes)], found, options.split_from),
+            *gone_classes(
+                classes[: len(catalog.earlier_classes)], found, own_name(options.split_from)
+            ),
             *missing_classes(classes, found, gone_labels(len(catalog.earlier_classes), found)),
         ),
         options=options.deciding(),

@@ -23,6 +23,7 @@ from imgrec.source.split_words import split_word
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.storage.urls import is_url
+from imgrec.text import given_path, name_of
 from imgrec.unknown import closest
 
 _ARRAY_NAME = re.compile(r"ubyte|^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
@@ -47,6 +48,7 @@ def detect(path: str, options: SourceOptions) -> Source:
     if is_url(path):  # what is no folder there has been copied here
         refuse_unfit(SourceKind.FOLDER, path, options)
         return Source(path, SourceKind.FOLDER, path.rstrip("/").rpartition("/")[2])
+    path = given_path(path)
     _refuse_missing(path)
     kind = _kind_of(path) if options.kind is SourceKind.AUTO else options.kind
     refuse_unfit(kind, path, options)
@@ -65,8 +67,8 @@ def _name_of(path: str, kind: SourceKind) -> str:
 
         return manifest_files(path).name
     if os.path.isdir(path):
-        return os.path.basename(os.path.abspath(path)) or "root"
-    return archive_stem(path)
+        return name_of(os.path.basename(os.path.abspath(path))) or "root"
+    return name_of(archive_stem(path))
 
 
 def _kind_of(source: str) -> SourceKind:

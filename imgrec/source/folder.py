@@ -17,6 +17,7 @@ from imgrec.source.split_lists import refuse_split_lists
 from imgrec.source.splits import has_images, split_folders
 from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
 from imgrec.source.walk import Walk
+from imgrec.text import name_of
 
 _OTHER = "not an image"
 _NO_LABEL = "its name does not match --label-regex"
@@ -47,7 +48,7 @@ def scan(root: str, context: Context) -> Catalog:
 
     Raises SourceError if there is nothing to pack.
     """
-    name = os.path.basename(os.path.abspath(root)) or "root"
+    name = name_of(os.path.basename(os.path.abspath(root))) or "root"
     return catalog_of(name, Walk(root, context.options.follow_links), context)
 
 

@@ -11,6 +11,7 @@ from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
 from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.storage.urls import is_url
+from imgrec.text import given_path
 
 
 def open_tree(path: str, context: Context) -> Lister:
@@ -22,6 +23,7 @@ def open_tree(path: str, context: Context) -> Lister:
         from imgrec.source.store_walk import open_store
 
         return open_store(path, context)
+    path = given_path(path)
     if os.path.isdir(path):
         walk = Walk(path, context.options.follow_links)
         if not _holds_archives(path):

@@ -7,7 +7,7 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 from imgrec.errors import ImgrecError, SourceError
@@ -16,11 +16,14 @@ from imgrec.source.tally import CLUTTER, Tally, clutter_kind
 from imgrec.source.tree import Closed, Folder
 from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.unreadable import DENIED, disk_fault, is_passing
+from imgrec.text import name_of, path_of
 
 
 class _Visit(NamedTuple):
     path: str
+    """Below the root, as text: names are UTF-8."""
     real: str
+    """As the operating system takes it."""
     came_from: tuple[str, ...]
     """Real paths of the folders whose links led here."""
 
@@ -55,15 +58,16 @@ class Walk:
             visit = stack.pop()
             files: list[str] = []
             others: list[os.DirEntry[str]] = []
+            folder = path_of(visit.path)
             try:
-                with os.scandir(os.path.join(self.root, visit.path)) as entries:
-                    self._remember(prefix + visit.path)
+                with os.scandir(os.path.join(self.root, folder)) as entries:
+                    self._remember(prefix + folder)
                     for entry in entries:
                         if entry.is_file(follow_symlinks=False):
                             files.append(entry.name)
                         else:
                             others.append(entry)
-                files = self._without_clutter(files, visit.path)
+                files = self._without_clutter(list(map(name_of, files)), visit.path)
                 below = self._sort_out(others, files, visit, real_root)
             except OSError as error:
                 if not visit.path:
@@ -71,8 +75,8 @@ class Walk:
                 self.closed.append(Closed(visit.path, error))
                 continue
             files.sort()
-            within = f"{prefix}{visit.path}/" if visit.path else prefix
-            blobs = tuple([within + name for name in files])
+            within = f"{prefix}{folder}/" if folder else prefix
+            blobs = tuple([within + path_of(name) for name in files])
             yield Folder(visit.path, tuple(files), bool(below), blobs)
             stack.extend(reversed(below))
 
@@ -102,15 +106,15 @@ class Walk:
     ) -> list[_Visit]:
         """Add the files that links lead to, and return the folders to walk, by name."""
         below: list[_Visit] = []
-        for entry in sorted(entries, key=attrgetter("name")):
-            name = entry.name
+        named = [(name_of(entry.name), entry) for entry in entries]
+        for name, entry in sorted(named, key=itemgetter(0)):
             path = f"{visit.path}/{name}" if visit.path else name
             if kind := clutter_kind(name, is_folder=entry.is_dir(follow_symlinks=False)):
                 self.tally.add(kind, path)
             elif entry.is_symlink():
                 self._follow(path, visit, real_root, files, below)
             elif entry.is_dir(follow_symlinks=False):
-                below.append(_Visit(path, f"{visit.real}/{name}", visit.came_from))
+                below.append(_Visit(path, f"{visit.real}/{entry.name}", visit.came_from))
             else:
                 self.tally.add("special file", path)
         return below
@@ -118,10 +122,11 @@ class Walk:
     def _follow(
         self, path: str, visit: _Visit, real_root: str, files: list[str], below: list[_Visit]
     ) -> None:
-        real = os.path.realpath(os.path.join(self.root, path))
+        link = os.path.join(self.root, path_of(path))
+        real = os.path.realpath(link)
         try:
             mode = os.stat(real).st_mode
-            self._date(os.lstat(os.path.join(self.root, path)))
+            self._date(os.lstat(link))
         except OSError as error:
             if error.errno in DENIED or is_passing(error):  # it may lead to a whole class
                 self.closed.append(Closed(path, error))

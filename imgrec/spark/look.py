@@ -22,6 +22,7 @@ from imgrec.source.split_words import split_word
 from imgrec.spark.tables import SEEN, Columns, Extras, batches_of, columns_of, with_extras
 from imgrec.storage.blobs import look_at_file
 from imgrec.storage.unreadable import own_fault
+from imgrec.text import path_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,7 +111,7 @@ class Looking:
         if _SCHEME.match(path):
             return _bad("not on a disk: read it with spark.read.format('binaryFile')")
         try:
-            size, _, head = look_at_file(path, HEAD_BYTES, dated=True)
+            size, _, head = look_at_file(path_of(path), HEAD_BYTES, dated=True)
         except BadImage as error:
             return _bad(str(error))
         except OSError as error:

@@ -32,7 +32,7 @@ from imgrec.spark.tables import (
     with_extras,
 )
 from imgrec.storage.spool import append
-from imgrec.text import printable
+from imgrec.text import path_of, printable
 from imgrec.write.shard import ShardWriter
 
 if TYPE_CHECKING:
@@ -125,9 +125,8 @@ class Writing:
                         number, rows, blobs = shard, {name: [] for name in columns}, []
                     for name, cells in columns.items():
                         rows[name].append(cells[at])
-                    blobs.append(
-                        rows["blob"][-1] if images is None else _kept(images[at], rows, place)
-                    )
+                    path = path_of(rows["blob"][-1])
+                    blobs.append(path if images is None else _kept(images[at], rows, place))
             yield from self._write(number, rows, blobs)
 
     def _write(self, number: int, rows: Columns, blobs: list[Blob]) -> Iterator[pa.RecordBatch]:

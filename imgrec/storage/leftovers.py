@@ -30,8 +30,6 @@ def origin_path(target: Path) -> Path:
 def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
     """Yield the hidden folders that runs which are over left beside the versions of datasets.
 
-    Notes about datasets that are gone are among them.
-
     Raises ExecutionError if the disk does not let us look.
     """
     for folder in dataset_folders:
@@ -40,9 +38,14 @@ def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
                 found = sorted(folder.glob(f".*{suffix}"))
                 left = [path for path in found if _is_ours(path) and not _is_taken(path)]
             yield from left
+
+
+def find_orphans(*dataset_folders: Path) -> Iterator[Path]:
+    """Yield the private notes about datasets that are gone; raise as `find_leftovers`."""
+    for folder in dataset_folders:
         with telling(folder):
-            notes = sorted(folder.glob(f".*{ORIGIN}"))
-        yield from (path for path in notes if _is_orphan(path))
+            orphans = [path for path in sorted(folder.glob(f".*{ORIGIN}")) if _is_orphan(path)]
+        yield from orphans
 
 
 def size_of(path: Path) -> int:
@@ -61,7 +64,7 @@ def restorable(path: Path) -> str:
 
 
 def remove_leftover(path: Path) -> None:
-    """Remove what `find_leftovers` found; or bring it back if that is `restorable`.
+    """Remove what `find_leftovers` or `find_orphans` found; bring it back if it is `restorable`.
 
     Raises ExecutionError if a run has begun there since.
     """

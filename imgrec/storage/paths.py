@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from imgrec.errors import UsageError
 from imgrec.storage.urls import is_url, scheme_of
+from imgrec.text import given_path, name_of, printable
 
 
 def to_path(text: str) -> Path:
@@ -18,7 +19,8 @@ def to_path(text: str) -> Path:
         from imgrec.storage.remote.path import store_path
 
         return store_path(text)
-    return Path(os.path.expanduser(text))  # pathlib's own raises for users that there are not
+    # pathlib's own raises for users that there are not.
+    return Path(os.path.expanduser(given_path(text)))
 
 
 def is_remote(path: Path | str) -> bool:
@@ -48,12 +50,14 @@ def refuse_unwritable(text: str) -> None:
 def seekable(path: Path) -> str | BinaryIO:
     """Return what a library can read that knows files only: the path, or all that is there.
 
-    Raises OSError for what is no file.
+    pyarrow takes no paths that are not UTF-8, or that the locale writes otherwise. Raises OSError
+    for what is no file.
     """
     if is_remote(path):
         return io.BytesIO(path.read_bytes())
     refuse_pipe(path)
-    return str(path)
+    text = str(path)
+    return text if printable(name_of(text)) == text else io.BytesIO(path.read_bytes())
 
 
 def refuse_pipe(path: Path) -> None:

@@ -18,6 +18,7 @@ from imgrec.errors import ExecutionError, UsageError
 from imgrec.storage.deep import make_folders
 from imgrec.storage.files import remove_all
 from imgrec.storage.lock import NO_LINKS, holds, make_locked
+from imgrec.text import path_of
 
 _STAGE = ".imgrec-unpack"
 """How the hidden folder is called that a tree grows in: as nothing else is, for it is emptied."""
@@ -118,9 +119,10 @@ class NewTree:
             raise _write_error(self._shown, error) from error
 
     def _merges(self, one: str, other: str) -> bool:
-        (self.path / one).touch()
-        is_there = os.path.lexists(self.path / other)
-        (self.path / one).unlink()
+        made = self.path / path_of(one)
+        made.touch()
+        is_there = os.path.lexists(self.path / path_of(other))
+        made.unlink()
         return is_there
 
     def _keeps(self, name: str) -> bool:
@@ -151,7 +153,7 @@ def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
 
     `name` must be one that was looked at. Raises ExecutionError if the disk does not take it.
     """
-    path = f"{root}/{name}"
+    path = f"{root}/{path_of(name)}"
     folder = path.rpartition("/")[0]
     try:
         if folder not in made:

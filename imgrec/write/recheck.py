@@ -72,7 +72,7 @@ class SourceCheck:
         """Return the hash of a file; of one that was not packed, why it still cannot be."""
         blob, filename = task.blobs[place], task.filenames[place]
         try:
-            data = read(blob, task.sizes[place], self.newest_ns)
+            data = read(blob, task.sizes[place], self.newest_ns, filename)
             if type(blob) is Pixels and not is_good:
                 pack_pixels(data, blob, self.shrink_to)
             elif not is_good:

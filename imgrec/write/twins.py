@@ -11,6 +11,7 @@ from imgrec.errors import ExecutionError
 from imgrec.extras import needed
 from imgrec.options import AlsoFormat
 from imgrec.storage.files import handed_over
+from imgrec.text import name_of
 
 _ARRAY_RECORD = "array_record.python.array_record_module"
 _EXTRAS: Mapping[AlsoFormat, str] = {AlsoFormat.ARRAY_RECORD: "arrayrecord"}
@@ -35,7 +36,9 @@ class Twin(Protocol):
 class _ArrayRecordFile:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._writer = import_module(_ARRAY_RECORD).ArrayRecordWriter(path, _ARRAY_RECORD_OPTIONS)
+        self._writer = import_module(_ARRAY_RECORD).ArrayRecordWriter(
+            name_of(path), _ARRAY_RECORD_OPTIONS
+        )
 
     def write(self, record: bytes) -> None:
         self._do(self._writer.write, record)

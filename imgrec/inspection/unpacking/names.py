@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +49,7 @@ def _path_fault(name: str, system: FileSystem) -> str:
         return "is empty"
     if name.startswith("/"):
         return "is absolute"
-    if len(os.fsencode(name)) > system.most_path_bytes:
+    if len(_encoded(name)) > system.most_path_bytes:
         return "is too long"
     return ""
 
@@ -63,8 +62,7 @@ def _part_fault(part: str, system: FileSystem) -> str:
         return "leads elsewhere"
     if "\0" in part:
         return "has a NUL in it"
-    data = os.fsencode(part)
-    if len(data) > system.most_name_bytes:
+    if len(_encoded(part)) > system.most_name_bytes:
         return "is too long"
     if system.strips_dots and part.endswith((".", " ")):
         return "ends with what this file system drops"
@@ -73,6 +71,10 @@ def _part_fault(part: str, system: FileSystem) -> str:
     if not system.takes_bytes and printable(part) != part:
         return "is not UTF-8, as this file system needs"
     return ""
+
+
+def _encoded(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _collisions(names: Sequence[str], system: FileSystem) -> Iterator[str]:

@@ -16,7 +16,7 @@ from imgrec.inspection.verification.documents import Claims
 from imgrec.inspection.verification.faults import Fault, Faults
 from imgrec.inspection.verification.inquiry import Inquiry
 from imgrec.inspection.verification.listing import claim_twins
-from imgrec.text import printable
+from imgrec.text import name_of, printable
 
 _ARRAY_RECORD = "array_record.python.array_record_module"
 
@@ -71,7 +71,7 @@ def _has_array_record() -> bool:
 def _compare(path: str, shard: str) -> Iterator[str]:
     """Yield where the records of an array_record file are not those of a shard."""
     try:
-        reader = import_module(_ARRAY_RECORD).ArrayRecordReader(path)
+        reader = import_module(_ARRAY_RECORD).ArrayRecordReader(name_of(path))
         count = reader.num_records()
     except (RuntimeError, ValueError, IndexError) as error:
         yield f"it is no array_record file: {error}"

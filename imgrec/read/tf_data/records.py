@@ -17,6 +17,7 @@ from imgrec.read.pieces import Piece, cut
 from imgrec.read.stream import read_shard
 from imgrec.read.tf_data.balance import Balance
 from imgrec.storage.paths import is_remote
+from imgrec.text import name_of
 
 Data: TypeAlias = Any  # TensorFlow has no types
 
@@ -78,7 +79,7 @@ def read(tf: Any, part: Part, options: LoadOptions) -> Data:
             data = data.skip(skip).take(take)
         return data
 
-    rows = [(paths[piece.shard], piece.skip, piece.take) for piece in pieces]
+    rows = [(name_of(paths[piece.shard]), piece.skip, piece.take) for piece in pieces]
     path, *numbers = zip(*rows, strict=True)
     files = tf.data.Dataset.from_tensor_slices(
         (list(path), *(tf.constant(column, tf.int64) for column in numbers))

@@ -19,6 +19,7 @@ from imgrec.source.context import Context
 from imgrec.stamp import Stamp, stamp_of
 from imgrec.storage.unpacked import write_blocks
 from imgrec.storage.unreadable import disk_fault, is_passing
+from imgrec.text import name_of
 
 _HEAD_BYTES = 512
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
@@ -61,7 +62,7 @@ def open_archive(path: str, context: Context) -> MemberTree:
     """
     file = archive_file(path, path)
     tree = read_archive(file, context, Allowance(context.options.max_archive_bytes))
-    tree.strip_top(archive_stem(path))
+    tree.strip_top(name_of(archive_stem(path)))
     return tree
 
 
@@ -95,7 +96,8 @@ def read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> M
 
 def spool_path(shown: str, suffix: str, context: Context) -> str:
     """Return the file of the spool for something that is made of an archive."""
-    return os.path.join(context.spool, xxh3_128_hexdigest(os.fsencode(shown)) + suffix)
+    name = xxh3_128_hexdigest(shown.encode("utf-8", "surrogateescape"))
+    return os.path.join(context.spool, name + suffix)
 
 
 def _list(file: ArchiveFile, context: Context, allowance: Allowance) -> Listing:

@@ -26,6 +26,7 @@ from imgrec.source.arrays.samples import spool
 from imgrec.source.context import Context
 from imgrec.source.manifests.tables import Fault, delimited_rows
 from imgrec.source.split_words import read_splits, split_of_name
+from imgrec.text import name_of
 
 _CHUNK_BYTES = 8 << 20
 
@@ -39,7 +40,7 @@ class PixelFile(NamedTuple):
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return os.path.basename(self.path)
+        return name_of(os.path.basename(self.path))
 
 
 @dataclass(slots=True)

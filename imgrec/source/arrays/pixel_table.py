@@ -17,6 +17,7 @@ from imgrec.source.manifests.text_file import with_fallback
 from imgrec.source.split_words import split_of_name
 from imgrec.source.tally import Tally
 from imgrec.stamp import NO_STAMP, stamp_of
+from imgrec.text import name_of
 
 _KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
 
@@ -72,7 +73,7 @@ def scan(path: str, context: Context) -> Catalog:
     bad, samples = _sort_out(images, labels)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     return Catalog(
-        name=os.path.basename(os.path.abspath(folder)) or "root",
+        name=name_of(os.path.basename(os.path.abspath(folder))) or "root",
         layout=f"pixels in CSV: {'; '.join(told)}",
         samples=samples,
         class_folders=_class_folders(images, labels),
@@ -92,8 +93,8 @@ def _files(path: str, tally: Tally) -> list[PixelFile]:
     files = [PixelFile(table, split_of_name(table)) for table in tables]
     names = [file.name for file in files]
     for name in _listing(path):
-        if name not in names:
-            tally.add("not a table of pixels", name)
+        if name_of(name) not in names:
+            tally.add("not a table of pixels", name_of(name))
     if not files:
         raise SourceError(f"{path} holds no table of pixels", path=path)
     if len(files) == 1:

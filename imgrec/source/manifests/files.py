@@ -11,6 +11,7 @@ from imgrec.errors import SourceError
 from imgrec.source.manifests.tables import is_table
 from imgrec.source.split_words import split_of_name
 from imgrec.storage.deep import walk
+from imgrec.text import name_of
 
 _UNFINISHED = {
     "_delta_log": "is a Delta table, whose files hold rows that it no longer has",
@@ -34,7 +35,7 @@ class ManifestFiles(NamedTuple):
     @property
     def name(self) -> str:
         """What the manifest calls itself: its folder's name."""
-        return os.path.basename(os.path.abspath(self.folder)) or "root"
+        return name_of(os.path.basename(os.path.abspath(self.folder))) or "root"
 
     @property
     def where(self) -> str:
@@ -73,7 +74,7 @@ def _files(folder: str, paths: list[str], *, is_folder: bool) -> ManifestFiles:
             hint="give the table of true labels; if this is it, rename it",
             path=handed_in[0],
         )
-    named = sorted((os.path.relpath(path, folder), path) for path in paths)
+    named = sorted((name_of(os.path.relpath(path, folder)), path) for path in paths)
     return ManifestFiles(
         folder=folder,
         paths=tuple(path for _, path in named),
@@ -99,7 +100,7 @@ def _of_folder(folder: str) -> ManifestFiles:
         raise SourceError(
             f"{folder} holds no tables", hint="give CSV, TSV, JSON lines or Parquet", path=folder
         )
-    named = tuple(os.path.relpath(other, folder) for other in others)
+    named = tuple(name_of(os.path.relpath(other, folder)) for other in others)
     return _files(folder, paths, is_folder=True)._replace(others=named)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.parquet import read_bounded
 from imgrec.errors import SourceError
 from imgrec.source.manifests.row_limit import RowLimit
+from imgrec.storage.paths import seekable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,10 +36,11 @@ def read_parquet(path: str, name: str) -> Parquet:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        opened = seekable(Path(path))
+        with pq.ParquetFile(opened) as file:
             schema = file.schema_arrow
             kept = [field.name for field in schema if _is_plain(field.type)]
-            table = read_bounded(file, path, kept)
+            table = read_bounded(file, opened, kept)
             RowLimit(path, name).take(_count_cells(table), table.num_rows)
             values = {key: table.column(key).to_pylist() for key in dict.fromkeys(kept)}
     # UnicodeDecodeError and out-of-range dates are among the ValueErrors.

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from unicodedata import normalize
 
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
+from imgrec.text import name_of
 
 NO_NAME = "no image is named"
 NO_FILE = "no such image"
@@ -146,7 +147,7 @@ class Finder:
 
     @cached_property
     def _roots(self) -> tuple[str, ...]:
-        places = os.path.abspath(self.root), os.path.realpath(self.root)
+        places = map(name_of, (os.path.abspath(self.root), os.path.realpath(self.root)))
         return tuple(place.rstrip("/") + "/" for place in places)
 
     @cached_property
