@@ -562,3 +562,14 @@ def test_a_report_that_is_none_is_our_error(
     (folder / "report.json").write_text(json.dumps(value))
     with pytest.raises(DatasetError, match=r"report\.json is not a report of imgrec"):
         imgrec.report(folder, path=tmp_path / "a.html", engine=ENGINE)
+
+
+@pytest.mark.parametrize("verb", ["report", "leaks", "unpack"])
+def test_more_records_than_bytes_are_not_believed(cli: Cli, tmp_path: Path, verb: str) -> None:
+    folder = make_flowers(tmp_path)
+    value = json.loads((folder / "dataset_info.json").read_text())
+    value["splits"][0]["shardLengths"] = [str(1 << 40)]
+    (folder / "dataset_info.json").write_text(json.dumps(value))
+    done = cli(verb, str(folder), *([str(tmp_path / "tree")] if verb == "unpack" else []))
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "dataset_info.json tells of" in done.stderr

@@ -12,6 +12,7 @@ from xxhash import xxh3_128_digest
 from imgrec.codec import phash
 from imgrec.errors import BadImage
 from imgrec.inspection.job import Job
+from imgrec.inspection.possible import refuse_impossible
 from imgrec.inspection.where import InDataset, InSource, Where, opened
 from imgrec.model import TRAIN, Catalog
 from imgrec.read.dataset import Dataset
@@ -85,6 +86,7 @@ def images_of_dataset(folder: Path, job: Job) -> Images:
     """Look at all images of a packed dataset; raise DatasetError if it cannot be read."""
     dataset = Dataset(folder)
     info = dataset.info
+    refuse_impossible(info)
     count = sum(split.examples for split in info.splits)
     found: dict[int, _Looks] = {}
     for looks in job.run(_look, list(_batches(dataset, str(folder)))):

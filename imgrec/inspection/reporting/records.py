@@ -13,6 +13,7 @@ from imgrec import layout
 from imgrec.codec import exif, tone
 from imgrec.codec.sniff import format_of
 from imgrec.inspection.job import Job
+from imgrec.inspection.possible import refuse_impossible
 from imgrec.inspection.reporting.table import ImageTable, spans_of
 from imgrec.inspection.where import InDataset, opened
 from imgrec.outcome import DatasetInfo, Report, SplitInfo
@@ -62,6 +63,7 @@ def table_of_dataset(folder: Path, job: Job) -> tuple[ImageTable, Report]:
     Datasets that imgrec did not make have a report too, which knows only of classes and splits.
     """
     info = Dataset(folder).info
+    refuse_impossible(info)
     count = sum(split.examples for split in info.splits)
     found: dict[int, _Looks] = {}
     for looks in job.run(_look, list(batches(info))):

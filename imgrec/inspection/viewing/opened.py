@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from imgrec import layout
-from imgrec.codec import tfrecord
 from imgrec.errors import DatasetError
+from imgrec.inspection.possible import refuse_impossible
 from imgrec.inspection.viewing import columns
 from imgrec.inspection.viewing.catalogue import Catalogue
 from imgrec.inspection.viewing.columns import Row
@@ -36,7 +34,7 @@ class Opened:
             self.catalogue = Catalogue(columns.read(folder, info))
             work = self._warm_up
         else:
-            _refuse_impossible(info)
+            refuse_impossible(info)
             self.catalogue = Catalogue(columns.bare(info))
             self.gathered = 0
             work = self._gather
@@ -83,20 +81,3 @@ def _refuse_compressed(info: DatasetInfo) -> None:
             hint="pack it without --compression to view it",
             path=info.path,
         )
-
-
-def _refuse_impossible(info: DatasetInfo) -> None:
-    """Raise DatasetError if a dataset has fewer bytes than so many records take.
-
-    Or what it says of itself would decide how much memory is asked for.
-    """
-    for split in info.splits:
-        paths = [os.path.join(info.path, name) for name in layout.shard_filenames(info, split)]
-        size = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
-        if split.examples * tfrecord.OVERHEAD > size:
-            raise DatasetError(
-                f"the shards of {split.name} have {size} bytes, too few for the "
-                f"{split.examples} records that {layout.DATASET_INFO} tells of",
-                hint="restore the shards that are missing, or pack the dataset again",
-                path=info.path,
-            )
