@@ -475,7 +475,12 @@ def test_a_data_directory_of_several_datasets_asks_which(folder: Path, tmp_path:
     )
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "x" * 300, "~nobody-of-that-name/a", "/", "a:b"])
+def test_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be 'a"):
+        imgrec.open_dataset("a\0b", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "~nobody-of-that-name/a", "/", "a:b"])
 def test_no_name_at_all_is_not_found(tmp_path: Path, name: str) -> None:
     what, _ = not_found(name, tmp_path)
     assert what.startswith(f"no dataset {name!r}: ")
