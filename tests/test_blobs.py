@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from imgrec.blob import ZipMember
 from imgrec.errors import BadImage, ExecutionError
 from imgrec.source.archives.zips import list_zip
+from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import close_files, look, read_blob, read_pieces
 
 NOISE = random.Random(0).randbytes(3 << 20)
@@ -25,7 +26,7 @@ NOISE = random.Random(0).randbytes(3 << 20)
 
 def member(path: Path) -> tuple[ZipMember, int]:
     """Return the only member of a zip, and its size."""
-    (only,) = list_zip(str(path), path.name).members
+    (only,) = list_zip(str(path), path.name, 100).members
     assert isinstance(only.blob, ZipMember)
     return only.blob, only.size
 
@@ -44,14 +45,14 @@ def test_a_member_of_a_zip_is_read_whole_in_part_and_in_pieces(
     blob, told = member(written(tmp_path / "a.zip", zip_bytes({"x": NOISE[:size]}, method)))
     assert told == size
     assert read_blob(blob, size) == NOISE[:size]
-    assert look(blob, size, 4096, dated=True) == (size, 0, NOISE[: min(size, 4096)])
+    assert look(blob, size, 4096, dated=True) == (size, NO_STAMP, NOISE[: min(size, 4096)])
     assert b"".join(read_pieces(blob, size)) == NOISE[:size]
 
 
 def test_a_slice_is_read_whole_in_part_and_in_pieces(tmp_path: Path) -> None:
     blob, size = (str(written(tmp_path / "a", NOISE)), 1000), len(NOISE) - 2000
     assert read_blob(blob, size) == NOISE[1000:-1000]
-    assert look(blob, size, 4096, dated=True) == (size, 0, NOISE[1000:5096])
+    assert look(blob, size, 4096, dated=True) == (size, NO_STAMP, NOISE[1000:5096])
     assert b"".join(read_pieces(blob, size)) == NOISE[1000:-1000]
 
 

@@ -85,7 +85,7 @@ def nothing(_folder: Path) -> None:
 def move(to: str) -> Callable[[Path], None]:
     def moved(folder: Path) -> None:
         aside = folder.rename(folder.parents[1] / "aside")
-        folder.parent.rmdir()
+        shutil.rmtree(folder.parent)
         target = folder.parents[1] / to
         target.parent.mkdir(parents=True, exist_ok=True)
         aside.rename(target)

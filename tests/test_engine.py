@@ -171,7 +171,8 @@ def test_an_interrupted_pack_publishes_nothing_and_can_be_run_again(
     assert not (tmp_path / "out/flowers/1.0.0").exists()
     again = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert again.returncode == 0
-    assert [path.name for path in (tmp_path / "out/flowers").iterdir()] == ["1.0.0"]
+    left = sorted(path.name for path in (tmp_path / "out/flowers").iterdir())
+    assert left == [".1.0.0.origin.json", "1.0.0"]
 
 
 def wait_for(condition, timeout_s: float = 20.0) -> None:  # type: ignore[no-untyped-def]

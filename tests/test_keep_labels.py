@@ -227,11 +227,13 @@ def test_a_dataset_with_an_empty_class_is_unpacked_and_packed_again_to_the_byte(
 ) -> None:
     command = imgrec.unpack(grown, tmp_path / "tree", engine=ENGINE).pack_again
     assert "--classes" in command
-    assert "--split-from" in command
-    data_dir = str(grown.parent.parent)
-    parsed = make_parser().parse_args([*command[1:], "--data-dir", data_dir])
+    parsed = make_parser().parse_args([*command[1:], "--data-dir", str(tmp_path / "again")])
     again = imgrec.pack(source_of(parsed), pack_options(parsed), engine=ENGINE)
-    assert not again.is_new
+    assert again.info.classes == imgrec.info(grown).classes
+    shards = sorted(grown.glob("*.tfrecord-*"))
+    assert {path.name: path.read_bytes() for path in shards} == {
+        path.name: path.read_bytes() for path in Path(again.info.path).glob("*.tfrecord-*")
+    }
 
 
 def test_the_command_appends_classes_to_a_file(cli: Cli, tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_the_command_appends_classes_to_a_file(cli: Cli, tmp_path: Path) -> None
 def test_labels_are_kept_from_a_dataset_that_tfds_wrote(tmp_path: Path) -> None:
     import tensorflow_datasets as tfds
 
-    class Petals(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+    class Blossoms(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
         VERSION = tfds.core.Version("1.0.0")
 
         def _info(self) -> object:
@@ -263,10 +265,10 @@ def test_labels_are_kept_from_a_dataset_that_tfds_wrote(tmp_path: Path) -> None:
             for seed in range(start, end):
                 yield seed, {"image": io.BytesIO(jpeg(seed)), "label": seed % 2}
 
-    Petals(data_dir=str(tmp_path / "data")).download_and_prepare()
+    Blossoms(data_dir=str(tmp_path / "data")).download_and_prepare()
     files = {f"{('tulip', 'rose')[n % 2]}/{n}.jpg": jpeg(n) for n in range(12)}
     source = write_tree(tmp_path / "x", {**files, "aster/1.jpg": jpeg(50), "aster/2.jpg": jpeg(51)})
-    folder = pack(source, tmp_path / "data", split_from="petals", val_fraction=0.5)
+    folder = pack(source, tmp_path / "data", split_from="blossoms", val_fraction=0.5)
     assert imgrec.info(folder).classes == ("tulip", "rose", "aster")
     splits = {
         row["filename"]: row["split"]

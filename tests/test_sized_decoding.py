@@ -198,13 +198,16 @@ def test_broken_exif_data_says_some_orientation_and_never_raises(
 def test_a_size_that_cannot_be_is_refused(value: object) -> None:
     with pytest.raises(UsageError) as caught:
         parse_size(value, "image_size")  # type: ignore[arg-type]
-    assert caught.value.message == f"image_size={value!r} is not a size in pixels"
-    assert caught.value.hint == "write image_size=224 or, height first, image_size=(192, 256)"
+    assert caught.value.message == f"image_size cannot be {value!r}"
+    assert caught.value.hint in (
+        "give one number or, height first, two, such as image_size=(192, 256)",
+        "no more than 89,478,485 pixels",
+    )
 
 
 @pytest.mark.parametrize("channels", [0, 2, 5, "RGB"])
 def test_channels_that_no_picture_has_are_refused(channels: object) -> None:
-    with pytest.raises(UsageError, match="is none of 1, 3 and 4"):
+    with pytest.raises(UsageError, match=r"is none of 1, 3 and 4|channels cannot be 'RGB'"):
         Decoding(channels=channels)  # type: ignore[arg-type]
 
 
