@@ -199,16 +199,23 @@ def test_a_size_that_cannot_be_is_refused(value: object) -> None:
     with pytest.raises(UsageError) as caught:
         parse_size(value, "image_size")  # type: ignore[arg-type]
     assert caught.value.message == f"image_size cannot be {value!r}"
-    assert caught.value.hint in (
-        "give one number or, height first, two, such as image_size=(192, 256)",
-        "no more than 89,478,485 pixels",
+    is_too_large = value == 10**6
+    assert caught.value.hint == (
+        "no more than 89,478,485 pixels"
+        if is_too_large
+        else "give one number or, height first, two, such as image_size=(192, 256)"
     )
 
 
-@pytest.mark.parametrize("channels", [0, 2, 5, "RGB"])
-def test_channels_that_no_picture_has_are_refused(channels: object) -> None:
-    with pytest.raises(UsageError, match=r"is none of 1, 3 and 4|channels cannot be 'RGB'"):
-        Decoding(channels=channels)  # type: ignore[arg-type]
+@pytest.mark.parametrize("channels", [0, 2, 5])
+def test_channels_that_no_picture_has_are_refused(channels: int) -> None:
+    with pytest.raises(UsageError, match="is none of 1, 3 and 4"):
+        Decoding(channels=channels)
+
+
+def test_channels_are_a_number() -> None:
+    with pytest.raises(UsageError, match="channels cannot be 'RGB'"):
+        Decoding(channels="RGB")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("other", [{"image_size": (8, 8)}, {"exact": True}])
