@@ -192,7 +192,7 @@ def resolve_rows(rows: int, rounds: int) -> list[Rate]:
                 begin = time.perf_counter()
                 files = manifest_files(str(table))
                 tables = list(map(read_table, files.paths, files.names))
-                found = len(resolve(files, tables, images, context).samples)
+                found = len(resolve(files, tables, images, {}, context).samples)
                 seconds.append(time.perf_counter() - begin)
                 if found != rows:
                     raise SystemExit(f"only {found:,} rows of {rows:,} found an image")

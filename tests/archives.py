@@ -19,7 +19,7 @@ from scanning import context
 from imgrec.model import Catalog
 from imgrec.source.archives.archive import open_archive
 from imgrec.source.archives.nested import expand
-from imgrec.source.folder import catalog_of
+from imgrec.source.download.scan import scan_tree
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
 from imgrec.storage.blobs import read_blob
@@ -43,7 +43,7 @@ def lister_of(path: Path, **options: object) -> Lister:
 
 def found(path: Path, **options: object) -> Catalog:
     here = context(path.parent / f"{path.name}-spool", **options)
-    return catalog_of("x", lister_of(path, **options), here)
+    return scan_tree(lister_of(path, **options), here)
 
 
 def names(catalog: Catalog) -> list[str]:

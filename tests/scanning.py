@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from imgrec.model import Catalog
 from imgrec.options import SourceOptions
 from imgrec.source.context import Context
+from imgrec.source.download.scan import scan_tree
+from imgrec.source.walk import Walk
 
 
 def run(function: Callable[..., object], tasks: Iterable[object]) -> Iterator[object]:
@@ -20,3 +23,8 @@ def context(spool: Path | str = "", **options: object) -> Context:
         on_progress=lambda _: None,
         spool=str(spool),
     )
+
+
+def scan_folder(root: Path | str, context: Context) -> Catalog:
+    """The catalog of a folder of images."""
+    return scan_tree(Walk(str(root), context.options.follow_links), context)

@@ -27,11 +27,11 @@ from archives import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pictures import jpeg, png, write_tree
+from scanning import scan_folder
 
 from imgrec.errors import ExecutionError
 from imgrec.model import Catalog
 from imgrec.source.archives.archive import archive_stem, is_archive, open_archive
-from imgrec.source.folder import scan
 
 TAR_FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 
@@ -81,7 +81,7 @@ def on_disk(root: Path, tree: dict[str, bytes]) -> Catalog:
     for name in tree:
         if name.endswith("/"):
             (root / name).mkdir(parents=True, exist_ok=True)
-    return scan(str(root), context(root))
+    return scan_folder(str(root), context(root))
 
 
 law = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -125,7 +125,7 @@ def test_what_common_programs_make_gives_what_the_folder_gives(
     (tmp_path / "x" / os.fsdecode(b"rose/caf\xe9.jpg")).write_bytes(jpeg(6))
     os.link(tmp_path / "x/rose/1.jpg", tmp_path / "x/tulip/same.jpg")
     subprocess.run([*program.split(), "../made.zip", "."], cwd=tmp_path / "x", check=True)
-    expected = scan(str(tmp_path / "x"), context(tmp_path))
+    expected = scan_folder(str(tmp_path / "x"), context(tmp_path))
     assert told(found(tmp_path / "made.zip")) == told(expected)
 
 

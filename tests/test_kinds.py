@@ -268,10 +268,18 @@ def test_folds_load_as_splits(cli: Cli, tmp_path: Path) -> None:
         (["pack", "cut.zip"], 3, "cut.zip"),
         (["pack", "text.zip"], 3, "text.zip is called as archives are, but holds none"),
         (["pack", "empty.csv"], 3, "empty.csv is an empty file"),
-        (["pack", "flowers", "--label-sep", ","], 2, "--label-sep means nothing for flowers"),
-        (["pack", "flowers", "--column", "age"], 2, "--column means nothing for flowers"),
+        (
+            ["pack", "flowers", "--label-sep", ","],
+            2,
+            "--label-sep needs a table of labels",
+        ),
+        (
+            ["pack", "flowers", "--column", "age"],
+            2,
+            "--column needs a table of labels",
+        ),
         (["pack", "flowers", "--column", "age:bool"], 2, "bool is not a type of column"),
-        (["pack", "flowers", "--label-names", "names"], 2, "whose folders name the classes"),
+        (["pack", "flowers", "--label-names", "names"], 2, "--label-names needs a table of labels"),
         (["pack", "flowers", "--min-side", "99"], 4, "everything is smaller than --min-side 99"),
     ],
 )
@@ -292,12 +300,12 @@ def test_bad_input_gets_one_sentence_and_its_exit_code(
     assert not (tmp_path / "datasets").exists()
 
 
-def test_a_folder_that_needs_its_table_says_which(cli: Cli, tmp_path: Path) -> None:
+def test_a_folder_is_read_by_the_table_in_it(cli: Cli, tmp_path: Path) -> None:
     write_tree(tmp_path / "dogs", {"train/1.jpg": jpeg(1), "train/2.jpg": jpeg(2)})
     (tmp_path / "dogs" / "labels.csv").write_text("id,breed\n1,poodle\n2,boxer\n")
     done = cli("pack", "dogs")
-    assert done.returncode == 3
-    assert "if dogs/labels.csv says which class each image has, pack that" in done.stderr
+    assert "layout      labels.csv: id -> image, breed -> label" in done.stdout
+    assert "2 classes: boxer, poodle" in done.stdout
 
 
 def test_a_plan_shows_kind_classes_splits_and_first_rows(cli: Cli, tmp_path: Path) -> None:

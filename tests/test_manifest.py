@@ -20,12 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import jpeg, png, write_tree
-from scanning import context
+from scanning import context, scan_folder
 
 from imgrec.errors import ImgrecError, SourceError, UsageError
 from imgrec.model import Catalog, Column, Skipped
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
-from imgrec.source import folder
 from imgrec.source.manifests import manifest
 from imgrec.source.manifests.paths import NO_FILE, NO_NAME, OUTSIDE, Finder
 
@@ -105,7 +104,7 @@ def test_a_manifest_of_class_folders_gives_the_same_samples_as_the_folders(
         )
         path.write_bytes(out.getvalue().encode())
     catalog = scan(path, images=str(root / "images"))
-    expected = folder.scan(str(root / "images"), context())
+    expected = scan_folder(root / "images", context())
     assert catalog.samples == expected.samples
     assert (catalog.bad, catalog.ignored, catalog.warnings) == ((), (), ())
     assert set(catalog.class_folders) == set(expected.class_folders)

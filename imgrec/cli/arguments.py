@@ -142,6 +142,12 @@ def _add_manifest(add: Add) -> None:
         "given too, holds the images",
     )
     add("--images", default="", metavar="DIR", help="default: the folder of the manifest")
+    add(
+        "--image-template",
+        default="",
+        metavar="T",
+        help="how an id becomes a file's name, as in '{id}_green.png'",
+    )
     for option, what in (
         ("path", "the image's path or id"),
         ("label", "its class"),
@@ -158,7 +164,7 @@ def _add_manifest(add: Add) -> None:
         metavar="E",
         help="of a table of text; default: UTF-8, UTF-16 with a mark, or else cp1252",
     )
-    add("--label-sep", metavar="SEP", help="several labels in a cell, SEP between them")
+    add("--label-sep", metavar="SEP", help="several labels in a cell, SEP between them; none: one")
     add(
         "--onehot",
         type=lambda text: tuple(text.split(",")),

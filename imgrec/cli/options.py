@@ -62,6 +62,7 @@ def source_options(parsed: argparse.Namespace) -> SourceOptions:
         class_depth=parsed.class_depth,
         label_regex=parsed.label_regex,
         images=_images(parsed),
+        image_template=parsed.image_template,
         path_col=parsed.path_col,
         label_col=parsed.label_col,
         split_col=parsed.split_col,

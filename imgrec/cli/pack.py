@@ -92,7 +92,7 @@ def as_text(packed: Packed) -> str:
     title = f"{info.name} {info.version}: {render.number(images, 'image')}"
     lines = [
         title + ("" if packed.is_new else ", already packed: nothing to do"),
-        render.line("layout", report.layout),
+        *render.lines("layout", report.layout),
         render.line(
             "classes",
             f"{render.number(len(info.classes), 'class', 'classes')}: "

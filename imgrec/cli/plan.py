@@ -140,7 +140,7 @@ def as_text(plan: Plan) -> str:
     splits = _splits(plan)
     lines = [
         f"{plan.name} {plan.version}: {render.number(plan.planned, 'image')} to pack",
-        render.line("layout", plan.layout),
+        *render.lines("layout", plan.layout),
         *render.split_lines(splits),
         render.line("classes", render.number(len(plan.classes), "class", "classes")),
         *_class_lines(plan, [split for split, *_ in splits]),

@@ -33,6 +33,11 @@ def line(title: str, text: str) -> str:
     return safe(f"{title:<{_WIDTH}}{text}")
 
 
+def lines(title: str, text: str) -> list[str]:
+    """Return the lines of a text, the first with its title in the left column."""
+    return [line("" if at else title, part) for at, part in enumerate(text.split("\n"))]
+
+
 def size(count: int) -> str:
     """Return a number of bytes as people say it.
 

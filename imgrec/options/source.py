@@ -122,7 +122,9 @@ def _parse_column_name(name: str, value: object) -> str:
     return str(parse_whole(name, value)) if is_number else parse_text(name, value)
 
 
-def _parse_depth(name: str, value: object) -> int:
+def _parse_depth(name: str, value: object) -> int | None:
+    if value is None:
+        return None
     return LEAF if isinstance(value, str) and value == "leaf" else parse_whole(name, value)
 
 
@@ -137,10 +139,13 @@ class SourceOptions:
     kind: SourceKind = SourceKind.AUTO
     layout: FolderLayout = FolderLayout.AUTO
     follow_links: bool = False
-    class_depth: Annotated[int, _parse_depth] = 1
-    """How many folders, joined, name a class; `LEAF` for all down to the image."""
+    class_depth: Annotated[int | None, _parse_depth] = None
+    """How many folders, joined, name a class; `LEAF` for all down to the image. None: one, unless
+    the folders can be read in two ways."""
     label_regex: str = ""
     """Where in a file's name its class is: the group `label`, else the first, else all of it."""
+    image_template: str = ""
+    """How an id of a table becomes a file's name, as in `{id}_green.png`; "" if it is one."""
     images: str = ""
     """The folder or archive that the paths of a manifest are in; the manifest's own when empty."""
     path_col: ColumnName = ""
@@ -173,7 +178,7 @@ class SourceOptions:
         for option, pattern in (("label-regex", self.label_regex), ("group-by", self.group_by)):
             _refuse_bad_pattern(option, pattern)
         _refuse_unknown_encoding(self.encoding)
-        if self.class_depth < 0:
+        if self.class_depth is not None and self.class_depth < 0:
             raise UsageError(
                 f"--class-depth {self.class_depth} is no depth", hint="give 1 or more, or leaf"
             )

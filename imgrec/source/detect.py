@@ -14,11 +14,10 @@ from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
 from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
+from imgrec.source.download.scan import scan_tree
 from imgrec.source.fitness import refuse_label_names, refuse_unfit
-from imgrec.source.folder import catalog_of
 from imgrec.source.folding import fold_classes
 from imgrec.source.listing import open_tree
-from imgrec.source.split_lists import IgnoredSplits
 from imgrec.source.split_words import split_word
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.storage.unreadable import disk_fault, is_passing
@@ -156,15 +155,7 @@ def _scan_tree(source: str, context: Context) -> Catalog:
             if catalog := _scan_arrays(array_kind, lister, context):
                 return catalog
     refuse_label_names(source, context.options)
-    try:
-        catalog = catalog_of("", lister, context)
-    except IgnoredSplits:
-        raise
-    except SourceError as error:
-        if tables := _tables_in(source):
-            one = f"one of {', '.join(tables)}" if len(tables) > 1 else tables[0]
-            error.hint += f"; if {one} says which class each image has, pack that"
-        raise
+    catalog = scan_tree(lister, context)
     return catalog if is_folder else replace(catalog, layout=f"archive of {catalog.layout}")
 
 
@@ -226,14 +217,6 @@ def _scan_pixels(source: str, context: Context) -> Catalog:
     from imgrec.source.arrays import pixel_table
 
     return pixel_table.scan(source, context)
-
-
-def _tables_in(source: str) -> list[str]:
-    """Return the tables right in a folder, which may be what its user has to name."""
-    from imgrec.source.manifests.files import is_part
-
-    paths = [entry.path for entry in _entries(source)] if os.path.isdir(source) else []
-    return sorted(filter(is_part, paths))
 
 
 _SCANNERS: Mapping[SourceKind, Callable[[str, Context], Catalog]] = {

@@ -12,8 +12,8 @@ _OF_MANIFESTS = (
 )  # fmt: skip
 _OF_TREES = ("class_depth", "label_regex", "layout")
 _UNFIT: Mapping[SourceKind, tuple[str, ...]] = {
-    SourceKind.FOLDER: _OF_MANIFESTS,
-    SourceKind.ARCHIVE: _OF_MANIFESTS,
+    SourceKind.FOLDER: ("images",),
+    SourceKind.ARCHIVE: ("images",),
     SourceKind.CIFAR: (*_OF_MANIFESTS, *_OF_TREES),
     SourceKind.IDX: (*_OF_MANIFESTS, *_OF_TREES),
     SourceKind.MANIFEST: _OF_TREES,
@@ -51,9 +51,4 @@ def refuse_label_names(source: str, options: SourceOptions) -> None:
         raise UsageError(
             f"--cifar100-labels means nothing for {source}, which is not CIFAR-100",
             hint="leave that out, or say with --kind what the source is",
-        )
-    if options.label_names is not None:
-        raise UsageError(
-            f"--label-names means nothing for {source}, whose folders name the classes",
-            hint="rename the folders; to say in which order they are labels, use --classes",
         )

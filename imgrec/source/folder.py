@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
 from imgrec.model import Catalog, Samples, Skipped, picked
-from imgrec.options import LEAF, SourceKind, SourceOptions
+from imgrec.options import LEAF, SourceKind
 from imgrec.source.context import Context
-from imgrec.source.places import BESIDE, OUTSIDE, Place, Places, make_places
+from imgrec.source.places import BESIDE, OUTSIDE, Place, Places
 from imgrec.source.probe import contents
 from imgrec.source.split_lists import refuse_split_lists
-from imgrec.source.splits import has_images, split_folders
 from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
-from imgrec.source.walk import Walk
-from imgrec.text import name_of
 
 _OTHER = "not an image"
 _NO_LABEL = "its name does not match --label-regex"
@@ -43,25 +40,18 @@ class _ClassFiles:
         self.places.add(place)
 
 
-def scan(root: str, context: Context) -> Catalog:
-    """List a folder and look at the beginning of each of its files.
-
-    Raises SourceError if there is nothing to pack.
-    """
-    name = name_of(os.path.basename(os.path.abspath(root))) or "root"
-    return catalog_of(name, Walk(root, context.options.follow_links), context)
+def has_images(folder: Folder) -> bool:
+    """Tell whether images, by their names, are right in a folder."""
+    return any(extension(name) in IMAGE_EXTENSIONS for name in folder.files)
 
 
-def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
-    """Find the classes in a tree of class folders, wherever it is."""
-    options, root = context.options, lister.root
+def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
+    """List the classes of a tree of class folders, wherever it is."""
+    root = lister.root
     tree = look_at(lister, context)
-    refuse_closed(lister, options)
-    splits = split_folders(root, tree.folders, options)
-    if not splits and options.kind is SourceKind.AUTO:
+    refuse_closed(lister, context.options)
+    if not places.splits and context.options.kind is SourceKind.AUTO:
         refuse_split_lists(root, tree)
-    tops = {folder.path: folder for folder in tree.folders}
-    places = make_places(splits, tops, options)
     files = _files_of_classes(tree, places, lister)
     bad = [*lister.bad, *files.bad]
     samples = _samples(tree, files, context)
@@ -69,8 +59,8 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
         raise _nothing_to_pack(root, tree.folders, places)
     class_folders = _class_folders(files)
     return Catalog(
-        name=name,
-        layout=_layout(options, places),
+        name="",
+        layout=_layout(places),
         samples=samples,
         class_folders=class_folders,
         bad=tuple(sorted(bad)),
@@ -78,22 +68,29 @@ def catalog_of(name: str, lister: Lister, context: Context) -> Catalog:
         warnings=(
             *lister.warnings,
             *_empty_classes(tree.folders, places, class_folders),
-            *_doubts(tree.folders, places, class_folders),
+            *_doubts(tree.folders, places),
         ),
         stamp=tree.stamp.merged(lister.stamp),
         homes=lister.homes,
     )
 
 
-def _layout(options: SourceOptions, places: Places) -> str:
-    if options.label_regex:
-        inner = f"image named by {options.label_regex}"
-    elif options.class_depth == LEAF:
+def _layout(places: Places) -> str:
+    if places.label_regex is not None:
+        inner = f"image named by {places.label_regex.pattern}"
+    elif places.class_depth == LEAF:
         inner = "<class>/image, classes at any depth"
     else:
-        inner = "/".join(["<class>"] * options.class_depth) + "/**/image"
-    bare = f", {places.unlabelled}/ without labels" if places.unlabelled else ""
-    return f"<split>/{inner}{bare}" if places.splits else inner
+        inner = "/".join(["<class>"] * places.class_depth) + "/**/image"
+    bare = "".join(f", {path}/ without labels" for path in sorted(places.unlabelled))
+    if places.splits:
+        above = {path.rpartition("/")[0] for path in places.roots}
+        if above == {""}:
+            return f"<split>/{inner}{bare}"
+        told = f"{above.pop()}/<split>" if len(above) == 1 else ", ".join(sorted(places.roots))
+        return f"{told}/{inner}{bare}"
+    (top,) = places.roots
+    return f"{top}/{inner}" if top else inner
 
 
 def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles:
@@ -166,9 +163,7 @@ def _empty_classes(
             yield f"{folder.path}: no images in this class folder, so it gets no label"
 
 
-def _doubts(
-    folders: Sequence[Folder], places: Places, class_folders: Mapping[str, tuple[str, ...]]
-) -> Iterator[str]:
+def _doubts(folders: Sequence[Folder], places: Places) -> Iterator[str]:
     """Yield what may not be as the user thinks."""
     splits = places.splits
     with_images = [folder for folder in folders if has_images(folder)]
@@ -181,14 +176,6 @@ def _doubts(
         )
     if outside := [path or "the source" for path, place in where.items() if place == OUTSIDE]:
         yield f"images right in {', '.join(outside)} are not packed: they are in no class folder"
-    if len(class_folders) == 1 and not splits and places.class_depth == 1:
-        (name,) = class_folders
-        inner = [folder.path for folder in folders if folder.path.count("/") == 1]
-        if len(inner) > 1 and not places.label_regex:
-            yield (
-                f"{name} is the only class; if its {len(inner)} folders are the classes, "
-                f"pack the folder {name} itself, or pass --class-depth 2"
-            )
 
 
 def _nothing_to_pack(root: str, folders: Sequence[Folder], places: Places) -> SourceError:

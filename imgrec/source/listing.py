@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 
 from imgrec.errors import SourceError
+from imgrec.source.archives.members import has_image_name
 from imgrec.source.archives.names import has_archive_name
 from imgrec.source.context import Context
+from imgrec.source.split_words import split_word
+from imgrec.source.tally import clutter_kind
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
 from imgrec.storage.unreadable import disk_fault, is_passing
@@ -25,6 +28,7 @@ def open_tree(path: str, context: Context) -> Lister:
         return open_store(path, context)
     path = given_path(path)
     if os.path.isdir(path):
+        path = _unwrapped(path)
         walk = Walk(path, context.options.follow_links)
         if not _holds_archives(path):
             return walk
@@ -38,6 +42,39 @@ def open_tree(path: str, context: Context) -> Lister:
         return expand(open_archive(path, context), context)
     what = "is neither a folder nor an archive" if os.path.lexists(path) else "does not exist"
     raise SourceError(f"{path} {what}", hint="give the folder or archive of images", path=path)
+
+
+def _unwrapped(folder: str) -> str:
+    """Return the folder in which the source begins: the only folder of a folder is one too many.
+
+    The rule is that of archives (`MemberTree.strip_top`), so that both give the same names.
+    """
+    while True:
+        files, folders = _entries(folder)
+        if files or len(folders) != 1:
+            return folder
+        inner = os.path.join(folder, folders[0])
+        files, below = _entries(inner)
+        is_own = folders[0] == os.path.basename(os.path.abspath(folder))
+        holds = below or any(map(has_archive_name, files))
+        if any(map(has_image_name, files)) or not holds or (split_word(folders[0]) and not is_own):
+            return folder
+        folder = inner
+
+
+def _entries(folder: str) -> tuple[list[str], list[str]]:
+    """Return the names of the files and of the folders in a folder, but for clutter."""
+    files: list[str] = []
+    folders: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not clutter_kind(entry.name, is_folder=is_folder):
+                    (folders if is_folder else files).append(entry.name)
+    except OSError:  # the walk will say why
+        return [], []
+    return files, folders
 
 
 def _holds_archives(folder: str) -> bool:

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from imgrec.model import TEST
-from imgrec.options import LEAF, SourceOptions
-from imgrec.source.tree import Folder
+from imgrec.options import LEAF
 from imgrec.text import picked
 
 OUTSIDE = "outside a class folder"
@@ -30,10 +28,10 @@ class Place(NamedTuple):
 class Places:
     """The meaning of paths in one source."""
 
-    splits: Mapping[str, str]
-    """Which split each split folder is; empty if the top folders are classes."""
-    unlabelled: str = ""
-    """The split folder whose images have no class, if there is one."""
+    roots: Mapping[str, str]
+    """The folders that classes are in, each with its split; "" is the source, or no split."""
+    unlabelled: frozenset[str] = frozenset()
+    """Those of the roots whose images have no class."""
     class_depth: int = 1
     label_regex: re.Pattern[str] | None = None
     _seen: dict[str, Place | str] = field(default_factory=dict)
@@ -53,42 +51,37 @@ class Places:
         label = picked(match, "label") if match else ""
         return Place(place.split, label, folder) if label else ""
 
+    @property
+    def splits(self) -> Mapping[str, str]:
+        """The roots that are splits."""
+        return {path: split for path, split in self.roots.items() if split}
+
+    def root_of(self, folder: str) -> str | None:
+        """Return the root that a folder is in, or None."""
+        while folder not in self.roots:
+            if not folder:
+                return None
+            folder = folder.rpartition("/")[0]
+        return folder
+
     def _is_bare(self, place: Place) -> bool:
-        return bool(self.unlabelled) and place.class_folder == self.unlabelled
+        return place.class_folder in self.unlabelled
 
     def _read(self, path: str) -> Place | str:
-        parts = path.split("/") if path else []
-        split = ""
-        if self.splits:
-            if parts and parts[0] not in self.splits:
-                return BESIDE
-            if not parts:
-                return OUTSIDE
-            split = self.splits[parts[0]]
-        if self.unlabelled and parts[0] == self.unlabelled:
-            return Place(split, "", self.unlabelled)
+        root = self.root_of(path)
+        if root is None:
+            return BESIDE if path and not self._is_above(path) else OUTSIDE
+        split = self.roots[root]
+        if root in self.unlabelled:
+            return Place(split, "", root)
         if self.label_regex is not None:
             return Place(split, "", path)
-        below = parts[1:] if self.splits else parts
+        below = path[len(root) :].strip("/").split("/") if path != root else []
         depth = self.class_depth if self.class_depth != LEAF else max(len(below), 1)
         if len(below) < depth:
             return OUTSIDE
-        folder = "/".join(parts[: len(parts) - len(below) + depth])
-        return Place(split, "/".join(below[:depth]), folder)
+        class_name = "/".join(below[:depth])
+        return Place(split, class_name, f"{root}/{class_name}" if root else class_name)
 
-
-def make_places(
-    splits: Mapping[str, str], folders: Mapping[str, Folder], options: SourceOptions
-) -> Places:
-    """Decide what paths mean."""
-    regex = re.compile(options.label_regex) if options.label_regex else None
-    bare = (path for path, split in splits.items() if split == TEST)
-    unlabelled = next((path for path in bare if _has_no_classes(folders[path], regex)), "")
-    return Places(splits, unlabelled, options.class_depth, regex)
-
-
-def _has_no_classes(folder: Folder, regex: re.Pattern[str] | None) -> bool:
-    """Tell whether a folder of test images says nothing of their classes."""
-    if not folder.files or folder.has_folders:
-        return False
-    return regex is None or not any(map(regex.search, folder.files))
+    def _is_above(self, path: str) -> bool:
+        return any(root.startswith(f"{path}/") for root in self.roots)

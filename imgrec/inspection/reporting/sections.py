@@ -41,7 +41,8 @@ def headline(facts: Facts) -> str:
 
 def _lead(facts: Facts) -> str:
     splits = ", ".join(f"{split.images:,} {split.name}" for split in facts.splits)
-    return f"{number(facts.images, 'image')} ({splits}), read as {facts.layout or 'TFDS records'}."
+    told = facts.layout.replace("\n", "; ") or "TFDS records"
+    return f"{number(facts.images, 'image')} ({splits}), read as {told}."
 
 
 def _tiles(facts: Facts) -> Iterator[tuple[str, str]]:

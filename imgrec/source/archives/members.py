@@ -118,18 +118,22 @@ class MemberTree:
         return len(self._folders) - 1
 
     def strip_top(self, stem: str, *, even_of_images: bool = False) -> None:
-        """Begin with the only folder at the top, if it is one too many.
+        """Begin with the only folder at the top, as long as it is one too many.
 
         It is if folders, or archives, but no images are right in it; not, though, if it is a split
         by its name, unless the archive is called so too. If `even_of_images`, a folder that is
         called as the archive is one too many whatever it holds.
         """
-        files, tops = _names(self._folders[""])
-        if len(tops) != 1 or files:
-            return
-        (top,) = tops
-        is_wrapper = _holds_folders(self._folders[top]) and (top == stem or not is_split(top))
-        if is_wrapper or (even_of_images and top == stem):
+        while True:
+            files, tops = _names(self._folders[self.top])
+            if len(tops) != 1 or files:
+                return
+            top = _join(self.top, tops[0])
+            is_wrapper = _holds_folders(self._folders[top]) and (
+                tops[0] == stem or not is_split(tops[0])
+            )
+            if not is_wrapper and not (even_of_images and tops[0] == stem):
+                return
             self.top = top
 
     def holds_folders(self) -> bool:

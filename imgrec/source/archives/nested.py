@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
 from imgrec.blob import Blob, ZipMember
@@ -26,6 +25,7 @@ from imgrec.text import printable
 _BESIDE_IMAGES = "archive beside images"
 _TOO_DEEP = "archive inside an inner archive"
 _NAMED = 5
+_TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 
 @dataclass(slots=True)
@@ -66,26 +66,38 @@ class _Inner(NamedTuple):
 
 
 def expand(lister: Lister, context: Context) -> Expanded:
-    """Open the archives of a tree in which no file is called as images are.
+    """Open the archives of a tree.
 
-    Each becomes a folder of its name, less the suffix. A tree with images is listed as it is, but
-    for its archives. Raises SourceError if an archive cannot be read as a whole.
+    Each becomes a folder of its name, less the suffix. Beside images, only archives of tables and
+    of splits that are not unpacked yet are opened; others are left alone. Raises SourceError if an
+    archive cannot be read as a whole.
     """
-    listing = lister.folders()
-    seen: list[Folder] = []
-    for folder in listing:
-        seen.append(folder)
-        if any(map(has_image_name, folder.files)):
-            return _kept(lister, _leave_archives(lister, chain(seen, listing)))
+    seen = list(lister.folders())
     archives = [inner for folder in seen for inner in _archives(folder)]
     if not archives:
         return _kept(lister, iter(seen))
+    if any(has_image_name(name) for folder in seen for name in folder.files):
+        expected = _expected(archives, {folder.path for folder in seen})
+        _leave_alone(lister, [inner.path for inner in archives if inner not in expected])
+        archives = expected
     return _Opener(lister, context).expand(seen, archives)
 
 
 def kept(lister: Lister) -> Lister:
     """Return a lister that lists only once, however often it is asked."""
     return lister if isinstance(lister, Expanded) else _kept(lister, lister.folders())
+
+
+def _expected(archives: Sequence[_Inner], folders: set[str]) -> list[_Inner]:
+    """Return the archives that belong to a download of images: `train.csv.zip`, `test.zip`."""
+    found = []
+    for inner in archives:
+        above, _, name = inner.path.rpartition("/")
+        stem = archive_stem(name)
+        is_unpacked = (f"{above}/{stem}" if above else stem) in folders
+        if stem.lower().endswith(_TABLES) or (is_split(stem) and not is_unpacked):
+            found.append(inner)
+    return found
 
 
 def _kept(lister: Lister, listing: Iterator[Folder], archives: Stamp = NO_STAMP) -> Expanded:
@@ -120,15 +132,10 @@ def _without_archives(folder: Folder, *, with_sizes: bool) -> Folder:
     )
 
 
-def _leave_archives(lister: Lister, folders: Iterable[Folder]) -> Iterator[Folder]:
-    """Yield folders without their archives, which are counted and named."""
-    left: list[str] = []
-    for folder in folders:
-        archives = [inner.path for inner in _archives(folder)]
-        for path in archives:
-            lister.tally.add(_BESIDE_IMAGES, path)
-        left += archives
-        yield _without_archives(folder, with_sizes=False) if archives else folder
+def _leave_alone(lister: Lister, left: Sequence[str]) -> None:
+    """Count and name archives that are not opened."""
+    for path in left:
+        lister.tally.add(_BESIDE_IMAGES, path)
     if left:
         lister.warnings.append(f"{_some(left)}: not opened, as there are images beside archives")
 
@@ -166,6 +173,16 @@ class _Opener:
         ordered = sorted(self._found.values(), key=lambda folder: folder.path.split("/"))
         return _kept(self.lister, iter(ordered), self.stamp)
 
+    def _add_files(self, path: str, files: Folder) -> None:
+        """Add the files of an archive to the folder that it is in: `train.csv.zip` is a table."""
+        found = self._found[path]
+        new = [at for at, name in enumerate(files.files) if name not in found.files]
+        self._found[path] = found._replace(
+            files=(*found.files, *(files.files[at] for at in new)),
+            blobs=(*found.blobs, *(files.blobs[at] for at in new)),
+            sizes=(*found.sizes, *(files.sizes[at] for at in new)),
+        )
+
     def _file(self, inner: _Inner) -> ArchiveFile:
         """Return an archive as a file of its own, which it becomes in the spool if need be."""
         root, blob = self.lister.root, inner.blob
@@ -195,6 +212,10 @@ class _Opener:
             )
         self.lister.warnings += tree.warnings
         tree.tally, tree.bad = self.lister.tally, self.lister.bad
+        if stem.lower().endswith(_TABLES):
+            tree.mount = above
+            self._add_files(above, next(tree.folders()))
+            return
         if not is_wrapper:
             self._found[above] = self._found[above]._replace(has_folders=True)
         for folder in tree.folders():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 
 from imgrec.errors import SourceError
@@ -11,6 +12,7 @@ from imgrec.source.arrays.pixel_images import PixelFile, PixelImages, read_image
 from imgrec.source.arrays.pixel_rows import PixelForm, Shape, is_pixel_row
 from imgrec.source.arrays.samples import class_prefix
 from imgrec.source.context import Context
+from imgrec.source.manifests.columns import is_split_column
 from imgrec.source.manifests.labels import Labels, first_rows, read_labels
 from imgrec.source.manifests.tables import TableKind, delimited_rows, kind_of
 from imgrec.source.manifests.text_file import with_fallback
@@ -58,9 +60,22 @@ def scan(path: str, context: Context) -> Catalog:
 
     Raises SourceError if they cannot be understood, and ExecutionError if the disk is full.
     """
-    options = context.options
     tally = Tally()
-    files = _files(path, tally)
+    if not os.path.isdir(path):
+        return scan_files(path, [PixelFile(path, "")], tally, context)
+    tables = list(filter(is_pixel_table, _tables_in(path)))
+    names = list(map(os.path.basename, tables))
+    for name in _listing(path):
+        if name not in names:
+            tally.add("not a table of pixels", name_of(name))
+    if not tables:
+        raise SourceError(f"{path} holds no table of pixels", path=path)
+    return scan_files(path, one_for_each_split(tables, path), tally, context)
+
+
+def scan_files(path: str, files: Sequence[PixelFile], tally: Tally, context: Context) -> Catalog:
+    """Read tables of pixels, which messages call `path`."""
+    options = context.options
     images, told, doubts = PixelImages(), [], []
     for file in files:
         (form, part, shape), doubt = with_fallback(
@@ -85,20 +100,22 @@ def scan(path: str, context: Context) -> Catalog:
     )
 
 
-def _files(path: str, tally: Tally) -> list[PixelFile]:
-    """Return the tables of pixels, each with the split in its name if it is one of several."""
-    if not os.path.isdir(path):
-        return [PixelFile(path, "")]
-    tables = filter(is_pixel_table, _tables_in(path))
+def one_for_each_split(tables: Sequence[str], path: str) -> list[PixelFile]:
+    """Return the tables of pixels to read, each with the split in its name if there are several.
+
+    A table with a column of splits that is as large as all others together is the complete one.
+    """
     files = [PixelFile(table, split_of_name(table)) for table in tables]
     names = [file.name for file in files]
-    for name in _listing(path):
-        if name_of(name) not in names:
-            tally.add("not a table of pixels", name_of(name))
-    if not files:
-        raise SourceError(f"{path} holds no table of pixels", path=path)
     if len(files) == 1:
         return [PixelFile(files[0].path, "")]
+    with_splits = [file for file in files if _has_splits(file.path)]
+    if len(with_splits) == 1:
+        own = os.path.getsize(with_splits[0].path)
+        if own * 10 >= 9 * sum(
+            os.path.getsize(file.path) for file in files if file not in with_splits
+        ):
+            return [PixelFile(with_splits[0].path, "")]
     splits = {file.split for file in files}
     if "" in splits or len(splits) < len(files):
         raise SourceError(
@@ -107,6 +124,11 @@ def _files(path: str, tally: Tally) -> list[PixelFile]:
             path=path,
         )
     return files
+
+
+def _has_splits(path: str) -> bool:
+    first = next(delimited_rows(path, path, []), None)
+    return first is not None and any(map(is_split_column, first[1]))
 
 
 def _told(form: PixelForm, shape: Shape, name: str, first_split: str) -> str:

@@ -65,7 +65,11 @@ class Named:
 
 def open_images(place: str, context: Context) -> ManifestImages:
     """List a folder or an archive."""
-    lister = open_tree(place, context)
+    return images_of(open_tree(place, context), place)
+
+
+def images_of(lister: Lister, place: str) -> ManifestImages:
+    """List the files of a folder or an archive, which messages call `place`."""
     listed = list_files(lister)
     known = set(listed.names) if lister.bad else set()
     unreadable = [file for file in lister.bad if file.filename not in known]

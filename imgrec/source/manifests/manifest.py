@@ -92,15 +92,21 @@ def scan(path: str, context: Context) -> Catalog:
         for path, name in zip(files.paths, files.names, strict=True)
     ]
     images = open_images(context.options.images or files.folder, context)
-    return resolve(files, tables, images, context)
+    return resolve(files, tables, images, file_splits(files.names, files.where), context)
 
 
 def resolve(
-    files: ManifestFiles, tables: Sequence[Table], images: ManifestImages, context: Context
+    files: ManifestFiles,
+    tables: Sequence[Table],
+    images: ManifestImages,
+    by_file: dict[str, str],
+    context: Context,
 ) -> Catalog:
-    """Match the rows of a manifest with images that are listed, and look at those."""
+    """Match the rows of a manifest with images that are listed, and look at those.
+
+    `by_file` is the split that the names of its files tell.
+    """
     options, finder = context.options, images.finder
-    by_file = file_splits(files.names, files.where)
     unlabelled = {name for name, split in by_file.items() if split == TEST}
     rows = join(
         tables, files.where, options, lambda text: isinstance(finder.find(text), int), unlabelled

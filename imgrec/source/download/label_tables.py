@@ -1,0 +1,152 @@
+"""Which tables of a download name images: those with labels, those to predict, and the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from imgrec.errors import SourceError
+from imgrec.model import TEST, TRAIN
+from imgrec.options import SourceOptions
+from imgrec.source.download.folders import FolderReading
+from imgrec.source.download.index import ImageIndex
+from imgrec.source.download.seen import Seen, SeenTable
+from imgrec.source.download.targets import Columns
+from imgrec.source.download.words import is_submission, split_of_file
+from imgrec.source.manifests.columns import is_path_column, squashed
+
+_LOOKED_AT = 400
+_SHOWN = 5
+
+
+class LabelTable(NamedTuple):
+    """A table that names images."""
+
+    table: SeenTable
+    id_at: int
+    split: str
+    """The split that its name tells; "" for none."""
+
+    @property
+    def columns(self) -> Columns:
+        """Its columns."""
+        return self.table.columns
+
+    def ids(self) -> list[str]:
+        """Return the id in each row."""
+        return self.columns.texts(self.id_at)
+
+
+def find_sample(seen: Seen) -> SeenTable | None:
+    """Return the sample submission; of several, the one with the most rows."""
+    found = [table for path, table in sorted(seen.tables.items()) if is_submission(path)]
+    usable = [table for table in found if len(table.columns.names) > 1 and len(table.lines)]
+    return max(usable, key=lambda table: len(table.lines), default=None)
+
+
+def naming_tables(
+    seen: Seen, sample: SeenTable | None, index: ImageIndex, options: SourceOptions
+) -> list[LabelTable]:
+    """Return the tables that name images, but for sample submissions."""
+    wanted = sample.columns.names[0] if sample else ""
+    found = []
+    for path, table in sorted(seen.tables.items()):
+        if is_submission(path) or not len(table.lines):
+            continue
+        at = _id_column(table.columns, wanted, index, options)
+        if at is not None:
+            found.append(LabelTable(table, at, split_of_file(path)))
+    same = [t for t in found if wanted and squashed(t.columns.names[t.id_at]) == squashed(wanted)]
+    return same or found
+
+
+def _id_column(
+    columns: Columns, wanted: str, index: ImageIndex, options: SourceOptions
+) -> int | None:
+    """Return the column that names images, or None."""
+    if options.path_col:
+        return columns.find(options.path_col)
+    known = index.knows
+    if options.image_template:
+        known = lambda text: index.knows(options.image_template.replace("{id}", text))  # noqa: E731
+    scores = {}
+    for at in range(len(columns.names)):
+        score = _share_of_images(columns.texts(at), known)
+        if score >= 0.5:
+            scores[at] = score
+    if not scores:
+        return None
+    for is_named in (lambda name: squashed(name) == squashed(wanted or "\0"), is_path_column):
+        named = [at for at in scores if is_named(columns.names[at])]
+        if len(named) == 1:
+            return named[0]
+    return max(scores, key=lambda at: (scores[at], -at))
+
+
+def _share_of_images(texts: Sequence[str], known: Callable[[str], bool]) -> float:
+    """Return how many of a column's texts name images; 0 if they repeat as labels do."""
+    step = max(1, len(texts) // _LOOKED_AT)
+    looked_at = [text for text in texts[::step] if text.strip()]
+    if not looked_at or len(set(looked_at)) * 3 < len(looked_at):
+        return 0.0
+    return sum(map(known, looked_at)) / len(looked_at)
+
+
+def is_test_table(
+    table: LabelTable, tables: Sequence[LabelTable], sample: SeenTable | None
+) -> bool:
+    """Tell whether a table lists the images to predict, and not labels."""
+    others = [other for other in tables if other is not table]
+    if table.split == TRAIN or not others:
+        return table.split == TEST and len(table.columns.names) == 1
+    if sample is None:
+        # A test table with all the columns of another has labels, too.
+        return table.split == TEST and all(
+            not set(other.columns.names) <= set(table.columns.names) for other in others
+        )
+    ids = {_bare(text) for text in sample.columns.texts(0)}
+    own = [_bare(text) for text in table.ids()]
+    is_asked = sum(text in ids for text in own) * 10 > len(own) * 9
+    return table.split == TEST or is_asked
+
+
+def _bare(text: str) -> str:
+    return text.strip().rpartition("/")[2].partition(".")[0]
+
+
+def confirms(table: LabelTable, index: ImageIndex, folders: FolderReading) -> bool:
+    """Tell whether some column of a table says of images what their folders say."""
+    places = folders.places()
+    classes = []
+    rows = []
+    for row, text in enumerate(table.ids()):
+        found = index.find(text)
+        place = places.of_folder(found[0].rpartition("/")[0]) if len(found) == 1 else ""
+        if not isinstance(place, str) and place.class_name:
+            classes.append(place.class_name.casefold())
+            rows.append(row)
+    for at in range(len(table.columns.names)):
+        cells = table.columns.texts(at)
+        same = sum(
+            cells[row].strip().casefold() == name for row, name in zip(rows, classes, strict=True)
+        )
+        if rows and same * 100 >= len(rows) * 99:
+            return True
+    return False
+
+
+def parts_of_one(seen: Seen, tables: Sequence[LabelTable]) -> tuple[LabelTable, ...]:
+    """Return the tables that together hold the labels: one, or one for each split."""
+    if len(tables) == 1:
+        return tuple(tables)
+    splits = [table.split for table in tables]
+    is_same = len({table.columns.names for table in tables}) == 1
+    if is_same and all(splits) and len(set(splits)) == len(splits):
+        return tuple(tables)
+    names = [table.columns.where for table in tables]
+    raise SourceError(
+        f"{seen.root}: {' and '.join(names[:_SHOWN])} each name images, so any of them may hold "
+        "the labels",
+        hint=f"say which with --manifest {names[0]}",
+        path=seen.root,
+    )

@@ -1,0 +1,394 @@
+"""How a download is to be read: by its tables or by its folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from imgrec.errors import SourceError, UsageError
+from imgrec.model import TEST, TRAIN
+from imgrec.options import FolderLayout, SourceKind, SourceOptions
+from imgrec.source.download.folders import FolderReading, read_folders
+from imgrec.source.download.index import ImageIndex
+from imgrec.source.download.label_tables import (
+    LabelTable,
+    confirms,
+    find_sample,
+    is_test_table,
+    naming_tables,
+    parts_of_one,
+)
+from imgrec.source.download.seen import Seen, SeenTable, names_in
+from imgrec.source.download.targets import (
+    Target,
+    choose_target,
+    group_columns,
+    list_separator,
+)
+from imgrec.source.download.words import is_submission, split_of_file
+from imgrec.source.manifests.columns import is_path_column, squashed
+
+NO_SEPARATOR = "none"
+"""What `--label-sep` takes for one label a cell."""
+_LOOKED_AT = 400
+_SHOWN = 5
+
+
+class TestSet(NamedTuple):
+    """The images to predict, by id."""
+
+    where: str
+    ids: Sequence[str]
+    lines: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReading:
+    """Labels come from tables."""
+
+    tables: tuple[LabelTable, ...]
+    target: Target
+    separator: str = ""
+    """What parts several labels in a cell; "" for one label a cell."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What labels are called, where a table or a JSON map tells."""
+    names_from: str = ""
+    groups: tuple[str, ...] = ()
+    """Columns that likely say what belongs together."""
+    template: str = ""
+    """How ids become file names; "" if they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was understood: one of the two ways, and the test set."""
+
+    by_table: TableReading | None = None
+    by_folder: FolderReading | None = None
+    lists: Mapping[str, str] = field(default_factory=dict)
+    """The split of each image, where text files list the images of each split."""
+    lists_from: str = ""
+    test: TestSet | None = None
+    sample: SeenTable | None = None
+    """The sample submission."""
+    notes: tuple[str, ...] = ()
+    """What was left alone."""
+
+
+def understand(seen: Seen, options: SourceOptions) -> Reading:
+    """Decide how a download is to be read; raise SourceError where two readings are possible."""
+    index = ImageIndex(seen.images, seen.file_of)
+    sample = find_sample(seen)
+    if not seen.images:  # there may be files that were meant as images
+        return Reading(by_folder=FolderReading(roots={"": ""}))
+    tables = naming_tables(seen, sample, index, options)
+    folders = _Folders(seen, options, has_sample=sample is not None)
+    notes = list(_unread(seen))
+    if tables and not _folders_decide(options):
+        labels = [table for table in tables if not is_test_table(table, tables, sample)]
+        tests = [table for table in tables if table not in labels]
+        by_table = _by_table(seen, labels, sample, index, folders, options)
+        if by_table is not None:
+            test = _test_set(sample, tests, by_table, index)
+            return Reading(by_table=by_table, test=test, sample=sample, notes=tuple(notes))
+        notes += [
+            f"{table.columns.where} is not used: the folders name the classes"
+            for table in labels
+            if not folders.is_confirmed
+        ]
+    if _table_options(options):
+        raise _no_table(seen, options)
+    if (template := _template(seen, sample, index, options)) is not None:
+        raise template
+    reading = folders.reading()
+    if reading.flat:
+        raise _no_labels(seen, reading)
+    notes += [f"{path}/ is left alone" for path in reading.beside]
+    test = _sample_set(sample) if sample and reading.unlabelled else None
+    lists, lists_from = _split_lists(seen, reading, index, options)
+    return Reading(
+        by_folder=reading,
+        lists=lists,
+        lists_from=lists_from,
+        test=test,
+        sample=sample,
+        notes=tuple(notes),
+    )
+
+
+@dataclass(slots=True)
+class _Folders:
+    """What the folders say, which is asked only if need be."""
+
+    seen: Seen
+    options: SourceOptions
+    has_sample: bool
+    is_confirmed: bool = False
+    """Whether a table says the same."""
+
+    def reading(self) -> FolderReading:
+        """Return it; raise SourceError if it is not clear."""
+        folders: dict[str, list[str]] = {}
+        for path in self.seen.images:
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, []).append(name)
+        return read_folders(self.seen.root, folders, self.options, has_sample=self.has_sample)
+
+    def classes(self) -> FolderReading | None:
+        """Return it if folders name classes; None if they do not, or if that is not clear."""
+        try:
+            reading = self.reading()
+        except SourceError:
+            return None
+        if reading.flat or reading.label_regex:
+            return None
+        places = reading.places()
+        found = {places.of_folder(folder) for folder in set(map(_folder, self.seen.images))}
+        names = {place.class_name for place in found if not isinstance(place, str)} - {""}
+        return reading if len(names) > 1 else None
+
+
+def _folders_decide(options: SourceOptions) -> bool:
+    """Tell whether options say that folders or file names are the classes."""
+    is_told = options.layout is not FolderLayout.AUTO or options.class_depth is not None
+    return is_told or bool(options.label_regex)
+
+
+def _table_options(options: SourceOptions) -> str:
+    """Return an option that only a table can answer; "" if none is given."""
+    given = {
+        "--path-col": options.path_col,
+        "--label-col": options.label_col,
+        "--onehot": options.onehot,
+        "--split-col": options.split_col,
+        "--group-col": options.group_col,
+        "--column": options.columns,
+        "--label-sep": options.label_sep,
+        "--label-names": options.label_names,
+    }
+    return next((option for option, value in given.items() if value), "")
+
+
+def _by_table(
+    seen: Seen,
+    tables: Sequence[LabelTable],
+    sample: SeenTable | None,
+    index: ImageIndex,
+    folders: _Folders,
+    options: SourceOptions,
+) -> TableReading | None:
+    """Read tables of labels; return None if the folders name the classes."""
+    if not tables:
+        return None
+    is_asked = bool(_table_options(options))
+    classes = None if is_asked else folders.classes()
+    if classes is not None and any(confirms(table, index, classes) for table in tables):
+        folders.is_confirmed = True
+        return None
+    try:
+        parts = parts_of_one(seen, tables)
+        target = _target(parts[0], sample, options)
+    except SourceError:
+        if classes is not None:
+            return None
+        raise
+    if classes is not None:
+        raise SourceError(
+            f"{seen.root}: {parts[0].columns.where} and the folders name different classes",
+            hint=f"pass --label-col {parts[0].columns.names[target.columns[0]]} to take the "
+            "table, or --class-depth 1 to take the folders",
+            path=seen.root,
+        )
+    separator = "" if target.is_onehot else _separator(parts, target, options)
+    names, names_from = _names(seen, parts, target, separator, options)
+    groups = () if options.group_col else group_columns(parts[0].columns, parts[0].id_at, target)
+    return TableReading(
+        tables=parts,
+        target=target,
+        separator=separator,
+        names=names,
+        names_from=names_from,
+        groups=tuple(groups),
+        template=options.image_template,
+    )
+
+
+def _target(table: LabelTable, sample: SeenTable | None, options: SourceOptions) -> Target:
+    columns = table.columns
+    for option, names in (("--onehot", options.onehot), ("--label-col", (options.label_col,))):
+        if not any(names):
+            continue
+        found = [columns.find(name) for name in names]
+        if None in found:
+            missing = names[found.index(None)]
+            raise SourceError(
+                f"{option} {missing}: {columns.where} has no such column",
+                hint=f"it has the columns {', '.join(columns.names)}",
+            )
+        is_onehot = option == "--onehot"
+        return Target(tuple(at for at in found if at is not None), is_onehot, not is_onehot)
+    return choose_target(columns, table.id_at, sample.columns if sample else None)
+
+
+def _separator(parts: Sequence[LabelTable], target: Target, options: SourceOptions) -> str:
+    if options.label_sep:
+        return "" if options.label_sep == NO_SEPARATOR else options.label_sep
+    (at,) = target.columns
+    cells = [cell for part in parts for cell in part.columns.cells[at]]
+    return list_separator(parts[0].columns.names[at], cells, parts[0].columns.where)
+
+
+def _names(
+    seen: Seen,
+    parts: Sequence[LabelTable],
+    target: Target,
+    separator: str,
+    options: SourceOptions,
+) -> tuple[Mapping[str, str], str]:
+    """Return what labels are called, where exactly one table or map names them all."""
+    if target.is_onehot or options.label_names is not None:
+        return {}, ""
+    (at,) = target.columns
+    labels: set[str] = set()
+    for part in parts:
+        for text in part.columns.texts(at):
+            parts_of_cell = text.split(separator) if separator else [text]
+            labels.update(word.strip() for word in parts_of_cell if word.strip())
+    own = {part.columns.where for part in parts}
+    known = {path: found for path, found in seen.maps.items() if labels <= found.keys()}
+    for path, table in seen.tables.items():
+        if path not in own and not is_submission(path):
+            told = names_in(table.columns)
+            if told and labels <= told.keys() and any(k != v for k, v in told.items()):
+                known[path] = told
+    if not known:
+        return {}, ""
+    if len({tuple(sorted(found.items())) for found in known.values()}) > 1:
+        raise SourceError(
+            f"{seen.root}: {' and '.join(sorted(known))} name the labels differently",
+            hint="say which with --label-names",
+            path=seen.root,
+        )
+    path = min(known)
+    return known[path], path
+
+
+def _test_set(
+    sample: SeenTable | None,
+    tests: Sequence[LabelTable],
+    reading: TableReading,
+    index: ImageIndex,
+) -> TestSet | None:
+    """Return the images to predict: those of the sample, of a test table, or of a test folder."""
+    if sample is not None:
+        return _sample_set(sample)
+    if tests:
+        table = max(tests, key=lambda test: len(test.table.lines))
+        return TestSet(table.columns.where, table.ids(), table.table.lines)
+    if any(table.split == TEST for table in reading.tables):
+        return None
+    named = {
+        path for table in reading.tables for text in table.ids() for path in index.find(text, TRAIN)
+    }
+    bare = [path for path in index.paths if index.split_of(path) == TEST and path not in named]
+    folder = bare[0].rpartition("/")[0] if bare else ""
+    return TestSet(f"{folder}/", bare, range(1, len(bare) + 1)) if bare else None
+
+
+def _sample_set(sample: SeenTable) -> TestSet:
+    return TestSet(sample.columns.where, sample.columns.texts(0), sample.lines)
+
+
+def _template(
+    seen: Seen, sample: SeenTable | None, index: ImageIndex, options: SourceOptions
+) -> SourceError | None:
+    """Return the refusal if ids are only the beginnings of several files' names."""
+    if options.image_template or _folders_decide(options):
+        return None
+    for path, table in sorted(seen.tables.items()):
+        columns = table.columns
+        named = [
+            at
+            for at, name in enumerate(columns.names)
+            if is_path_column(name)
+            or (sample and squashed(name) == squashed(sample.columns.names[0]))
+        ]
+        for at in named if not is_submission(path) else ():
+            templates = index.templates(columns.texts(at)[:_LOOKED_AT])
+            if templates:
+                shown = templates[0] if len(templates) == 1 else templates[len(templates) // 2 - 1]
+                count = f"{len(templates)} files" if len(templates) > 1 else "a file"
+                return SourceError(
+                    f"{seen.root}: ids of {path} name {count} each: "
+                    f"{', '.join(templates[:_SHOWN])}",
+                    hint=f"say which with --image-template '{shown}'",
+                    path=seen.root,
+                )
+    return None
+
+
+def _split_lists(
+    seen: Seen, reading: FolderReading, index: ImageIndex, options: SourceOptions
+) -> tuple[Mapping[str, str], str]:
+    """Return the split of each image by text files such as `meta/train.txt`, and their names.
+
+    Nothing unless there is one list for each split and every image is in exactly one of them:
+    other lists are refused where the images are listed.
+    """
+    if any(reading.roots.values()) or options.kind is not SourceKind.AUTO:
+        return {}, ""
+    places = reading.places()
+    of_classes = {
+        path for path in index.paths if not isinstance(places.of_folder(_folder(path)), str)
+    }
+    splits: dict[str, str] = {}
+    lists: dict[str, str] = {}
+    for path, rows in sorted(seen.lists.items()):
+        found = [index.find(row[0]) for row in rows if row] if split_of_file(path) else []
+        if not found or any(len(paths) != 1 for paths in found):
+            continue
+        if split_of_file(path) in lists.values() or any(one in splits for (one,) in found):
+            return {}, ""
+        lists[path] = split_of_file(path)
+        splits |= dict.fromkeys((one for (one,) in found), lists[path])
+    is_whole = len(lists) > 1 and of_classes <= splits.keys()
+    return (splits, ", ".join(lists)) if is_whole else ({}, "")
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _unread(seen: Seen) -> Iterator[str]:
+    for path, reason in sorted(seen.unreadable.items()):
+        yield f"{path} was not read: {reason}"
+
+
+def _no_table(seen: Seen, options: SourceOptions) -> SourceError | UsageError:
+    option = _table_options(options)
+    if not seen.tables:
+        return UsageError(
+            f"{option} needs a table of labels, and {seen.root} has none",
+            hint=f"leave out {option}, or name the table with --manifest",
+        )
+    return SourceError(
+        f"{option} needs a table of labels, and none of {', '.join(sorted(seen.tables)[:_SHOWN])} "
+        f"names images in {seen.root}",
+        hint="name the column of images with --path-col, or the table with --manifest",
+        path=seen.root,
+    )
+
+
+def _no_labels(seen: Seen, reading: FolderReading) -> SourceError:
+    flat = sorted(path or "." for path in reading.flat)
+    example = next(path for path in seen.images if path.rpartition("/")[0] in reading.flat)
+    tables = sorted(path for path in seen.tables if not is_submission(path))
+    told = f" and no table names them ({', '.join(tables[:_SHOWN])})" if tables else ""
+    return SourceError(
+        f"{seen.root}: the images in {', '.join(flat)} have no class folders{told}",
+        hint="put the images of each class into a folder, name a table with --manifest, or pass "
+        f"--label-regex with a pattern that finds the class in names such as "
+        f"{example.rpartition('/')[2]}",
+        path=seen.root,
+    )

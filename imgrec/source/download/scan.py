@@ -1,0 +1,183 @@
+"""Scan a download: understand it, then list its images with labels, splits and ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from imgrec.model import TEST, Catalog
+from imgrec.options import ColumnKind, ColumnOption, SourceOptions
+from imgrec.source import tfrecord
+from imgrec.source.archives.nested import kept
+from imgrec.source.arrays import numpy_arrays
+from imgrec.source.arrays.pixel_table import one_for_each_split, scan_files
+from imgrec.source.context import Context
+from imgrec.source.download.index import ImageIndex
+from imgrec.source.download.reading import Reading, understand
+from imgrec.source.download.rows import ID, IMAGE, LABEL, SPLIT, refuse_ambiguous, tables_of
+from imgrec.source.download.seen import Seen, look_around
+from imgrec.source.folder import catalog_of
+from imgrec.source.manifests.files import ManifestFiles
+from imgrec.source.manifests.images import images_of
+from imgrec.source.manifests.manifest import resolve
+from imgrec.source.manifests.tables import Table
+from imgrec.source.tree import Lister
+from imgrec.stamp import stamp_of
+from imgrec.storage.urls import is_url
+from imgrec.text import number
+
+
+def scan_tree(lister: Lister, context: Context) -> Catalog:
+    """Scan a folder or an archive of images, by its tables or by its folders.
+
+    Raises SourceError if it can be read in two ways, or in none.
+    """
+    lister = kept(lister)
+    seen = look_around(lister, context)
+    if not seen.images and (catalog := _without_images(seen, lister, context)) is not None:
+        return catalog
+    reading = understand(seen, context.options)
+    if reading.by_folder is not None and reading.test is None and not reading.lists:
+        catalog = catalog_of(lister, context, reading.by_folder.places())
+    else:
+        catalog = _scan_rows(lister, seen, reading, context)
+    return replace(catalog, warnings=(*catalog.warnings, *reading.notes))
+
+
+def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | None:
+    """Scan what holds images in other files: TFRecords, arrays or tables of pixels."""
+    if seen.records:
+        files = seen.records
+        catalog = tfrecord.scan(files, seen.label_names, seen.root, context)
+    elif seen.arrays:
+        files = seen.arrays
+        catalog = numpy_arrays.scan(files, seen.root, context)
+    elif seen.pixels:
+        files = ()
+        tables = one_for_each_split(seen.pixels, seen.root)
+        catalog = scan_files(seen.root, tables, lister.tally, context)
+    else:
+        return None
+    on_disk = [file.blob for file in files if isinstance(file.blob, str) and not is_url(file.blob)]
+    return replace(
+        catalog,
+        bad=(*catalog.bad, *sorted(lister.bad)),
+        ignored=catalog.ignored or lister.tally.ignored(),
+        warnings=(*lister.warnings, *catalog.warnings),
+        stamp=catalog.stamp.merged(lister.stamp, *map(stamp_of, on_disk)),
+        homes=lister.homes,
+    )
+
+
+def _scan_rows(lister: Lister, seen: Seen, reading: Reading, context: Context) -> Catalog:
+    index = ImageIndex(seen.images, seen.file_of)
+    tables = tables_of(reading, index, context.options)
+    refuse_ambiguous(tables, index, seen.root)
+    tables, notes = _without_absent_tests(tables, index)
+    copies = [table.copy for table in seen.tables.values() if table.copy]
+    files = ManifestFiles(
+        folder=lister.root,
+        paths=tuple(copies),
+        names=tuple(table.name for table in tables),
+        is_folder=False,
+    )
+    images = images_of(lister, lister.root)
+    options = _row_options(reading, context.options)
+    catalog = resolve(files, tables, images, {}, replace(context, options=options))
+    order = _class_order(reading)
+    return replace(
+        catalog,
+        layout=describe(reading, tables),
+        class_order=order or catalog.class_order,
+        warnings=(*catalog.warnings, *notes, *_offers(reading)),
+    )
+
+
+def _without_absent_tests(tables: list[Table], index: ImageIndex) -> tuple[list[Table], list[str]]:
+    """Leave out a test set none of whose images was downloaded."""
+    kept_tables, notes = [], []
+    for table in tables:
+        is_test = bool(table.rows) and all(row[2] == TEST and not row[1] for row in table.rows)
+        if is_test and not any(index.knows(str(row[0])) for row in table.rows):
+            ids = number(len(table.rows), "id")
+            notes.append(f"{table.name}: none of its {ids} names an image, so there is no test set")
+        else:
+            kept_tables.append(table)
+    return kept_tables, notes
+
+
+def _row_options(reading: Reading, options: SourceOptions) -> SourceOptions:
+    """Return the options by which `resolve` reads the rows that were made."""
+    columns = [column for column in options.columns if column.name != ID]
+    onehot: tuple[str, ...] = ()
+    if reading.by_table is not None and not reading.by_table.target.is_single:
+        names = reading.by_table.tables[0].columns.names
+        onehot = tuple(names[at] for at in reading.by_table.target.columns)
+    return replace(
+        options,
+        path_col=IMAGE,
+        label_col="" if onehot else LABEL,
+        split_col=SPLIT,
+        label_sep="",
+        onehot=onehot,
+        columns=((*([ColumnOption(ID, ColumnKind.TEXT)] * (not reading.lists)), *columns)),
+    )
+
+
+def _class_order(reading: Reading) -> tuple[str, ...]:
+    """Return the order of classes that a map of numbers to names tells."""
+    if reading.by_table is None:
+        return ()
+    by_table = reading.by_table
+    if by_table.target.is_onehot:
+        columns = by_table.tables[0].columns
+        return tuple(columns.names[at] for at in by_table.target.columns)
+    names = by_table.names
+    if not all(key.isdecimal() for key in names):
+        return ()
+    return tuple(names[key] for key in sorted(names, key=int))
+
+
+def _offers(reading: Reading) -> list[str]:
+    groups = reading.by_table.groups if reading.by_table else ()
+    return [
+        f"--group-col {name} would keep all images of one {name} in one split" for name in groups
+    ]
+
+
+def describe(reading: Reading, tables: list[Table]) -> str:
+    """Say what was understood, in a line for the labels and one for the test set."""
+    first = _labels_line(reading)
+    tests = [table for table in tables if table.rows and table.rows[0][2] == TEST]
+    lines = [first]
+    if reading.test is not None and tests:
+        where = _folder_of(tests[-1])
+        lines.append(
+            f"test: {number(len(tests[-1].rows), 'id')} of {reading.test.where} -> {where}, "
+            "without labels"
+        )
+    return "\n".join(lines)
+
+
+def _labels_line(reading: Reading) -> str:
+    if reading.by_table is None:
+        by = "file names" if reading.by_folder and reading.by_folder.label_regex else "folders"
+        lists = f", splits from {reading.lists_from}" if reading.lists else ""
+        return f"classes from {by}{lists}"
+    by_table = reading.by_table
+    columns = by_table.tables[0].columns
+    names = [columns.names[at] for at in by_table.target.columns]
+    where = ", ".join(part.columns.where for part in by_table.tables)
+    if by_table.target.is_onehot:
+        told = f"{len(names)} columns of 0 and 1 -> label{'s' * (not by_table.target.is_single)}"
+    elif by_table.separator:
+        told = f"{names[0]} -> labels, parted by {by_table.separator!r}"
+    else:
+        told = f"{names[0]} -> label"
+    named = f", named by {by_table.names_from}" if by_table.names_from else ""
+    return f"{where}: {columns.names[by_table.tables[0].id_at]} -> image, {told}{named}"
+
+
+def _folder_of(table: Table) -> str:
+    folders = Counter(str(row[0]).rpartition("/")[0] for row in table.rows)
+    return f"{folders.most_common(1)[0][0]}/"

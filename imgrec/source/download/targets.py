@@ -1,0 +1,258 @@
+"""Which column of a table of labels is the target, and what its cells mean.
+
+A sample submission explains the data: its columns name the target or the classes. Without one,
+the usual names of columns decide. Where neither does, the answer is a `SourceError` that names the
+columns and the option to add.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from imgrec.errors import SourceError
+from imgrec.source.download.words import words
+from imgrec.source.manifests.columns import is_label_column, is_path_column, squashed
+from imgrec.source.manifests.tables import Cell
+from imgrec.spelling import as_integer
+
+_SEPARATORS = " |,;"
+_FLAGS = frozenset({"0", "1", "0.0", "1.0", "true", "false"})
+_PLURALS = frozenset(
+    {"labels", "tags", "classes", "categories", "targets", "attributes", "attributeids", "genres",
+     "labelids", "classids", "categoryids", "tagids", "keywords", "species_list"}
+)  # fmt: skip
+_GROUPS = frozenset(
+    {"patient", "patientid", "subject", "subjectid", "person", "personid", "driver"}
+)
+_SHOWN = 8
+_LONG_TEXT = 60
+"""Longer cells that hardly repeat are masks, boxes or captions."""
+
+
+class Columns(NamedTuple):
+    """The named columns of one table."""
+
+    where: str
+    names: tuple[str, ...]
+    cells: tuple[Sequence[Cell], ...]
+
+    def find(self, name: str) -> int | None:
+        """Return the column of a name, however it is written, or None."""
+        same = [at for at, own in enumerate(self.names) if own == name]
+        same = same or [at for at, own in enumerate(self.names) if squashed(own) == squashed(name)]
+        return same[0] if len(same) == 1 else None
+
+    def texts(self, at: int) -> list[str]:
+        """Return the cells of a column as texts."""
+        return [cell if isinstance(cell, str) else "|".join(cell) for cell in self.cells[at]]
+
+
+class Target(NamedTuple):
+    """The column of labels, or the columns of 0 and 1 that are classes."""
+
+    columns: tuple[int, ...]
+    is_onehot: bool = False
+    is_single: bool = True
+    """Whether an image has one label: one-hot columns have exactly one 1 in each row."""
+
+
+def choose_target(table: Columns, id_at: int, sample: Columns | None) -> Target:
+    """Find the target of a table; raise SourceError if that is not clear."""
+    rest = [at for at in range(len(table.names)) if at != id_at]
+    if not rest:
+        raise SourceError(
+            f"{table.where} has ids but no labels",
+            hint="name the table of labels with --manifest",
+        )
+    target = _by_sample(table, rest, sample) if sample else _by_name(table, rest)
+    if not target.is_onehot:
+        refuse_values(table, target.columns[0], id_at)
+    return target
+
+
+def _by_sample(table: Columns, rest: Sequence[int], sample: Columns) -> Target:
+    wanted = sample.names[1:]
+    same = [at for at in rest if squashed(table.names[at]) in set(map(squashed, wanted))]
+    if len(same) > 1:
+        if all(is_flags(table.texts(at)) for at in same):
+            return Target(tuple(same), True, has_one_each(table, same))
+        names = ", ".join(table.names[at] for at in same[:_SHOWN])
+        raise SourceError(
+            f"{table.where}: {sample.where} asks for {names}, which are not 0 and 1: this is "
+            "no classification task",
+            hint="if one column holds the class, name it with --label-col",
+        )
+    if same:
+        return Target((same[0],))
+    classes = {squashed(name) for name in wanted}
+    as_values = [at for at in rest if _distinct(table.texts(at)) == classes and len(classes) > 1]
+    if len(as_values) == 1:
+        return Target((as_values[0],))
+    if len(rest) == 1:
+        return Target((rest[0],))
+    raise _ask(table, rest, f"{sample.where} names {', '.join(wanted[:_SHOWN])}")
+
+
+def _by_name(table: Columns, rest: Sequence[int]) -> Target:
+    usual = [at for at in rest if is_label_column(table.names[at])]
+    if len(usual) == 1:
+        return Target((usual[0],))
+    if len(rest) == 1 and not usual:
+        return Target((rest[0],))
+    raise _ask(table, usual or rest, "")
+
+
+def _ask(table: Columns, columns: Sequence[int], why: str) -> SourceError:
+    names = [table.names[at] for at in columns]
+    flags = [table.names[at] for at in columns if is_flags(table.texts(at))]
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN))
+    hint = f"name it with --label-col, as in --label-col {names[0]}"
+    if len(flags) > 1:
+        hint += f"; if columns of 0 and 1 are the classes, pass --onehot {','.join(flags[:_SHOWN])}"
+    told = f" ({why})" if why else ""
+    return SourceError(
+        f"{table.where}: the label may be in any of the columns {shown}{told}", hint=hint
+    )
+
+
+def refuse_values(table: Columns, at: int, id_at: int) -> None:
+    """Raise SourceError if a column's values are not classes."""
+    cells = [text.strip() for text in table.texts(at) if text.strip()]
+    name = table.names[at]
+    if not cells:
+        raise SourceError(
+            f"{table.where}: the column {name} is empty", hint="name another with --label-col"
+        )
+    distinct = set(cells)
+    if _are_fractions(distinct):
+        what = f"holds numbers such as {next(c for c in cells if _is_fraction(c))}"
+    elif len(distinct) > 0.9 * len(cells) and _mean_length(distinct) > _LONG_TEXT:
+        what = f"holds long texts that hardly repeat, such as {cells[0][:_LONG_TEXT]!r}"
+    elif _rows_contradict(table, at, id_at):
+        what = "has several rows for one image"
+    elif len(distinct) > 20 and len(distinct) > 0.9 * len(cells):
+        what = f"has a value of its own in {len(distinct):,} of {len(cells):,} rows"
+    else:
+        return
+    raise SourceError(
+        f"{table.where}: the column {name} {what}: this is no classification task",
+        hint="if another column holds the class, name it with --label-col; to pack it anyway, "
+        f"pass --label-col {name}",
+    )
+
+
+def _rows_contradict(table: Columns, at: int, id_at: int) -> bool:
+    """Tell whether most images with several rows have several values, as boxes have."""
+    values: dict[str, set[Cell]] = {}
+    for image, value in zip(table.texts(id_at), table.cells[at], strict=True):
+        values.setdefault(image, set()).add(value)
+    if len(values) == len(table.cells[at]):
+        return False
+    several = sum(len(found) > 1 for found in values.values())
+    return several * 20 > len(values)
+
+
+def list_separator(name: str, cells: Iterable[Cell], where: str) -> str:
+    """Return what parts the labels of a cell; "" if each cell is one label.
+
+    Raises SourceError if both can be meant.
+    """
+    texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip()]
+    distinct = Counter(texts)
+    for separator in _SEPARATORS:
+        several = [cell for cell in distinct if len(_parts(cell, separator)) > 1]
+        if not several:
+            continue
+        parts = {cell: _parts(cell, separator) for cell in distinct}
+        vocabulary = {part for found in parts.values() for part in found}
+        if all(map(as_integer, vocabulary)) or vocabulary <= distinct.keys():
+            return separator
+        used = Counter(part for found in parts.values() for part in set(found))
+        recurs = sum(count > 1 for count in used.values()) * 2 > len(used)
+        is_small = len(vocabulary) < len(distinct) or len(vocabulary) * 3 < len(texts)
+        if is_plural(name) and recurs and is_small:
+            return separator
+        alone = any(part in distinct for cell in several for part in parts[cell])
+        if alone or is_plural(name) or (recurs and is_small) or len(several) == len(distinct):
+            raise SourceError(
+                f"{where}: {several[0]!r} in the column {name} may be one label or "
+                f"{len(parts[several[0]])}",
+                hint=f"pass --label-sep {separator!r} if it is several, or --label-sep none if "
+                "it is one",
+            )
+    return ""
+
+
+def _parts(cell: str, separator: str) -> list[str]:
+    return [part for text in cell.split(separator) if (part := text.strip())]
+
+
+def is_plural(name: str) -> bool:
+    """Tell whether a column says by its name that it holds several labels.
+
+    >>> is_plural("attribute_ids"), is_plural("Labels"), is_plural("class"), is_plural("species")
+    (True, True, False, False)
+    """
+    found = words(name)
+    last = found[-1] if found else ""
+    return squashed(name) in _PLURALS or last in _PLURALS or last == "ids"
+
+
+def group_columns(table: Columns, id_at: int, target: Target) -> list[str]:
+    """Return the columns that likely say what belongs together: patients, subjects."""
+    found = []
+    for at, name in enumerate(table.names):
+        if at == id_at or at in target.columns:
+            continue
+        is_group = squashed(name) in _GROUPS
+        is_id = words(name)[-1:] == ["id"] and not is_path_column(name)
+        count = len(set(table.texts(at)))
+        if (is_group or is_id) and 1 < count < len(table.cells[at]):
+            found.append(name)
+    return found
+
+
+def flagged(cell: str) -> bool:
+    """Tell whether a cell of 0 and 1 is 1."""
+    return cell.strip().casefold() in ("1", "1.0", "true")
+
+
+def has_one_each(table: Columns, columns: Sequence[int]) -> bool:
+    """Tell whether every row has exactly one 1 in these columns."""
+    cells = [list(map(flagged, table.texts(at))) for at in columns]
+    return all(sum(row) == 1 for row in zip(*cells, strict=True))
+
+
+def is_flags(cells: Iterable[str]) -> bool:
+    """Tell whether all cells are 0 or 1."""
+    found = {cell.strip().casefold() for cell in cells} - {""}
+    return bool(found) and found <= _FLAGS
+
+
+def _distinct(cells: Iterable[str]) -> set[str]:
+    return {squashed(cell) for cell in cells if cell.strip()}
+
+
+def _is_fraction(cell: str) -> bool:
+    try:
+        return not float(cell).is_integer()
+    except (ValueError, OverflowError):
+        return False
+
+
+def _are_fractions(cells: Iterable[str]) -> bool:
+    """Tell whether all cells are numbers and some of them not whole."""
+    found = False
+    for cell in cells:
+        try:
+            found = found or not float(cell).is_integer()
+        except (ValueError, OverflowError):
+            return False
+    return found
+
+
+def _mean_length(cells: Iterable[str]) -> float:
+    lengths = list(map(len, cells))
+    return sum(lengths) / len(lengths)

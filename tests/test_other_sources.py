@@ -1,0 +1,203 @@
+"""TFRecords, NumPy files and COCO-style JSON as sources."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from downloads import photo, zipped
+from tensorflow_datasets.proto import tf_example_pb2
+
+import imgrec
+from imgrec.codec.tfrecord import frame
+from imgrec.errors import ImgrecError
+
+
+def example(**features: object) -> bytes:
+    """A serialized tf.train.Example, as TensorFlow writes it."""
+    made = tf_example_pb2.Example()
+    for name, value in features.items():
+        feature = made.features.feature[name.replace("__", "/")]
+        if isinstance(value, int):
+            feature.int64_list.value.append(value)
+        else:
+            data = value if isinstance(value, bytes) else str(value).encode()
+            feature.bytes_list.value.append(data)
+    return made.SerializeToString(deterministic=True)
+
+
+def tfrecord(path: Path, *records: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    framed = []
+    for record in records:
+        head, tail = frame(record)
+        framed.append(head + record + tail)
+    path.write_bytes(b"".join(framed))
+
+
+def flowers_on_tpu(
+    root: Path, folder: str = "tfrecords-jpeg-224x224"
+) -> dict[str, tuple[str, str]]:
+    """Write the TFRecords of a competition; return split and label by id."""
+    expected = {}
+    for split in ("train", "val", "test"):
+        records = []
+        for number in range(4):
+            name = f"{split}{number}"
+            label = {} if split == "test" else {"class": number % 2}
+            records.append(example(id=name, image=photo(name), **label))
+            expected[name] = (split, str(number % 2) if label else "")
+        tfrecord(root / folder / split / "00-224x224-4.tfrec", *records)
+    return expected
+
+
+def pack(source: Path, data_dir: Path, **options: object) -> dict[str, tuple[str, str, bytes]]:
+    """Pack, and return split, class and bytes by file name."""
+    imgrec.pack(
+        source,
+        imgrec.PackOptions(
+            name="d", data_dir=data_dir, on_bad="fail", source=imgrec.SourceOptions(**options)
+        ),
+    )
+    dataset = imgrec.open_dataset("d", data_dir=data_dir)
+    assert not imgrec.verify("d", data_dir=data_dir, decode=True).faults
+    return {
+        record.filename: (split, record.class_name if record.label >= 0 else "", record)
+        for split in dataset
+        for record in dataset[split]
+    }
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_tfrecords_are_a_source(form, tmp_path, data_dir):
+    source = tmp_path / "tpu-getting-started"
+    expected = flowers_on_tpu(source)
+    if form == "zip":
+        files = {
+            str(path.relative_to(source)): path.read_bytes() for path in source.rglob("*.tfrec")
+        }
+        source = tmp_path / "zipped.zip"
+        source.write_bytes(zipped(files))
+    found = pack(source, data_dir)
+    assert {
+        record.columns["id"]: (split, label) for split, label, record in found.values()
+    } == expected
+    for _, _, record in found.values():
+        assert record.image == photo(record.columns["id"])
+
+
+def test_tfrecords_in_several_sizes_are_asked_about(tmp_path, data_dir):
+    source = tmp_path / "flowers"
+    flowers_on_tpu(source, "tfrecords-jpeg-192x192")
+    flowers_on_tpu(source, "tfrecords-jpeg-224x224")
+    with pytest.raises(ImgrecError, match="hold the same splits") as error:
+        pack(source, data_dir)
+    assert "--include 'tfrecords-jpeg-192x192/*'" in error.value.hint
+    assert len(pack(source, data_dir, include="tfrecords-jpeg-224x224/*")) == 12
+
+
+def test_a_packed_dataset_is_a_source(tmp_path, data_dir):
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for number in range(3):
+            file = tmp_path / "pets" / name / f"{number}.jpg"
+            file.write_bytes(photo(str(file)))
+    first = imgrec.pack(tmp_path / "pets", imgrec.PackOptions(data_dir=data_dir))
+    found = pack(Path(first.info.path), data_dir / "again")
+    assert sorted(label for _, label, _ in found.values()) == ["cat"] * 3 + ["dog"] * 3
+
+
+def test_records_without_one_clear_label_are_asked_about(tmp_path, data_dir):
+    records = [example(image=photo(str(n)), label=n % 2, target=n % 3) for n in range(6)]
+    tfrecord(tmp_path / "s" / "train.tfrecord", *records)
+    with pytest.raises(ImgrecError, match="may each be the label") as error:
+        pack(tmp_path / "s", data_dir)
+    assert "--label-col" in error.value.hint
+    assert len(pack(tmp_path / "s", data_dir, label_col="target")) == 6
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_damaged_tfrecord_is_one_sentence(cut, tmp_path, data_dir):
+    flowers_on_tpu(tmp_path / "s")
+    path = tmp_path / "s" / "tfrecords-jpeg-224x224" / "train" / "00-224x224-4.tfrec"
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(ImgrecError, match="truncated record"):
+        pack(tmp_path / "s", data_dir)
+    assert not data_dir.exists() or not list(data_dir.glob("*/*/*.json"))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_npz_of_images_is_a_source(save, tmp_path, data_dir):
+    (tmp_path / "mnist").mkdir()
+    random = np.random.default_rng(0)
+    arrays = {
+        "x_train": random.integers(0, 256, (12, 28, 28), np.uint8),
+        "y_train": np.arange(12) % 3,
+        "x_test": random.integers(0, 256, (4, 28, 28), np.uint8),
+        "y_test": (np.arange(4) % 3).astype(np.uint8)[:, None],
+    }
+    save(tmp_path / "mnist" / "mnist.npz", **arrays)
+    found = pack(tmp_path / "mnist", data_dir)
+    for split in ("train", "test"):
+        mine = sorted((name, r) for name, (s, _, r) in found.items() if s == split)
+        pixels = {r.numpy()[..., 0].tobytes(): r.class_name for _, r in mine}
+        expected = zip(arrays[f"x_{split}"], arrays[f"y_{split}"].ravel(), strict=True)
+        assert pixels == {image.tobytes(): str(label) for image, label in expected}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ({"x_train": np.zeros((2, 4, 4)), "y_train": np.zeros(2, int)}, "not 8-bit pixels"),
+        ({"x_train": np.zeros((2, 4, 4), np.uint8)}, "has no labels"),
+        ({"x_train": np.zeros((2, 4, 4), np.uint8), "y_train": np.zeros((2, 5), int)}, "not one"),
+        ({"x_train": np.array([{}], object), "y_train": np.zeros(1, int)}, "array of objects"),
+        ({"weights": np.zeros(3)}, "has no array of images"),
+    ],
+)
+def test_arrays_that_are_no_images_are_refused(arrays, reason, tmp_path, data_dir):
+    (tmp_path / "s").mkdir()
+    np.savez(tmp_path / "s" / "a.npz", **arrays)
+    with pytest.raises(ImgrecError, match=reason):
+        pack(tmp_path / "s", data_dir)
+
+
+def test_coco_style_json_is_a_source(tmp_path, data_dir):
+    root = tmp_path / "inat"
+    categories = [{"id": 0, "name": "Danaus"}, {"id": 1, "name": "Quercus"}]
+    for split, count in (("train", 6), ("val", 2), ("test", 3)):
+        images = []
+        for number in range(count):
+            name = f"train_val2019/Plants/{number % 2}/{split}{number}.jpg"
+            if split == "test":
+                name = f"test2019/{split}{number}.jpg"
+            images.append({"id": 1000 * len(split) + number, "file_name": name})
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(photo(name))
+        document: dict[str, object] = {"images": images}
+        if split != "test":
+            document["categories"] = categories
+            document["annotations"] = [
+                {"id": n, "image_id": image["id"], "category_id": n % 2}
+                for n, image in enumerate(images)
+            ]
+        (root / f"{split}2019.json").write_text(json.dumps(document))
+        if split == "test":
+            rows = [f"{image['id']},0" for image in images]
+            sample = "\n".join(["id,predicted", *rows])
+            (root / "kaggle_sample_submission.csv").write_text(sample)
+    found = pack(root, data_dir)
+    assert {
+        name.rpartition("/")[2]: (split, label) for name, (split, label, _) in found.items()
+    } == {
+        **{f"train{n}.jpg": ("train", categories[n % 2]["name"]) for n in range(6)},
+        **{f"val{n}.jpg": ("val", categories[n % 2]["name"]) for n in range(2)},
+        **{f"test{n}.jpg": ("test", "") for n in range(3)},
+    }
+    assert {r.columns["id"] for s, _, r in found.values() if s == "test"} == {
+        "4000",
+        "4001",
+        "4002",
+    }
