@@ -11,6 +11,7 @@ from imgrec.source.context import Context
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.unpacked import write_blocks
 from imgrec.storage.urls import is_url
+from imgrec.text import path_of
 
 
 def spooled(path: str, blob: Blob, size: int, context: Context) -> str:
@@ -24,7 +25,7 @@ def spooled(path: str, blob: Blob, size: int, context: Context) -> str:
         from imgrec.storage.remote.copying import copy_objects
 
         return copy_objects({path: blob}, os.path.join(context.spool, "tables"))[path]
-    copy = os.path.join(spool_path(path, "", context), path.rpartition("/")[2])
+    copy = os.path.join(spool_path(path, "", context), path_of(path.rpartition("/")[2]))
     try:
         write_blocks(copy, read_pieces(blob, size))
     except BadImage as error:

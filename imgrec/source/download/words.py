@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from imgrec.model import TEST, TRAIN, VAL
 from imgrec.source.split_words import split_word
 
-_BOUNDARY = re.compile(r"[-_.\s]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
+_BOUNDARY = re.compile(r"[-_.()\s]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 _CONTAINERS = frozenset(
     {
         "image", "images", "img", "imgs", "picture", "pictures", "pic", "pics", "photo",
         "photos", "data", "dataset", "datasets", "database", "jpg", "jpgs", "jpeg", "jpegs",
         "png", "pngs", "bmp", "tif", "tiff", "webp", "raw", "all", "full", "original",
         "originals", "files", "input", "content", "media", "archive", "download", "downloads",
-        "extracted", "unzipped", "resized", "cropped", "size", "px", "x",
+        "extracted", "unzipped", "resized", "cropped",
     }
 )  # fmt: skip
 """Words that say what a folder holds, not which class."""
@@ -46,6 +46,8 @@ _CAMERAS = frozenset(
     }
 )  # fmt: skip
 """Leading words that cameras, scanners and tools give to all files alike."""
+_SIZE = re.compile(r"\d+ ?(x ?\d+|px|p)|(size|px) ?\d+", re.I)
+"""A size in pixels, as in `jpeg-224x224`."""
 _SUBMISSION = re.compile(r"sample[-_ ]?sub|submission|submit[-_ ]?sample", re.I)
 
 
@@ -109,11 +111,12 @@ def is_container(name: str) -> bool:
     >>> is_container("Images"), is_container("jpeg-224x224"), is_container("rose images")
     (True, True, False)
     """
-    found = words(name)
+    unsized, sizes = _SIZE.subn(" ", name)
+    found = words(unsized)
     known = _CONTAINERS | _SIDE
     return (
-        bool(found)
-        and any(w in known for w in found)
+        bool(sizes and not found)
+        or any(w in known for w in found)
         and all(w in known or w.isdecimal() or _split_of_word(w) for w in found)
     )
 
