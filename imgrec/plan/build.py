@@ -64,7 +64,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         if label_sets
         else [label_of[class_name] for class_name in samples.class_names]
     )
-    splits = assign_splits(samples, labels, options.split_options)
+    splits = assign_splits(samples, labels, options.split_options, label_sets)
     groups = find_groups(samples)
     findings = judge(samples, groups, label_sets or labels, splits)
     left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)

@@ -4,7 +4,7 @@ What must not be parted (`plan.units`) is drawn in an order of its content's has
 class by class. The first `round(n * val_fraction)` units of a class are val, the last
 `round(n * test_fraction)` are test, the rest train. One image more moves at most one other across
 each boundary, and a renamed image moves nowhere. Groups of images are dealt out by `plan.grouped`
-instead.
+instead. Where images have several labels, `plan.repair` then brings labels to splits without them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from imgrec.options import SplitOptions
 from imgrec.plan.folds import cut, level
 from imgrec.plan.grouped import deal
 from imgrec.plan.order import draw_order
+from imgrec.plan.repair import Unit, repair
 from imgrec.plan.units import find_units
 
 
@@ -32,8 +33,13 @@ class Drawn(NamedTuple):
     order: Sequence[int]
 
 
-def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions) -> list[str]:
-    """Return the split of each sample.
+def assign_splits(
+    samples: Samples,
+    labels: Sequence[int],
+    options: SplitOptions,
+    label_sets: Sequence[Sequence[int]] = (),
+) -> list[str]:
+    """Return the split of each sample, given the label by which it is drawn, and all of them.
 
     A sample keeps the split that the source gives it or that it is pinned to, except that val and
     test, or folds, where the source has none, are taken out of its train. Raises PlanError if it
@@ -56,6 +62,8 @@ def assign_splits(samples: Samples, labels: Sequence[int], options: SplitOptions
     places = _divide(homes, options)
     if options.folds:
         _refuse_few(homes, places, options.folds, what)
+    if label_sets:
+        repair(places, _several_labels(homes, units, label_sets), homes.pins, options)
     for place, split in enumerate(splits):
         if split == TRAIN:
             splits[place] = places.get(units[place], TRAIN)
@@ -154,6 +162,20 @@ def find_homes(drawn: Drawn, splits: Sequence[str], *, folds: bool) -> Homes:
             known = homes.pins.get(units[place], pin)
             homes.pins[units[place]] = max(known, pin, key=split_order)
     return homes
+
+
+def _several_labels(
+    homes: Homes, units: Sequence[int], label_sets: Sequence[Sequence[int]]
+) -> dict[int, Unit]:
+    """Return the units that may leave train, with all labels of their images."""
+    labels: dict[int, set[int]] = defaultdict(set)
+    for unit, own in zip(units, label_sets, strict=True):
+        labels[unit].update(own)
+    sized = bool(homes.sizes)
+    return {
+        unit: Unit(frozenset(labels[unit]), stratum, homes.sizes[unit].total() if sized else 1)
+        for unit, stratum in homes.labels.items()
+    }
 
 
 def _held_out(
