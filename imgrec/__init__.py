@@ -8,7 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from imgrec.api import clean, dry_run, info, leaks, open_dataset, pack, unpack, verify
+    from imgrec.api import (
+        clean,
+        dry_run,
+        info,
+        leaks,
+        open_dataset,
+        pack,
+        unpack,
+        verify,
+        write_submission,
+    )
     from imgrec.errors import (
         BadImage,
         CorruptRecord,
@@ -95,6 +105,7 @@ __all__ = [
     "torch_dataset",
     "unpack",
     "verify",
+    "write_submission",
 ]
 
 

@@ -28,6 +28,7 @@ from imgrec.text import given_path
 if TYPE_CHECKING:
     from imgrec.engine import Engine
     from imgrec.inspection.leaking.leaks import Leaks
+    from imgrec.inspection.submitting.submit import Submitted
     from imgrec.inspection.unpacking.unpack import Unpacked
     from imgrec.inspection.verification.faults import Verified
     from imgrec.model import Catalog, Plan
@@ -287,6 +288,36 @@ def leaks(
     with _running(engine, PackOptions()) as running, ExitStack() as stack:
         job = Job(run=running.run, on_progress=on_progress)
         return find(request, job, _temporary(stack))
+
+
+def write_submission(
+    dataset: str | os.PathLike[str],
+    predictions: object,
+    path: str | os.PathLike[str],
+    *,
+    split: str = "test",
+    fill: object = None,
+    data_dir: str | os.PathLike[str] = "",
+) -> Submitted:
+    """Write predictions as the sample submission of a download asks for them.
+
+    `predictions` are a number for each class, labels, or class names: a dict by id, a tuple of ids
+    and an array, a DataFrame with a column of ids, or a .npy, .csv or .parquet file. Without ids,
+    they come in the order of `imgrec.load(dataset, split)`. `fill` is for images that the dataset
+    does not have. Raises UsageError if some are missing, and if there is a file at `path` already.
+
+    Example: `imgrec.write_submission("aptos", dict(zip(ids, scores)), "submission.csv")`.
+    """
+    from imgrec.inspection.submitting.submit import Wanted, make_submission
+    from imgrec.storage.named_output import refuse_no_file, write_new
+
+    target = parse_text("path", path)
+    refuse_no_file(target, "submission.csv")
+    wanted = Wanted(parse_text("split", split), None if fill is None else str(fill))
+    opened = open_dataset(dataset, data_dir=data_dir)
+    data, submitted = make_submission(opened, predictions, wanted)
+    write_new(target, data)
+    return replace(submitted, path=target)
 
 
 def _running(engine: Engine | None, options: PackOptions) -> AbstractContextManager[Engine]:

@@ -26,8 +26,15 @@ SAMPLES = "samples.parquet"
 REPORT = "report.json"
 PAGE = "report.html"
 SKIPPED = "skipped.csv"
+SUBMISSION = "sample_submission.csv"
+"""What a competition asks for; few datasets have it."""
 CHECKSUMS = "SHA256SUMS"
 INDEX_SUFFIX = ".idx"
+_SAMPLES_COLUMNS = frozenset(
+    {"split", "shard", "offset", "length", "xxh3", "height", "width", "channels", "format",
+     "class_name", "class_names", "group"}
+)  # fmt: skip
+"""Columns of `SAMPLES` that are no features of records."""
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 """What `shard_filename` writes, in TFDS's own words."""
 FILE_FORMATS = {"": "tfrecord", "gzip": "tfrecord.gz", "zlib": "tfrecord.zlib"}
@@ -72,6 +79,15 @@ def twin_filename(shard: str, file_format: str) -> str:
     """
     # Neither names nor splits have dots.
     return shard.replace(f".{FILE_FORMATS['']}-", f".{file_format}-")
+
+
+def samples_column(feature: str) -> str:
+    """Name the column of `SAMPLES` that holds a column of the source.
+
+    >>> samples_column("age"), samples_column("split"), samples_column("split_")
+    ('age', 'split_', 'split__')
+    """
+    return f"{feature}_" if feature.rstrip("_") in _SAMPLES_COLUMNS else feature
 
 
 def dataset_name(source_name: str, wanted: str) -> str:

@@ -118,9 +118,7 @@ class Samples:
                 for field in fields(self)
                 if field.name != "columns"
             },
-            columns=tuple(
-                column._replace(values=picked(column.values, places)) for column in self.columns
-            ),
+            columns=picked_columns(self.columns, places),
         )
 
     def count_classes(self) -> Counter[str]:
@@ -138,6 +136,11 @@ class Samples:
     def __iter__(self) -> Iterator[Sample]:
         columns = self.filenames, self.class_names, self.splits, self.sizes
         return map(Sample._make, zip(*columns, self.contents, self.blobs, strict=True))
+
+
+def picked_columns(columns: Iterable[Column], places: Sequence[int]) -> tuple[Column, ...]:
+    """Return columns with only the values at `places`, in that order."""
+    return tuple(column._replace(values=picked(column.values, places)) for column in columns)
 
 
 def picked(column: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
@@ -173,6 +176,31 @@ class Ignored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What predictions for a source must look like when they are handed in."""
+
+    id_column: str = "id"
+    """The name of the column of ids."""
+    label_column: str = "label"
+    """The name of the column of labels."""
+    separator: str = " "
+    """What parts several labels in a cell."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """What the source itself writes for a class, where that is not its name."""
+    sample: bytes = b""
+    """The sample submission as CSV; b"" if there is none."""
+
+    def named(self, label_of: Mapping[str, int], classes: Sequence[str]) -> Submission:
+        """Return this with classes by their final names; one of several values has none."""
+        found: dict[str, set[str]] = {}
+        for name, label in label_of.items():
+            if name:
+                found.setdefault(classes[label], set()).add(self.values.get(name, name))
+        values = {name: min(texts) for name, texts in sorted(found.items()) if len(texts) == 1}
+        return replace(self, values={key: text for key, text in values.items() if key != text})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
     """All that a source holds, before anything is decided about it."""
 
@@ -198,6 +226,8 @@ class Catalog:
     """How many images `--limit-per-class` leaves out."""
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()
+    submission: Submission | None = None
+    """None if the source says nothing about predictions."""
     stamp: Stamp = NO_STAMP
     """Of the files in which the bytes of the samples are; never part of any output.
 
@@ -255,7 +285,8 @@ class ShardTask:
     sizes: tuple[int, ...]
     labels: tuple[int, ...]
     label_sets: tuple[tuple[int, ...], ...] = ()
-    """As in `Samples`."""
+    """As in `Samples`, as are the groups."""
+    groups: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
 
 
@@ -305,6 +336,8 @@ class Plan:
     warnings: tuple[str, ...]
     options: Mapping[str, object]
     """The options behind this plan, as plain values for the report."""
+    submission: Submission | None = None
+    """As in `Catalog`."""
     beyond_limit: int = 0
     """As in `Catalog`."""
     unlisted_leaks: int = 0

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from imgrec.model import Ignored, Resized, SameImage, Skipped
+from imgrec.model import Column, Ignored, Resized, SameImage, Skipped
 from imgrec.near.found import NearDuplicates
 
 
@@ -17,7 +17,9 @@ class RecordTable:
     filenames: tuple[str, ...]
     labels: array[int]
     label_sets: tuple[tuple[int, ...], ...]
-    """As in `Samples`."""
+    """As in `Samples`, as are the groups."""
+    groups: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
     offsets: array[int]
     """Where each record's frame starts in the shard, before compression."""
     lengths: array[int]

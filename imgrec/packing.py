@@ -187,7 +187,7 @@ class _Writing:
     def __init__(self, plan: Plan, job: Job, writer: ShardWriter, earlier: _Earlier) -> None:
         self._plan, self._job, self._writer, self._earlier = plan, job, writer, earlier
         self._needed_soon = Background("pyarrow.parquet", *_NEEDED_IN_THE_END)
-        self._gathering = Gathering(plan.tasks)
+        self._gathering = Gathering(plan.tasks, plan.classes)
         self._claims: dict[str, Claim] = {}
         self._kept: set[str] = set()
         self.outdated_shards = 0

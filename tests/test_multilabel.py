@@ -380,7 +380,7 @@ def pack_samples(folder: Path, made: Catalog, options: PackOptions) -> Plan:
     plan = make_plan(made, options)
     folder.mkdir(parents=True)
     writer = ShardWriter(folder=str(folder), check=plan.check)
-    gathering = Gathering(plan.tasks)
+    gathering = Gathering(plan.tasks, plan.classes)
     for task in plan.tasks:
         gathering.add(writer(task))
     complete(folder, plan, summed_up(folder, plan, gathering.finish(), options), options)

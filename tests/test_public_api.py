@@ -15,6 +15,7 @@ PUBLIC = [
     "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
     "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "leaks", "load",
     "open_dataset", "pack", "preview", "report", "torch_dataset", "unpack", "verify",
+    "write_submission",
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from imgrec.errors import ImgrecError
 
 _VERBS = (
     "pack", "plan", "info", "report", "preview", "head", "show", "view", "verify", "unpack",
-    "leaks", "doctor", "clean", "completion",
+    "leaks", "submit", "doctor", "clean", "completion",
 )  # fmt: skip
 """Each has the module of its name."""
 _EPILOG = """\

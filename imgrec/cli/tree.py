@@ -27,6 +27,7 @@ _KINDS = {
     "CSV": Kind.FILE,
     "PNG": Kind.FILE,
     "SOURCE": Kind.FILE,
+    "PREDICTIONS": Kind.FILE,
     "DATASET": Kind.DATASET,
     "DATASET|SOURCE": Kind.DATASET,
     "PATH|NAME": Kind.DATASET,

@@ -1,6 +1,6 @@
 """The evidence of one written shard as JSON, so that a run that was cut off can be continued.
 
-What the task of the shard says already (names, labels) is not told again.
+What the task of the shard says already (names, labels, columns) is not told again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from array import array
 from typing import Any
 
 from imgrec.errors import DatasetError
-from imgrec.model import Resized, ShardTask, Skipped, picked
+from imgrec.model import Resized, ShardTask, Skipped, picked, picked_columns
 from imgrec.outcome import RecordTable, ShardResult
 
 _ARRAYS = {"offsets": "Q", "lengths": "Q", "shapes": "I"}
@@ -76,6 +76,8 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
             filenames=picked(task.filenames, places),
             labels=array("q", picked(task.labels, places)),
             label_sets=picked(task.label_sets, places),
+            groups=picked(task.groups, places),
+            columns=picked_columns(task.columns, places),
             formats=tuple(value["formats"].split()),
             **columns,
         ),

@@ -18,6 +18,7 @@ from imgrec.model import (
     known_label,
     labels_by_split,
     picked,
+    picked_columns,
     split_order,
 )
 from imgrec.options import OnLeak, PackOptions
@@ -58,6 +59,8 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         earlier=catalog.earlier_classes,
     )
     classes, label_of = number_classes(found_classes, options)
+    asked = catalog.submission
+    submission = asked.named(label_of, classes) if asked else None
     label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.label_sets]
     labels = (
         rarest(label_sets)
@@ -85,7 +88,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
         check=options.check,
         shrink_to=options.shrink_options,
         fingerprint=fingerprint(
-            facts_about(name, classes, options),
+            facts_about(name, classes, options, submission),
             map(facts_of, tasks),
             (b"".join(contents),),
             (lengths_of(contents),),
@@ -110,6 +113,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
             *missing_classes(classes, found, gone_labels(len(catalog.earlier_classes), found)),
         ),
         options=options.deciding(),
+        submission=submission,
         beyond_limit=catalog.beyond_limit,
     )
 
@@ -150,9 +154,8 @@ def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTa
         blobs = picked(samples.blobs, order)
         labels = picked(placed.labels, order)
         label_sets = picked(placed.label_sets, order)
-        columns = [
-            column._replace(values=picked(column.values, order)) for column in samples.columns
-        ]
+        groups = picked(samples.groups, order)
+        columns = picked_columns(samples.columns, order)
         planned = record_bytes(sizes, filenames)
         lengths = cut(planned, options_for(split, counts, options.shard_options))
         end = 0
@@ -168,6 +171,7 @@ def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTa
                 sizes=sizes[start:end],
                 labels=labels[start:end],
                 label_sets=label_sets[start:end],
+                groups=groups[start:end],
                 columns=tuple(
                     column._replace(values=column.values[start:end]) for column in columns
                 ),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from imgrec.model import FORMAT, ShardTask
+from imgrec.model import FORMAT, ShardTask, Submission
 from imgrec.options import NearDups, PackOptions
 
 
@@ -25,7 +26,12 @@ def fingerprint(
     return sha256.hexdigest()
 
 
-def facts_about(name: str, classes: Sequence[str], options: PackOptions) -> bytes:
+def facts_about(
+    name: str,
+    classes: Sequence[str],
+    options: PackOptions,
+    submission: Submission | None = None,
+) -> bytes:
     """Return what decides about all shards."""
     asked = [f"--also {also}" for also in options.also]
     if options.shrink_options:
@@ -34,8 +40,11 @@ def facts_about(name: str, classes: Sequence[str], options: PackOptions) -> byte
         asked.append(f"--thumbnails {options.thumbnails}")
     if options.near_dups is not NearDups.AUTO:  # which decides what is known of each image
         asked.append(f"--near-dups {options.near_dups}")
+    if submission is not None:
+        sample = hashlib.sha256(submission.sample).hexdigest()
+        asked.append(f"submission {replace(submission, sample=b'')!r} {sample}")
     facts = (FORMAT, name, options.version, options.check, *classes, *asked)
-    return "".join(f"{fact}\n" for fact in facts).encode()
+    return "".join(f"{fact}\n" for fact in facts).encode("utf-8", "surrogateescape")
 
 
 def facts_of(task: ShardTask) -> bytes:
@@ -43,7 +52,7 @@ def facts_of(task: ShardTask) -> bytes:
     columns = (
         task.filename,
         "\0".join(task.filenames),
-        *map(repr, (*filter(None, (task.label_sets,)), *task.columns)),
+        *map(repr, (*filter(None, (task.label_sets, task.groups)), *task.columns)),
     )
     numbers = (struct.pack(f"<{len(column)}q", *column) for column in (task.labels, task.sizes))
     return b"".join(("\n".join(columns).encode("utf-8", "surrogateescape"), *numbers))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from imgrec.model import ShardTask
 from imgrec.outcome import ShardResult
-from imgrec.publish.samples import SamplesTable
+from imgrec.publish.samples import SamplesTable, TableForm
 
 
 class Gathered(NamedTuple):
@@ -23,12 +23,16 @@ class Gathered(NamedTuple):
 class Gathering:
     """Takes results as they come; the table of samples is made on the way."""
 
-    def __init__(self, tasks: Sequence[ShardTask]) -> None:
+    def __init__(self, tasks: Sequence[ShardTask], classes: Sequence[str]) -> None:
         self._names = [task.filename for task in tasks]
         self._found: dict[str, ShardResult] = {}
         self._out = io.BytesIO()
-        is_multilabel = any(task.label_sets for task in tasks)
-        self._table = SamplesTable(self._out, is_multilabel=is_multilabel)
+        form = TableForm(
+            classes=tuple(classes),
+            is_multilabel=any(task.label_sets for task in tasks),
+            has_groups=any(task.groups for task in tasks),
+        )
+        self._table = SamplesTable(self._out, form)
         self._in_table = 0
 
     def add(self, result: ShardResult) -> None:

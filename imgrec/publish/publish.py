@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.codec import report as report_codec
+from imgrec.codec import submission as submission_codec
 from imgrec.model import FORMAT, Plan, Planned
 from imgrec.options import PackOptions
 from imgrec.outcome import Report
@@ -52,7 +53,7 @@ def complete(
     report = make_report(plan, planned, tally)
     remove(*(str(folder / seal.filename) for seal in tally.idle_seals()))
     seals = [*tally.seals(), written.samples]
-    for filename, data in _documents(planned, report, tally, options):
+    for filename, data in _documents(plan, written, report, options):
         seals.append(write_file(str(folder / filename), data))
     if draw_page:
         seals.append(write_file(str(folder / layout.PAGE), draw_page(report)))
@@ -62,8 +63,9 @@ def complete(
 
 
 def _documents(
-    planned: Planned, report: Report, tally: Tally, options: PackOptions
+    plan: Plan, written: Written, report: Report, options: PackOptions
 ) -> Iterator[tuple[str, bytes]]:
+    planned, tally = written.planned, written.tally
     schema = tfds_files.Schema(
         classes=len(report.classes),
         shape=tfds_files.common_shape(tally.sides),
@@ -76,12 +78,14 @@ def _documents(
     yield labels, tfds_files.label_lines(report.classes)
     yield layout.REPORT, report_codec.encode(report)
     yield layout.SKIPPED, skipped_csv(report)
-    yield layout.METADATA, _metadata(report, tally, options)
+    if plan.submission and plan.submission.sample:
+        yield layout.SUBMISSION, plan.submission.sample
+    yield layout.METADATA, _metadata(plan, report, tally, options)
     yield layout.FEATURES, tfds_files.features(schema)
     yield layout.DATASET_INFO, tfds_files.dataset_info(report, schema)
 
 
-def _metadata(report: Report, tally: Tally, options: PackOptions) -> bytes:
+def _metadata(plan: Plan, report: Report, tally: Tally, options: PackOptions) -> bytes:
     """Return metadata.json, which TFDS shows as `builder.info.metadata`."""
     value: dict[str, dict[str, object]] = {
         "imgrec": {
@@ -94,6 +98,8 @@ def _metadata(report: Report, tally: Tally, options: PackOptions) -> bytes:
         value["imgrec"] |= _compression(options.shard_compression, tally)
     if options.also:
         value["imgrec"]["also"] = {also: tally.twin_bytes(also) for also in options.also}
+    if plan.submission:
+        value["imgrec"]["submission"] = submission_codec.encode(plan.submission)
     return json.dumps(value, sort_keys=True).encode() + b"\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -140,6 +141,16 @@ def read_hashes(folder: Path) -> list[tuple[str, str]]:
         return list(zip(map(str, columns["shard"]), map(str, columns["xxh3"]), strict=True))
     except KeyError as error:
         raise wrong_table(folder, "is not as imgrec writes it") from error
+
+
+def read_groups(folder: Path) -> dict[str, list[str]]:
+    """Return the group of each record by shard; nothing if no table tells."""
+    found: dict[str, list[str]] = {}
+    with suppress(DatasetError):  # a dataset without a table, or with a damaged one
+        columns = _read_table(folder, ("shard", "group")).to_pydict()
+        for shard, group in zip(columns["shard"], columns.get("group", ()), strict=False):
+            found.setdefault(str(shard), []).append(str(group or ""))
+    return found
 
 
 def read_splits(folder: Path) -> dict[bytes, str]:

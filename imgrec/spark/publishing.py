@@ -12,7 +12,7 @@ from imgrec.outcome import ShardResult
 from imgrec.plan.fingerprint import facts_about, fingerprint
 from imgrec.publish.first import First
 from imgrec.publish.publish import Written, complete
-from imgrec.publish.samples import SamplesTable, Sink
+from imgrec.publish.samples import SamplesTable, Sink, TableForm
 from imgrec.publish.tally import Tally
 from imgrec.spark.buckets import together
 from imgrec.spark.jobs import Job
@@ -42,7 +42,8 @@ def publish(planned: RowPlan, seen: Seen, job: Job) -> None:
     tally = Tally(also=options.also, transcoded=First(MOST), damaged=First(MOST))
     page = Page(job, planned.planned.count)
     with create(str(staging.path / layout.SAMPLES)) as file:
-        table = SamplesTable(Sink(file), is_multilabel=False)
+        form = TableForm(classes=planned.classes, has_groups=seen.has_groups)
+        table = SamplesTable(Sink(file), form)
         for result in _results(planned, job):
             staging.settle(result.filename, *(filename for filename, *_ in result.beside))
             table.add(result)
@@ -74,6 +75,7 @@ def _write(planned: RowPlan, seen: Seen, job: Job) -> None:
         shards=tuple(shards),
         extras=seen.extras,
         defaults=seen.defaults,
+        has_groups=seen.has_groups,
         folder=job.folder,
     )
     with job.small_batches():

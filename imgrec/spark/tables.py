@@ -41,12 +41,12 @@ SETTLED: Fields = {
 """
 PLACED: Fields = {
     "bucket": "int", "split": "string", "place": "bigint", "filename": "string", "label": "int",
-    "size": "bigint", "digest": "binary", "blob": "string",
+    "grp": "string", "size": "bigint", "digest": "binary", "blob": "string",
 }  # fmt: skip
 """Rows that are packed, with their final split; `place` counts in bucket and split."""
 SHARDED: Fields = {
-    "shard": "int", "place": "bigint", "filename": "string", "label": "int", "size": "bigint",
-    "digest": "binary", "blob": "string",
+    "shard": "int", "place": "bigint", "filename": "string", "label": "int", "grp": "string",
+    "size": "bigint", "digest": "binary", "blob": "string",
 }  # fmt: skip
 """The same by shard, counted through all splits; `place` counts in the split."""
 

@@ -14,7 +14,8 @@ from imgrec.blob import Blob
 from imgrec.codec import result as result_codec
 from imgrec.errors import ExecutionError
 from imgrec.layout import shard_filename
-from imgrec.model import ShardTask
+from imgrec.model import Column, ShardTask
+from imgrec.options import ColumnKind
 from imgrec.options.source import ColumnValue
 from imgrec.outcome import ShardResult
 from imgrec.plan.fingerprint import facts_of
@@ -44,6 +45,8 @@ UNSTABLE = (
     "DataFrame, or write it to a table and pack that"
 )
 WRITTEN = {"shard": "int", "records": "int"}
+_TOLD = ("filenames", "labels", "groups", "columns")
+"""What the result of a shard does not tell again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Writing:
     extras: Extras
     defaults: tuple[ColumnValue, ...]
     """What stands for a missing value in each of `extras`."""
+    has_groups: bool
     folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -142,11 +146,12 @@ class Writing:
             filenames=tuple(rows["filename"]),
             sizes=tuple(rows["size"]),
             labels=tuple(rows["label"]),
+            groups=tuple(rows["grp"]) if self.has_groups else (),
             columns=extra_columns(rows, self.extras, self.defaults),
         )
         result = self.writer(task)
         refuse_losses((task,), (result,))
-        told = json.dumps({"filenames": task.filenames, "labels": task.labels}).encode()
+        told = json.dumps({name: getattr(task, name) for name in _TOLD}).encode()
         write_note(self.folder, f"{number}.result", told + b"\n" + result_codec.encode(result))
         write_note(self.folder, facts_name(number), facts_of(task))
         yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
@@ -201,6 +206,10 @@ def read_result(folder: str, number: int, shard: Shard) -> ShardResult:
         filenames=tuple(value["filenames"]),
         sizes=(),
         labels=tuple(value["labels"]),
+        groups=tuple(value["groups"]),
+        columns=tuple(
+            Column(name, ColumnKind(kind), tuple(cells)) for name, kind, cells in value["columns"]
+        ),
     )
     return result_codec.decode(result, task)
 

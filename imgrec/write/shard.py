@@ -17,7 +17,7 @@ from imgrec.codec import example, exif, jpeg, pixels, tone
 from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
-from imgrec.model import Resized, ShardTask, Skipped, picked
+from imgrec.model import Resized, ShardTask, Skipped, picked, picked_columns
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.ahead import reader
@@ -193,6 +193,8 @@ class _Gathered:
                 filenames=picked(task.filenames, places),
                 labels=array("q", picked(task.labels, places)),
                 label_sets=picked(task.label_sets, places),
+                groups=picked(task.groups, places),
+                columns=picked_columns(task.columns, places),
                 offsets=array("Q", offsets),
                 lengths=array("Q", map(sub, ends, offsets)),
                 shapes=array("I", chain.from_iterable(shapes)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 from unicodedata import normalize
@@ -19,8 +19,8 @@ from imgrec.spelling import alike
 from imgrec.text import printable
 
 CLASSES_FILE = "{classes}"
-_PATH, _LABEL, _LABELS, _SPLIT = "filename", "label", "labels", "split"
-"""Columns of the table: but for the last, no other can be called so."""
+_PATH, _LABEL, _LABELS, _SPLIT, _GROUP = "filename", "label", "labels", "split", "group"
+"""Columns of the table: but for the last two, no other can be called so."""
 _KINDS = {int: ColumnKind.INT, float: ColumnKind.FLOAT, str: ColumnKind.TEXT}
 _DEFAULTS: Mapping[str, object] = {
     "val_split": 0.0, "test_split": 0.0, "folds": 0, "seed": 0, "shards": None,
@@ -44,6 +44,8 @@ class Tree:
     """The split of each."""
     classes: tuple[str, ...]
     is_multilabel: bool
+    groups: Sequence[str] = ()
+    """The group of each; empty if there are none, or they are not known."""
     options: Mapping[str, object] = field(default_factory=dict)
     """Those of the pack, as far as they are known."""
     layout: str = ""
@@ -68,7 +70,7 @@ class Recipe(NamedTuple):
 
 def make_recipe(tree: Tree) -> Recipe | None:
     """Return how to pack a tree again; None if no source can tell what the dataset knows."""
-    # Neither groups nor pins are in the records: without them no split can be made again.
+    # Pins are in no dataset, and groups in few: without them no split can be made again.
     pinned_by = ("group_col", "split_from", "split_file")
     splits_again = not tree.has_split_folders and not any(map(tree.options.get, pinned_by))
     made = _made(tree) if splits_again else set()
@@ -80,6 +82,8 @@ def make_recipe(tree: Tree) -> Recipe | None:
         for row, split in zip(tree.rows, source_splits, strict=True)
     ):
         return None
+    if len(tree.groups) != len(tree.rows) or (splits_again and tree.options.get("group_by")):
+        tree = replace(tree, groups=())  # names tell them again
     folders = _folder_options(tree, source_splits)
     manifest, reading = (b"", folders) if folders is not None else _manifest(tree, source_splits)
     classes = _class_lines(tree)
@@ -102,7 +106,7 @@ def _made(tree: Tree) -> set[str]:
 
 def _folder_options(tree: Tree, splits: Sequence[str]) -> tuple[str, ...] | None:
     """Return the options with which folders tell labels and splits; None if they do not."""
-    if tree.is_multilabel or any(row.columns for row in tree.rows):
+    if tree.is_multilabel or tree.groups or any(row.columns for row in tree.rows):
         return None
     for has_splits in (False, True):
         depth = _class_depth(tree, splits, has_splits=has_splits)
@@ -153,24 +157,29 @@ def _manifest(tree: Tree, splits: Sequence[str]) -> tuple[bytes, tuple[str, ...]
     columns = {name: type(value) for name, value in tree.rows[0].columns.items()}
     # Records sort their columns; the report tells them in the order that they were asked for in.
     columns = {name: columns[name] for name in sorted(columns, key=lambda n: _told(tree, n))}
-    split_column = _SPLIT
+    split_column, group_column = _SPLIT, _GROUP
     while split_column in columns:
         split_column += "_"
+    while group_column in columns:
+        group_column += "_"
     has_splits = set(splits) != {TRAIN}
     separator = _separator(tree.classes) if tree.is_multilabel else ""
     label_column = _LABELS if tree.is_multilabel else _LABEL
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     quoted = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    table.writerow([_PATH, label_column, *((split_column,) if has_splits else ()), *columns])
-    for path, row, split in zip(tree.paths, tree.rows, splits, strict=True):
+    own = [split_column] * has_splits + [group_column] * bool(tree.groups)
+    table.writerow([_PATH, label_column, *own, *columns])
+    groups = [[group] for group in tree.groups] or [[]] * len(tree.rows)
+    for path, row, split, group in zip(tree.paths, tree.rows, splits, groups, strict=True):
         names = separator.join(tree.classes[label] for label in row.labels)
         extras = [row.columns.get(name, "") for name in columns]
-        cells = [path, names, *((split,) if has_splits else ()), *extras]
+        cells = [path, names, *((split,) if has_splits else ()), *group, *extras]
         # Without quotes a carriage return would be taken for the end of its line.
         (quoted if any("\r" in str(cell) for cell in cells) else table).writerow(cells)
     options = ["--path-col", _PATH, "--label-col", label_column]
     options += ["--split-col", split_column] if has_splits else []
+    options += ["--group-col", group_column] if tree.groups else []
     options += ["--label-sep", separator] if separator else []
     for name, kind in columns.items():
         options += ["--column", f"{name}:{_KINDS.get(kind, ColumnKind.TEXT)}"]

@@ -19,6 +19,7 @@ from imgrec.inspection.unpacking.recipe import CLASSES_FILE, Recipe, Tree, make_
 from imgrec.inspection.unpacking.records import Image, list_images
 from imgrec.outcome import DatasetInfo, Report
 from imgrec.read.metadata import read_info
+from imgrec.read.samples import read_groups
 from imgrec.storage.tree import NewTree, write_new
 from imgrec.storage.urls import is_url
 from imgrec.text import printable
@@ -32,6 +33,7 @@ _FEWER = (
     "without the files that were skipped, images may get into other splits or shards when they are "
     "packed again"
 )
+_SAMPLE = "{} is not taken along when the images are packed again: keep it for imgrec submit"
 _DIVIDING = ("val_split", "test_split", "folds")
 _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
 
@@ -93,11 +95,13 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
         written = write_images(folder, info, Plan(images=images, paths=paths), root, job)
         unnamed = len(images) if not images[0].row.filename else 0
         is_moved = not unnamed and paths[0] != images[0].row.filename
+        groups = _groups(folder, images)
         recipe = make_recipe(
             Tree(
                 paths=paths,
                 rows=[image.row for image in images],
                 splits=[image.split for image in images],
+                groups=groups,
                 classes=info.classes or _numbers(images),
                 is_multilabel=(folder / layout.SEQUENCE_LABELS).exists(),
                 options=report.options if report else {},
@@ -105,7 +109,8 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
                 has_split_folders=is_moved or bool(unnamed),
             )
         )
-        beside = _write_beside(recipe, paths, root)
+        sample = _read(folder / layout.SUBMISSION)
+        beside = _write_beside(recipe, sample, paths, root)
         tree.publish()
     is_whole = len(images) == sum(split.examples for split in info.splits)
     return Unpacked(
@@ -120,17 +125,33 @@ def unpack_folder(folder: Path, target: str, wanted: Wanted, job: Job) -> Unpack
         skipped=len(report.skipped) if report else 0,
         manifest=str(tree.target / beside[_MANIFEST]) if _MANIFEST in beside else "",
         pack_again=tuple(_command(info, recipe, target, beside)) if recipe and is_whole else (),
-        notes=tuple(_notes(report, paths, recipe, is_moved=is_moved)),
+        notes=(
+            *_notes(report, paths, recipe, is_moved=is_moved, has_groups=bool(groups)),
+            *((_SAMPLE.format(beside[layout.SUBMISSION]),) if sample else ()),
+        ),
     )
 
 
 def _report(folder: Path) -> Report | None:
     """Return the report of the pack; None if there is none to rely on."""
-    try:
-        data, _ = read_whole(str(folder / layout.REPORT), MOST_REPORT_BYTES)
-    except OSError:
-        return None
+    data = _read(folder / layout.REPORT)
     return decode_report(data) if data else None
+
+
+def _groups(folder: Path, images: Sequence[Image]) -> list[str]:
+    """Return the group of each image; nothing if they are not all known."""
+    known = read_groups(folder)
+    places = [(known.get(image.shard, ()), image.place) for image in images]
+    return [found[at] for found, at in places if at < len(found)] if known else []
+
+
+def _read(path: Path) -> bytes:
+    """Return a document of a dataset; b"" if there is none that can be read."""
+    try:
+        data, _ = read_whole(str(path), MOST_REPORT_BYTES)
+    except OSError:
+        return b""
+    return data or b""
 
 
 def _numbers(images: Sequence[Image]) -> tuple[str, ...]:
@@ -139,9 +160,12 @@ def _numbers(images: Sequence[Image]) -> tuple[str, ...]:
     return tuple(map(str, range(highest + 1)))
 
 
-def _write_beside(recipe: Recipe | None, paths: Sequence[str], root: str) -> dict[str, str]:
-    """Write what packing again needs, under names that no image has."""
+def _write_beside(
+    recipe: Recipe | None, sample: bytes, paths: Sequence[str], root: str
+) -> dict[str, str]:
+    """Write what packing again needs, and the sample, under names that no image has."""
     contents = {_MANIFEST: recipe.manifest, _CLASSES: recipe.classes} if recipe else {}
+    contents |= {layout.SUBMISSION: sample}
     tops = {path.partition("/")[0].casefold() for path in paths}
     beside = {}
     for usual, data in contents.items():
@@ -170,7 +194,12 @@ def _command(
 
 
 def _notes(
-    report: Report | None, paths: Sequence[str], recipe: Recipe | None, *, is_moved: bool
+    report: Report | None,
+    paths: Sequence[str],
+    recipe: Recipe | None,
+    *,
+    is_moved: bool,
+    has_groups: bool,
 ) -> Iterator[str]:
     if is_moved:
         yield _MOVED
@@ -181,8 +210,8 @@ def _notes(
         yield _OTHER_SPLITS
     elif report and report.skipped and not is_moved:
         yield _FEWER
-    if report and report.options.get("group_col"):
-        yield "the groups of --group-col are in no record; the table has splits instead"
+    if report and report.options.get("group_col") and not has_groups:
+        yield "the dataset does not tell the groups of --group-col; the table has splits instead"
     odd = [path for path in paths if printable(path) != path]
     if recipe and recipe.manifest and odd:
         yield f"the table cannot name files whose names are not UTF-8, such as {printable(odd[0])}"

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from imgrec import layout
+from imgrec.codec import submission as submission_codec
 from imgrec.codec.json_values import parse_json
 from imgrec.inspection.files import MISSING, read_whole, why
 from imgrec.inspection.reports import MOST_REPORT_BYTES, decode_report
@@ -153,6 +154,10 @@ def _check_own(
         say(f"its format is {own.get('format')!r}, and this version of imgrec knows {FORMAT}")
     if not _FINGERPRINT.fullmatch(str(own.get("fingerprint"))):
         say("it has no fingerprint")
+    try:
+        _ = submission_codec.decode(own["submission"]) if "submission" in own else None
+    except ValueError as error:
+        say(f"its submission: {error}")
     if not is_known:
         say(f"its compression {own.get('compression')!r} is none that imgrec knows")
 

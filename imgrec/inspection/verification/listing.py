@@ -18,6 +18,7 @@ _DOCUMENTS = frozenset(
     {
         layout.DATASET_INFO, layout.FEATURES, layout.LABELS, layout.SEQUENCE_LABELS,
         layout.METADATA, layout.SAMPLES, layout.REPORT, layout.PAGE, layout.SKIPPED,
+        layout.SUBMISSION,
     }
 )  # fmt: skip
 

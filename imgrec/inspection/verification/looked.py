@@ -56,6 +56,11 @@ class Looked:
         return sum(facts.records for facts in self.facts())
 
     @property
+    def bytes(self) -> int:
+        """Count the bytes of all shards."""
+        return sum(facts.size for facts in self.facts())
+
+    @property
     def are_counted(self) -> bool:
         """Tell whether each whole shard has as many records as the documents say."""
         return all(

@@ -53,6 +53,12 @@ class Rules:
     decodes: bool
     """Whether images are to be decoded to their end."""
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Name the features with one value that came from columns of the source."""
+        names = (name for name, rule in self.features.items() if rule.length == 1)
+        return tuple(sorted(set(names) - _PLAIN)) if self.is_ours else ()
+
 
 class Seen(NamedTuple):
     """What there is to know of a record."""
@@ -63,6 +69,8 @@ class Seen(NamedTuple):
     format: str = ""
     digest: bytes = bytes(16)
     """XXH3 of the image as it is packed."""
+    columns: tuple[object, ...] = ()
+    """The values of `Rules.columns`."""
 
 
 class _Parts(NamedTuple):
@@ -73,6 +81,8 @@ class _Parts(NamedTuple):
     labels: Sequence[tuple[str, tuple[int, ...]]]
     """By feature."""
     shape: tuple[object, ...]
+    columns: tuple[object, ...] = ()
+    """As in `Seen`."""
 
 
 def look_at(payload: bytes, rules: Rules) -> tuple[Seen, list[str]]:
@@ -119,7 +129,12 @@ def _parts(features: Mapping[str, example.Feature], rules: Rules) -> _Parts:
             if rule.classes is not None
         ],
         shape=features.get("shape", ()),
+        columns=tuple(_readable(*features[name]) for name in rules.columns),
     )
+
+
+def _readable(value: bytes | float) -> object:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _bytes(feature: example.Feature) -> Iterator[bytes]:
@@ -145,7 +160,8 @@ def _judge(parts: _Parts, rules: Rules) -> tuple[Seen, list[str]]:
         if rules.is_ours and parts.shape != shape:
             faults.append(f"its shape is {_shown(parts.shape)}, and the image's {_shown(shape)}")
     name = parts.filename.decode("utf-8", "surrogateescape")
-    return Seen(name, labels, shape, image_format, digest or bytes(16)), faults
+    seen = Seen(name, labels, shape, image_format, digest or bytes(16), parts.columns)
+    return seen, faults
 
 
 def _label_faults(labels: tuple[int, ...], rule: FeatureRule, key: str) -> Iterator[str]:

@@ -52,6 +52,8 @@ class ShardSeen:
     formats: tuple[str, ...]
     digests: bytes
     """16 bytes a record: the XXH3 of the image as it is packed."""
+    columns: tuple[tuple[object, ...], ...]
+    """A record each: the values of `Rules.columns`."""
 
     @property
     def records(self) -> int:
@@ -144,7 +146,7 @@ class _Gathered:
 
     def seen(self) -> ShardSeen:
         columns = list(zip(*self._seen, strict=True)) or [()] * len(Seen._fields)
-        filenames, labels, shapes, formats, digests = columns
+        filenames, labels, shapes, formats, digests, extras = columns
         return ShardSeen(
             filename=self.filename,
             size=self.size,
@@ -159,6 +161,7 @@ class _Gathered:
             shapes=shapes,
             formats=formats,
             digests=b"".join(digests),
+            columns=extras,
         )
 
 

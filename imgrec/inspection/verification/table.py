@@ -12,6 +12,7 @@ from imgrec.inspection.verification.faults import Faults
 from imgrec.inspection.verification.inquiry import Inquiry
 from imgrec.inspection.verification.shard import ShardClaim, ShardSeen
 from imgrec.inspection.verification.spool import Shelf
+from imgrec.model import UNLABELLED
 from imgrec.storage.paths import seekable, to_path
 from imgrec.text import printable
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _ROW_BYTES = 4096
-"""The most that a row takes on average; what unpacks to more is no table of records."""
+"""The most that a row takes on average, beside columns of the source, which records hold, too; what
+unpacks to more is no table of records."""
 _SLACK_BYTES = 1 << 24
 _HASH = "xxh3"
 _WHERE = ("shard", "offset")
@@ -51,8 +53,9 @@ def check_table(inquiry: Inquiry) -> TableSeen:
     hashes: Shelf[Sequence[bytes]] = Shelf(inquiry.spool)
     doubtful: Shelf[Mapping[int, bytes]] = Shelf(inquiry.spool)
     seen = TableSeen(hashes, doubtful)
+    looked = inquiry.looked
     try:
-        table = _open(inquiry.folder, inquiry.looked.records, inquiry.faults)
+        table = _open(inquiry.folder, looked.records, inquiry.faults, looked.bytes)
         if table is not None:
             _check_rows(inquiry, table, hashes, doubtful)
     except (OSError, ValueError, MemoryError, pa.ArrowException) as error:
@@ -79,6 +82,7 @@ def _check_rows(
         length = claim.records if claim.records is not None else seen.records
         rows = table.rows(start, min(length, seen.records))
         wanted = _wanted(claim, seen, claims)
+        wanted |= _named(seen, claims, rows.column_names)
         columns = _columns(rows, wanted, start, faults)
         if columns is None:
             break
@@ -191,15 +195,16 @@ def _strange(
     return frozenset(place for place, (row, record) in pairs if row != record)
 
 
-def _open(folder: str, records: int, faults: Faults) -> _Table | None:
-    """Open the table; return None if it is far too large for so many records."""
+def _open(folder: str, records: int, faults: Faults, held: int = 0) -> _Table | None:
+    """Open the table; return None if it is far too large for so many records of `held` bytes."""
     import pyarrow.parquet as pq
 
     path = seekable(to_path(folder) / layout.SAMPLES)
     file = pq.ParquetFile(path)
     groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
     size = sum(group.total_byte_size for group in groups)
-    if max(size, 64 * file.metadata.num_rows) > _SLACK_BYTES + _ROW_BYTES * records:
+    most = _SLACK_BYTES + _ROW_BYTES * records + held
+    if max(size, 64 * file.metadata.num_rows) > most:
         faults.add(layout.SAMPLES, f"it unpacks to far more than {records:,} rows can take")
         return None
     return _Table(file, path)
@@ -264,6 +269,21 @@ def _wanted(claim: ShardClaim, seen: ShardSeen, claims: Claims) -> dict[str, Seq
     }
 
 
+def _named(
+    seen: ShardSeen, claims: Claims, there: Sequence[str]
+) -> Iterator[tuple[str, Sequence[object]]]:
+    """Yield what else the rows of a shard must say: tables of earlier versions have none of it."""
+    names = dict(enumerate(claims.classes)) | {UNLABELLED: ""}
+    sets = [[names.get(label) for label in labels] for labels in seen.labels]
+    if "class_name" in there:
+        yield "class_name", [found[0] if found else None for found in sets]
+    if "class_names" in there:
+        yield "class_names", sets
+    for at, feature in enumerate(claims.rules.columns):
+        if (name := layout.samples_column(feature)) in there:
+            yield name, [row[at] if row else None for row in seen.columns]
+
+
 def _columns(
     rows: pa.Table, wanted: Mapping[str, object], start: int, faults: Faults
 ) -> dict[str, list[object]] | None:
@@ -303,12 +323,16 @@ def _compare(
             continue
         for place in rows.sound(len(cells)):
             is_compared = name in _WHERE or place not in rows.strange
-            if is_compared and cells[place] != right[place]:
+            if is_compared and not _is_same(cells[place], right[place]):
                 faults.add(
                     layout.SAMPLES,
                     f"row {rows.start + place}: its {name} is {_shown(cells[place])}, and that of "
                     f"record {place} of {rows.seen.filename} {_shown(right[place])}",
                 )
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one == other or (one != one and other != other)  # or both are NaN
 
 
 def _shown(cell: object) -> str:

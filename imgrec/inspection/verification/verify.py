@@ -86,7 +86,7 @@ def _verify(
         path=str(folder.absolute()),
         records=looked.records,
         shards=len(looked.claims),
-        bytes=sum(shard.size for shard in looked.facts()),
+        bytes=looked.bytes,
         files=len(listed),
         faults=faults.listed(),
         notes=desk.notes.listed(),

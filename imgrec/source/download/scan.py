@@ -13,9 +13,11 @@ from imgrec.source.arrays import numpy_arrays
 from imgrec.source.arrays.pixel_table import one_for_each_split, scan_files
 from imgrec.source.context import Context
 from imgrec.source.download.index import ImageIndex
+from imgrec.source.download.label_tables import find_sample
 from imgrec.source.download.reading import Reading, understand
 from imgrec.source.download.rows import ID, IMAGE, LABEL, SPLIT, refuse_ambiguous, tables_of
 from imgrec.source.download.seen import Seen, look_around
+from imgrec.source.download.submission import submission_of
 from imgrec.source.folder import catalog_of
 from imgrec.source.manifests.files import ManifestFiles
 from imgrec.source.manifests.images import images_of
@@ -37,11 +39,13 @@ def scan_tree(lister: Lister, context: Context) -> Catalog:
     if not seen.images and (catalog := _without_images(seen, lister, context)) is not None:
         return catalog
     reading = understand(seen, context.options)
+    submission = submission_of(reading, context.options)
     if reading.by_folder is not None and reading.test is None and not reading.lists:
         catalog = catalog_of(lister, context, reading.by_folder.places())
     else:
         catalog = _scan_rows(lister, seen, reading, context)
-    return replace(catalog, warnings=(*catalog.warnings, *reading.notes))
+    warnings = (*catalog.warnings, *reading.notes)
+    return replace(catalog, warnings=warnings, submission=submission)
 
 
 def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | None:
@@ -64,6 +68,7 @@ def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | N
         bad=(*catalog.bad, *sorted(lister.bad)),
         ignored=catalog.ignored or lister.tally.ignored(),
         warnings=(*lister.warnings, *catalog.warnings),
+        submission=submission_of(Reading(sample=find_sample(seen)), context.options),
         stamp=catalog.stamp.merged(lister.stamp, *map(stamp_of, on_disk)),
         homes=lister.homes,
     )

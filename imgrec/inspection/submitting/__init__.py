@@ -1,0 +1,1 @@
+"""Turning predictions into the file that a competition takes."""
