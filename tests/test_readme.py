@@ -9,6 +9,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
+import downloads
 import pytest
 from conftest import ROOT
 
@@ -18,6 +19,8 @@ from imgrec.cli.tree import Verb, read_tree
 README = (ROOT / "README.md").read_text()
 CONSOLE = re.findall(r"```console\n\$ (.*?)\n(.*?)```", README, re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+WALK = README.partition("\n## A competition, ")[2].partition("\n## ")[0]
+"""From a download to a submission."""
 OTHERS = {name: [code for code in PYTHON if name in code] for name in ("torch", "grain")}
 """The code that needs a package which not everyone has."""
 VERBS = read_tree(make_parser())
@@ -43,7 +46,7 @@ def comparable(text: str, home: Path) -> str:
 
 
 def test_there_are_commands_and_code_to_run() -> None:
-    assert (len(CONSOLE), len(PYTHON)) == (8, 8)
+    assert (len(CONSOLE), len(PYTHON)) == (8, 9)
     assert {name: len(blocks) for name, blocks in OTHERS.items()} == {"torch": 1, "grain": 1}
 
 
@@ -59,7 +62,7 @@ def test_a_command_prints_what_the_readme_shows(home: Path, command: str, output
 def test_the_code_of_the_readme_runs(home: Path) -> None:
     """Each block as it is copied, after the command above has packed the flowers."""
     others = set(chain.from_iterable(OTHERS.values()))
-    run_code(home, [code for code in PYTHON if code not in others])
+    run_code(home, [code for code in PYTHON if code not in others and code not in WALK])
 
 
 @pytest.mark.torch
@@ -71,12 +74,29 @@ def test_the_code_that_needs_more_runs(home: Path, package: str) -> None:
     run_code(home, OTHERS[package])
 
 
-def run_code(home: Path, blocks: list[str]) -> None:
+def test_the_walk_through_a_competition_ends_with_a_submission(tmp_path: Path) -> None:
+    """Each command and the code, as they are copied, on a miniature of that download."""
+    download = downloads.aptos()
+    commands = WALK.partition("```text\n")[2].partition("```")[0].splitlines()
+    assert [command.split()[0] for command in commands] == ["kaggle", "imgrec"]
+    assert commands[0] == f"kaggle competitions download -c {download.name}"
+    source = downloads.write_zip(download, tmp_path)
+    subprocess.run(commands[1], shell=True, cwd=tmp_path, env=environment(tmp_path), check=True)
+    source.unlink()
+    run_code(tmp_path, re.findall(r"```python\n(.*?)```", WALK, re.DOTALL), cwd=tmp_path)
+    sample = download.files["sample_submission.csv"].decode().splitlines()
+    rows = (tmp_path / "submission.csv").read_text().splitlines()
+    assert rows[0] == sample[0]
+    assert [row.split(",")[0] for row in rows] == [row.split(",")[0] for row in sample]
+    assert {row.split(",")[1] for row in rows[1:]} <= set("0123")
+
+
+def run_code(home: Path, blocks: list[str], cwd: Path = ROOT) -> None:
     """Run blocks in one process, which imports TensorFlow once; none sees the names of another."""
     code = "\n".join(f"exec({block!r}, {{}})" for block in blocks)
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=ROOT, env=environment(home), text=True, capture_output=True, timeout=300,
+        cwd=cwd, env=environment(home), text=True, capture_output=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

@@ -8,6 +8,7 @@ import os
 import pickle
 from pathlib import Path
 
+import downloads
 import pytest
 from conftest import ROOT, Cli
 from stores import Store
@@ -79,6 +80,18 @@ def test_all_verbs_that_read_work_on_it(store: Store, cli: Cli, tmp_path: Path) 
         done = cli(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), arguments
     assert (tmp_path / "out" / "rose").is_dir()
+
+
+def test_predictions_for_it_become_a_submission(store: Store, cli: Cli, tmp_path: Path) -> None:
+    download = downloads.aptos()
+    source = downloads.write(download, tmp_path)
+    imgrec.pack(source, imgrec.PackOptions(data_dir=store / "data", name="aptos"))
+    sample = download.files["sample_submission.csv"]
+    assert store.get("data/aptos/1.0.0/sample_submission.csv") == sample
+    (tmp_path / "p.csv").write_bytes(sample.replace(b",0\n", b",2\n"))
+    done = cli("submit", store / "data/aptos", tmp_path / "p.csv", "-o", tmp_path / "s.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "s.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
 
 
 def test_records_are_read_by_ranges(store: Store, data_dir: Path) -> None:

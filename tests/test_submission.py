@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import downloads
 import numpy as np
@@ -275,9 +276,9 @@ def test_tensors_and_ids_of_frameworks_are_taken(datasets):
     wanted = submit(folder, scores)
     of_torch = torch.tensor(scores, requires_grad=True)
     byte_ids = tf.constant(ids)
-    by_id = {one: row for one, row in zip(byte_ids.numpy(), of_torch, strict=True)}
+    by_id = dict(zip(byte_ids.numpy(), of_torch, strict=True))
     some = [tf.constant(scores), of_torch, of_torch.bfloat16(), (byte_ids, scores)]
-    for predictions in [*some, {one: row.detach() for one, row in by_id.items()}, scores.tolist()]:
+    for predictions in [*some, by_id, list(of_torch), scores.tolist()]:
         assert submit(folder, predictions) == wanted
 
 
@@ -446,6 +447,50 @@ def test_a_dataset_without_ids_is_told_by_file_names(tmp_path):
     rows = submit(folder, np.zeros(6, dtype=int))
     assert rows[0] == ["id", "label"]
     assert {row[0] for row in rows[1:]} == {name for name in files if name.startswith("test")}
+
+
+def digits(*, has_ids: bool) -> downloads.Download:
+    """Images in tables, as Kaggle's digits; ids are in a column, or the numbers of the rows."""
+    pixels = ",".join(f"pixel{n}" for n in range(16))
+    row = lambda seed: ",".join(map(str, Random(seed).randbytes(16)))  # noqa: E731
+    own = (lambda n: f"{n},") if has_ids else (lambda _: "")
+    name = "id," if has_ids else ""
+    files = {
+        "train.csv": downloads.csv(
+            f"{name}label,{pixels}", *[f"{own(n)}{n % 3},{row(n)}" for n in range(9)]
+        ),
+        "test.csv": downloads.csv(
+            name + pixels, *[own(n + 70) + row(f"test{n}") for n in range(4)]
+        ),
+        "sample_submission.csv": downloads.csv(
+            "id,label" if has_ids else "ImageId,Label",
+            *[f"{n + 70 if has_ids else n + 1},0" for n in (2, 0, 1, 3)],
+        ),
+    }
+    return downloads.Download("digits", files)
+
+
+@pytest.mark.parametrize("write", [downloads.write, downloads.write_zip])
+@pytest.mark.parametrize("has_ids", [False, True])
+def test_images_in_tables_have_ids_if_a_sample_asks_for_them(has_ids, write, tmp_path):
+    folder = pack(write(digits(has_ids=has_ids), tmp_path / "in"), tmp_path)
+    records = imgrec.open_dataset(folder)["test"]
+    # Names of files count rows from 1.
+    labels = {record.columns["id"]: (int(record.filename[-5]) - 1) % 3 for record in records}
+    first = 70 if has_ids else 1
+    assert submit(folder, labels)[1:] == [[str(first + n), str(n % 3)] for n in (2, 0, 1, 3)]
+    assert faults_of(folder) == []
+
+
+def test_tfrecords_keep_their_ids_for_a_submission(tmp_path):
+    from test_other_sources import flowers_on_tpu
+
+    flowers_on_tpu(tmp_path / "tpu")
+    rows = [f"test{n},0" for n in (2, 0, 1, 3)]
+    (tmp_path / "tpu" / "sample_submission.csv").write_bytes(downloads.csv("id,label", *rows))
+    folder = pack(tmp_path / "tpu", tmp_path)
+    labels = {f"test{n}": n % 2 for n in range(4)}
+    assert submit(folder, labels)[1:] == [[f"test{n}", str(n % 2)] for n in (2, 0, 1, 3)]
 
 
 def test_a_table_of_records_without_ids_does_no_harm(tmp_path):

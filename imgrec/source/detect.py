@@ -15,6 +15,7 @@ from imgrec.options import SourceKind, SourceOptions
 from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.download.scan import scan_tree
+from imgrec.source.download.words import is_submission
 from imgrec.source.fitness import refuse_label_names, refuse_unfit
 from imgrec.source.folding import fold_classes
 from imgrec.source.listing import open_tree
@@ -105,7 +106,11 @@ def _kind_of_folder(folder: str) -> SourceKind:
         return SourceKind.FOLDER
     from imgrec.source.arrays.pixel_table import is_pixel_table
 
-    return SourceKind.PIXELS if is_pixel_table(folder) else SourceKind.MANIFEST
+    if not is_pixel_table(folder):
+        return SourceKind.MANIFEST
+    # A sample submission beside them is read as in the zip of such a download.
+    has_sample = any(is_submission(entry.name) for entry in entries)
+    return SourceKind.FOLDER if has_sample else SourceKind.PIXELS
 
 
 def _may_be_part(entry: os.DirEntry[str]) -> bool:

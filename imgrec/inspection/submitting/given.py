@@ -188,6 +188,8 @@ def as_array(values: Any) -> NDArray[Any]:
 def rows_of(values: Any) -> Any:
     """Return rows as an array, or as a list where they hold different things."""
     try:
+        if isinstance(values, list) and values and hasattr(values[0], "detach"):
+            values = list(map(as_array, values))
         array = as_array(values)
     except ValueError:
         return list(values)

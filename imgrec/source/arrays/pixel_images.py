@@ -24,6 +24,7 @@ from imgrec.source.arrays.pixel_rows import (
 )
 from imgrec.source.arrays.samples import spool
 from imgrec.source.context import Context
+from imgrec.source.manifests.columns import squashed
 from imgrec.source.manifests.tables import Fault, delimited_rows
 from imgrec.source.split_words import read_splits, split_of_name
 from imgrec.text import name_of
@@ -51,6 +52,8 @@ class PixelImages:
     """File and line of each."""
     numbers: list[int] = field(default_factory=list)
     """Which row of its file each is, from 1, blank and wrong ones counted too."""
+    ids: list[str] = field(default_factory=list)
+    """What the column of ids says, if there is one."""
     labels: list[str] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -68,14 +71,16 @@ class PixelImages:
     def extend(self, other: PixelImages) -> None:
         """Add the rows of another table."""
         start = len(self.wheres)
-        for column in ("wheres", "numbers", "labels", "splits", "sizes", "contents", "blobs"):
+        for column in (
+            "wheres", "numbers", "ids", "labels", "splits", "sizes", "contents", "blobs",
+        ):  # fmt: skip
             getattr(self, column).extend(getattr(other, column))
         self.faults |= {start + row: fault for row, fault in other.faults.items()}
         self.bad += other.bad
 
 
 def read_images(
-    file: PixelFile, encoding: str, context: Context
+    file: PixelFile, encoding: str, context: Context, id_column: str = ""
 ) -> tuple[PixelForm, PixelImages, Shape]:
     """Read a table, putting its pixels into the spool."""
     name = file.name
@@ -88,7 +93,9 @@ def read_images(
     if not form.header.is_told:
         rows = chain([first], rows)
     homes: list[tuple[str, int]] = []
-    for chunk in _chunks(rows, form, name, images):
+    names = [squashed(name) for name in form.header.names]
+    id_at = names.index(squashed(id_column)) if squashed(id_column) in names else None
+    for chunk in _chunks(rows, form, name, images, id_at):
         homes += _spool(chunk, context)
     if not homes:
         raise SourceError(f"{name} has no rows", path=file.path)
@@ -100,7 +107,11 @@ def read_images(
 
 
 def _chunks(
-    rows: Iterator[tuple[int, list[str]]], form: PixelForm, name: str, images: PixelImages
+    rows: Iterator[tuple[int, list[str]]],
+    form: PixelForm,
+    name: str,
+    images: PixelImages,
+    id_at: int | None,
 ) -> Iterator[list[bytes]]:
     """Take rows apart, yielding the pixels of some at a time."""
     header_lines = 1 if form.header.is_told else 0
@@ -114,6 +125,7 @@ def _chunks(
             pixels = b""
         images.wheres.append((name, line))
         images.numbers.append(line - header_lines)
+        images.ids.append("" if id_at is None else cells[id_at].strip())
         images.labels.append("" if form.label is None else cells[form.label])
         images.splits.append("" if form.split is None else cells[form.split])
         images.sizes.append(len(pixels))

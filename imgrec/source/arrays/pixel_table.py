@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.model import TEST, Catalog, Samples, Skipped
+from imgrec.model import TEST, Catalog, Column, Samples, Skipped
+from imgrec.options import ColumnKind
 from imgrec.source.arrays.pixel_images import PixelFile, PixelImages, read_images
 from imgrec.source.arrays.pixel_rows import PixelForm, Shape, is_pixel_row
 from imgrec.source.arrays.samples import class_prefix
@@ -73,19 +75,43 @@ def scan(path: str, context: Context) -> Catalog:
     return scan_files(path, one_for_each_split(tables, path), tally, context)
 
 
-def scan_files(path: str, files: Sequence[PixelFile], tally: Tally, context: Context) -> Catalog:
-    """Read tables of pixels, which messages call `path`."""
+class AskedIds(NamedTuple):
+    """The ids of the images to predict, as a sample submission has them."""
+
+    column: str
+    ids: Sequence[str]
+
+    def first(self) -> int | None:
+        """Return the number of the first row, if ids are the numbers of rows; else None."""
+        start = min((int(one) for one in self.ids if one.isdecimal()), default=-1)
+        numbers = [str(start + row) for row in range(len(self.ids))]
+        return start if start in (0, 1) and sorted(numbers) == sorted(self.ids) else None
+
+
+def scan_files(
+    path: str,
+    files: Sequence[PixelFile],
+    tally: Tally,
+    context: Context,
+    asked: AskedIds | None = None,
+) -> Catalog:
+    """Read tables of pixels, which messages call `path`; images get ids where some are asked for.
+
+    Ids are in a column called as in the sample, or the numbers of the rows, as the sample counts.
+    """
     options = context.options
     images, told, doubts = PixelImages(), [], []
     for file in files:
         (form, part, shape), doubt = with_fallback(
-            partial(read_images, file, context=context), file.name, options.encoding
+            partial(read_images, file, context=context, id_column=asked.column if asked else ""),
+            file.name,
+            options.encoding,
         )
         doubts += [doubt] if doubt else []
         images.extend(part)
         told.append(_told(form, shape, file.name, part.splits[0]))
     labels = read_labels(images.labels, path, options)
-    bad, samples = _sort_out(images, labels)
+    bad, samples = _sort_out(images, labels, _ids(images, asked) if asked else [])
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     return Catalog(
         name=name_of(os.path.basename(os.path.abspath(folder))) or "root",
@@ -145,7 +171,20 @@ def _told(form: PixelForm, shape: Shape, name: str, first_split: str) -> str:
     return ", ".join(parts)
 
 
-def _sort_out(images: PixelImages, labels: Labels) -> tuple[list[Skipped], Samples]:
+def _ids(images: PixelImages, asked: AskedIds) -> list[str]:
+    """Return the id of each row, "" for none; nothing if rows have no ids that are asked for."""
+    if any(images.ids):
+        return images.ids
+    first = asked.first()
+    if first is None:
+        return []
+    rows = zip(images.numbers, images.splits, strict=True)
+    return [str(number - 1 + first) if split == TEST else "" for number, split in rows]
+
+
+def _sort_out(
+    images: PixelImages, labels: Labels, ids: Sequence[str]
+) -> tuple[list[Skipped], Samples]:
     """Part the rows that can be packed from the others."""
     bad: list[Skipped] = []
     good: list[int] = []
@@ -167,6 +206,7 @@ def _sort_out(images: PixelImages, labels: Labels) -> tuple[list[Skipped], Sampl
         sizes=tuple([images.sizes[row] for row in good]),
         contents=tuple([images.contents[row] for row in good]),
         blobs=tuple([images.blobs[row] for row in good]),
+        columns=(Column("id", ColumnKind.TEXT, tuple([ids[row] for row in good])),) if ids else (),
     )
 
 

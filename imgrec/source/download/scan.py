@@ -10,7 +10,7 @@ from imgrec.options import ColumnKind, ColumnOption, SourceOptions
 from imgrec.source import tfrecord
 from imgrec.source.archives.nested import kept
 from imgrec.source.arrays import numpy_arrays
-from imgrec.source.arrays.pixel_table import one_for_each_split, scan_files
+from imgrec.source.arrays.pixel_table import AskedIds, one_for_each_split, scan_files
 from imgrec.source.context import Context
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.label_tables import find_sample
@@ -50,6 +50,7 @@ def scan_tree(lister: Lister, context: Context) -> Catalog:
 
 def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | None:
     """Scan what holds images in other files: TFRecords, arrays or tables of pixels."""
+    sample = find_sample(seen)
     if seen.records:
         files = seen.records
         catalog = tfrecord.scan(files, seen.label_names, seen.root, context)
@@ -59,7 +60,8 @@ def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | N
     elif seen.pixels:
         files = ()
         tables = one_for_each_split(seen.pixels, seen.root)
-        catalog = scan_files(seen.root, tables, lister.tally, context)
+        asked = AskedIds(sample.columns.names[0], sample.columns.texts(0)) if sample else None
+        catalog = scan_files(seen.root, tables, lister.tally, context, asked)
     else:
         return None
     on_disk = [file.blob for file in files if isinstance(file.blob, str) and not is_url(file.blob)]
@@ -68,7 +70,7 @@ def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | N
         bad=(*catalog.bad, *sorted(lister.bad)),
         ignored=catalog.ignored or lister.tally.ignored(),
         warnings=(*lister.warnings, *catalog.warnings),
-        submission=submission_of(Reading(sample=find_sample(seen)), context.options),
+        submission=submission_of(Reading(sample=sample), context.options),
         stamp=catalog.stamp.merged(lister.stamp, *map(stamp_of, on_disk)),
         homes=lister.homes,
     )
