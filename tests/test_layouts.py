@@ -183,6 +183,16 @@ def test_a_table_beside_class_folders_that_says_otherwise_is_asked_about(tmp_pat
 
 def test_a_table_without_labels_beside_class_folders_is_left_alone(tmp_path):
     source = tree(tmp_path / "s", "a/x{n}.jpg", "b/y{n}.jpg")
-    rows = [f"{stem}{n}.jpg,{n},{n}" for stem in "xy" for n in range(3)]
-    (source / "sizes.csv").write_text("\n".join(["file,width,height", *rows]))
+    rows = [f"{stem}{n}.jpg,{stem}{n},0.{n}" for stem in "xy" for n in range(3)]
+    (source / "sizes.csv").write_text("\n".join(["file,hash,score", *rows]))
     assert classes(read(source)) == {"train": ["a", "b"]}
+
+
+def test_a_table_beside_class_folders_that_may_hold_labels_is_asked_about(tmp_path):
+    source = tree(tmp_path / "s", "patient1/x{n}.jpg", "patient2/y{n}.jpg")
+    rows = [f"{stem}{n}.jpg,{n % 2},{n}" for stem in "xy" for n in range(3)]
+    (source / "findings.csv").write_text("\n".join(["file,tumour,stage", *rows]))
+    assert "--class-depth 1" in refusal(source)
+    assert classes(read(source, class_depth=1)) == {"train": ["patient1", "patient2"]}
+    found = read(source, table="findings.csv", label_col="tumour")
+    assert classes(found) == {"train": ["0", "1"]}

@@ -122,6 +122,7 @@ def _add_source(add: Add) -> None:
         metavar="REGEX",
         help="take the class from file names: the group (?P<label>...), or all that matches",
     )
+    add("--yes", action="store_true", help="pack what looks doubtful, such as a single class")
     add("--follow-links", action="store_true", help="walk links to folders outside SOURCE too")
     _choice(add, "--cifar100-labels", _SOURCE.cifar100_labels, "which labels of CIFAR-100")
     add(
@@ -139,9 +140,15 @@ def _add_manifest(add: Add) -> None:
         default="",
         metavar="FILE",
         help="CSV, TSV, JSONL or Parquet: a file, a glob or a folder of parts; SOURCE, if "
-        "given too, holds the images",
+        "given too, holds the images, and may hold the table",
     )
     add("--images", default="", metavar="DIR", help="default: the folder of the manifest")
+    add(
+        "--test-images",
+        default="",
+        metavar="DIR|TABLE",
+        help="images without labels that become the split test: a folder, or a table of ids",
+    )
     add(
         "--image-template",
         default="",

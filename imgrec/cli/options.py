@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import glob
+import os
 
 from imgrec.errors import UsageError
 from imgrec.options import PackOptions, SourceKind, SourceOptions
+from imgrec.storage.urls import is_url
+from imgrec.text import given_path
 
 
 def source_of(parsed: argparse.Namespace) -> str:
     """Return the source that is asked for; raise UsageError if there is none."""
     source: str | None = parsed.source
-    if parsed.manifest:
+    if parsed.manifest and not _is_inside(parsed):
         return str(parsed.manifest)
     if source is None:
         raise UsageError("there is no SOURCE to pack", hint="name a folder, an archive or a file")
     return source
+
+
+def _is_inside(parsed: argparse.Namespace) -> bool:
+    """Tell whether --manifest names a table in SOURCE: nothing outside has that name."""
+    manifest = parsed.manifest
+    if not parsed.source or not manifest or is_url(manifest) or glob.has_magic(manifest):
+        return False
+    return not os.path.lexists(given_path(manifest))
 
 
 def pack_options(parsed: argparse.Namespace) -> PackOptions:
@@ -56,7 +68,10 @@ def pack_options(parsed: argparse.Namespace) -> PackOptions:
 def source_options(parsed: argparse.Namespace) -> SourceOptions:
     """Turn those of them that say how a source is read into a value."""
     return SourceOptions(
-        kind=SourceKind.MANIFEST if parsed.manifest else parsed.kind,
+        kind=SourceKind.MANIFEST if parsed.manifest and not _is_inside(parsed) else parsed.kind,
+        table=parsed.manifest if _is_inside(parsed) else "",
+        test_images=parsed.test_images,
+        yes=parsed.yes,
         layout=parsed.layout,
         follow_links=parsed.follow_links,
         class_depth=parsed.class_depth,
@@ -88,6 +103,8 @@ def source_options(parsed: argparse.Namespace) -> SourceOptions:
 
 def _images(parsed: argparse.Namespace) -> str:
     """Return where the images of a manifest are: SOURCE is, if there is a manifest too."""
+    if _is_inside(parsed):
+        return str(parsed.images)
     if parsed.manifest and parsed.source and parsed.images:
         raise UsageError(
             f"--images {parsed.images} and SOURCE {parsed.source} both say where the images are",

@@ -171,6 +171,12 @@ class SourceOptions:
     """Where in a file's path its group is, as in `label_regex` with the group `group`."""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    yes: bool = False
+    """Whether to pack what looks doubtful, such as a single class, as it is."""
+    table: str = ""
+    """Which table of a download holds the labels; "" if that is to be found out."""
+    test_images: str = ""
+    """A folder of images without labels, or a table of their ids, that are the split test."""
     min_side: int = 0
     limit_per_class: int | None = None
 

@@ -89,8 +89,8 @@ def _layout(places: Places) -> str:
             return f"<split>/{inner}{bare}"
         told = f"{above.pop()}/<split>" if len(above) == 1 else ", ".join(sorted(places.roots))
         return f"{told}/{inner}{bare}"
-    (top,) = places.roots
-    return f"{top}/{inner}" if top else inner
+    roots = [f"{top}/{inner}" if top else inner for top in sorted(places.roots)]
+    return ", ".join(roots)
 
 
 def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles:
@@ -165,14 +165,13 @@ def _empty_classes(
 
 def _doubts(folders: Sequence[Folder], places: Places) -> Iterator[str]:
     """Yield what may not be as the user thinks."""
-    splits = places.splits
     with_images = [folder for folder in folders if has_images(folder)]
     where = {folder.path: places.of_folder(folder.path) for folder in with_images}
     beside = sorted({path.split("/")[0] for path, place in where.items() if place == BESIDE})
     if beside:
         yield (
-            f"{', '.join(beside)}: not packed, as they stand beside the split folders "
-            f"{', '.join(sorted(splits))}; if all are classes, pass --layout classes"
+            f"{', '.join(beside)}: not packed, as they stand beside "
+            f"{', '.join(sorted(places.roots))}; if all are classes, pass --layout classes"
         )
     if outside := [path or "the source" for path, place in where.items() if place == OUTSIDE]:
         yield f"images right in {', '.join(outside)} are not packed: they are in no class folder"

@@ -3,25 +3,66 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.source.archives.members import has_image_name
-from imgrec.source.archives.names import has_archive_name
+from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
+from imgrec.source.manifests.tables import is_table
 from imgrec.source.split_words import split_word
 from imgrec.source.tally import clutter_kind
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk
 from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.storage.urls import is_url
-from imgrec.text import given_path
+from imgrec.text import given_path, name_of
 
 
 def open_tree(path: str, context: Context) -> Lister:
     """Return the lister of the files of a folder or an archive, and of the archives in it.
 
-    Raises SourceError if it is neither.
+    `--test-images` may name another one, which then is a folder in it. Raises SourceError if a
+    path is neither.
     """
+    lister = _open_one(path, context)
+    other = place_of_test_images(lister.root, context.options.test_images).outside
+    if not other or is_table(other):
+        return lister
+    from imgrec.source.archives.nested import join
+
+    return join(lister, _open_one(other, context), _mount(other))
+
+
+class TestImagesPlace(NamedTuple):
+    """Where `--test-images` points: into the source, or to a file or folder outside of it."""
+
+    inside: str = ""
+    outside: str = ""
+
+
+def place_of_test_images(root: str, given: str) -> TestImagesPlace:
+    """Tell what `--test-images` means for a source."""
+    if not given or is_url(given) or is_url(root):
+        return TestImagesPlace(inside=given.strip("/"))
+    if os.path.isdir(root) and os.path.lexists(os.path.join(root, given)):
+        return TestImagesPlace(inside=os.path.normpath(given))
+    if not os.path.lexists(given_path(given)):
+        return TestImagesPlace(inside=given.strip("/"))
+    real, above = os.path.realpath(given_path(given)), os.path.realpath(root)
+    if os.path.isdir(root) and real.startswith(os.path.join(above, "")):
+        return TestImagesPlace(inside=name_of(os.path.relpath(real, above)))
+    is_table_file = os.path.isfile(real) and is_table(real)
+    return TestImagesPlace(inside="" if is_table_file else _mount(given), outside=given_path(given))
+
+
+def _mount(path: str) -> str:
+    """Return what a folder or archive of test images is called in the source."""
+    stem = path if os.path.isdir(path) else archive_stem(path)
+    return name_of(os.path.basename(os.path.abspath(stem)))
+
+
+def _open_one(path: str, context: Context) -> Lister:
     if is_url(path):
         from imgrec.source.store_walk import open_store
 

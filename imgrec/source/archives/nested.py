@@ -88,6 +88,32 @@ def kept(lister: Lister) -> Lister:
     return lister if isinstance(lister, Expanded) else _kept(lister, lister.folders())
 
 
+def join(lister: Lister, other: Lister, mount: str) -> Lister:
+    """Return a lister of a tree with another tree in it, as a folder called `mount`."""
+    own = [_with_sizes(folder) for folder in lister.folders()]
+    if any(f"{folder.path}/".startswith(f"{mount}/") for folder in own):
+        raise SourceError(
+            f"{other.root} would become {mount}, which is in {lister.root} too",
+            hint="rename one of them",
+            path=other.root,
+        )
+    below = [
+        _with_sizes(folder)._replace(path=f"{mount}/{folder.path}" if folder.path else mount)
+        for folder in other.folders()
+    ]
+    lister.bad += [file._replace(filename=f"{mount}/{file.filename}") for file in other.bad]
+    lister.closed += [one._replace(path=f"{mount}/{one.path}") for one in other.closed]
+    lister.warnings += other.warnings
+    lister.homes.update(other.homes)
+    ordered = sorted([*own, *below], key=lambda folder: folder.path.split("/"))
+    return _kept(lister, iter(ordered), other.stamp)
+
+
+def _with_sizes(folder: Folder) -> Folder:
+    """Return a folder that tells sizes; for files on disk, any size will do."""
+    return folder if folder.sizes else folder._replace(sizes=(0,) * len(folder.files))
+
+
 def _expected(archives: Sequence[_Inner], folders: set[str]) -> list[_Inner]:
     """Return the archives that belong to a download of images: `train.csv.zip`, `test.zip`."""
     found = []

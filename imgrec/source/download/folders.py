@@ -8,26 +8,26 @@ two ways, the answer is a `SourceError` that names the option to add.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST
 from imgrec.options import FolderLayout, SourceOptions
+from imgrec.source.download.file_names import leading_word_regex
 from imgrec.source.download.words import (
+    derived_from,
     is_container,
+    is_derived,
     is_side,
-    is_tool_word,
     is_unlabelled,
     split_in,
     splits_of,
+    words,
 )
 from imgrec.source.places import Places
 
-_LABEL_IN_NAME = r"^(?P<label>[^\W\d_]\D*?)[-_.\s(]+\d+\)?\.[^.]*$"
-_NUMBERED = re.compile(_LABEL_IN_NAME)
 _SHOWN = 5
-_MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,6 @@ class _Node:
     """Names of the images right in it."""
     below: dict[str, _Node] = field(default_factory=dict)
 
-    def total(self) -> int:
-        return len(self.images) + sum(node.total() for node in self.below.values())
-
 
 def read_folders(
     root: str, folders: Mapping[str, Sequence[str]], options: SourceOptions, *, has_sample: bool
@@ -83,8 +80,6 @@ def read_folders(
 
 
 def _explicit(reading: FolderReading, options: SourceOptions) -> FolderReading:
-    from dataclasses import replace
-
     depth = reading.class_depth if options.class_depth is None else options.class_depth
     return replace(
         reading, class_depth=depth, label_regex=options.label_regex or reading.label_regex
@@ -104,17 +99,50 @@ def _tree(folders: Mapping[str, Sequence[str]]) -> _Node:
 
 def _read(root: str, node: _Node, options: SourceOptions, has_sample: bool) -> FolderReading:
     """Read a folder whose meaning is open: what is below it decides."""
-    if options.label_regex and not any(splits_of(node.below).values()):
+    beside: list[str] = []
+    while (inner := _inner(root, node, options)) is not None:
+        beside += [below.path for below in node.below.values() if below is not inner]
+        node = inner
+    reading = _read_here(root, node, options, has_sample)
+    return replace(reading, beside=(*reading.beside, *beside))
+
+
+def _inner(root: str, node: _Node, options: SourceOptions) -> _Node | None:
+    """Return the one folder below that holds the images, if this one is only around it."""
+    if options.label_regex or not node.below or any(splits_of(node.below).values()):
+        return None
+    if all(map(is_container, node.below)):
+        main = [name for name in node.below if not is_side(name)] or list(node.below)
+        if len(main) == 1:
+            return node.below[main[0]]
+        if options.yes or _are_parts(node):
+            return None
+        raise SourceError(
+            f"{_at(root, node)}: {_names(node.below)} hold images, and by their names none of "
+            "them is a class",
+            hint=f"leave some out with --exclude '{node.below[main[1]].path}/*', or pass --yes "
+            "to pack them as the classes",
+            path=root,
+        )
+    if len(node.below) == 1:
+        (only,) = node.below.values()
+        return only if only.below and not only.images else None
+    return None
+
+
+def _read_here(root: str, node: _Node, options: SourceOptions, has_sample: bool) -> FolderReading:
+    """Read a folder that holds splits, classes or images right in it."""
+    splits = splits_of(node.below)
+    named = {name: split for name, split in splits.items() if split}
+    if options.label_regex and not named:
         return FolderReading(roots={node.path: ""})
     if not node.below:
         return _read_flat(node, has_sample)
-    splits = splits_of(node.below)
-    named = {name: split for name, split in splits.items() if split}
     others = [name for name in node.below if not splits[name]]
     if named and all(is_container(name) or is_unlabelled(name) for name in others):
         return _splits(root, node, named, options)
-    if not named and all(map(is_container, node.below)):
-        return _containers(root, node, options, has_sample)
+    if _are_parts(node) and not options.yes:
+        return _parts(root, node, options)
     if holders := [name for name in named if _holds_only_folders(node.below[name])]:
         raise SourceError(
             f"{_at(root, node)}: {holders[0]} may be a split or a class, as {others[0]} beside it "
@@ -122,11 +150,30 @@ def _read(root: str, node: _Node, options: SourceOptions, has_sample: bool) -> F
             hint="pass --layout splits or --layout classes",
             path=root,
         )
-    if len(node.below) == 1:
-        (inner,) = node.below.values()
-        if inner.below and not inner.images:  # one wrapping folder
-            return _read(root, inner, options, has_sample)
     return _classes(root, node, options)
+
+
+def _are_parts(node: _Node) -> bool:
+    """Tell whether folders are numbered parts of one: `images_001` and `images_002`."""
+    found = {tuple(word for word in words(name) if not word.isdecimal()) for name in node.below}
+    are_named = all(is_container(name) and not is_side(name) for name in node.below)
+    return len(node.below) > 1 and len(found) == 1 and are_named
+
+
+def _parts(root: str, node: _Node, options: SourceOptions) -> FolderReading:
+    """Read numbered parts, which together hold the classes, or images without class folders."""
+    holders = [_holder(inner) for inner in node.below.values()]
+    flat = {holder.path for holder in holders if not holder.below}
+    if flat and len(flat) < len(holders):
+        raise SourceError(
+            f"{root}: {_names(h.path for h in holders if h.below)} holds class folders, but "
+            f"{_names(flat)} only images",
+            hint=f"leave some out, as with --exclude '{min(flat)}/*'",
+            path=root,
+        )
+    for holder in holders:
+        _refuse_doubtful(root, holder, options)
+    return FolderReading(roots=dict.fromkeys((h.path for h in holders), ""), flat=frozenset(flat))
 
 
 def _holds_only_folders(node: _Node) -> bool:
@@ -138,24 +185,6 @@ def _read_flat(node: _Node, has_sample: bool) -> FolderReading:
     regex = leading_word_regex(node.images) if has_sample else ""
     flat = frozenset() if regex else frozenset({node.path})
     return FolderReading(roots={node.path: ""}, flat=flat, label_regex=regex)
-
-
-def _containers(root: str, node: _Node, options: SourceOptions, has_sample: bool) -> FolderReading:
-    """Look into the one container that holds the images; samples and the like stay aside."""
-    main = [name for name in node.below if not is_side(name)] or list(node.below)
-    if len(main) > 1:
-        raise SourceError(
-            f"{_at(root, node)}: {_names(node.below)} hold images, and none of them is a class "
-            "by its name",
-            hint=f"leave some out with --exclude '{main[1]}/*', or pass --layout classes if "
-            "they are the classes",
-            path=root,
-        )
-    beside = tuple(node.below[name].path for name in node.below if name != main[0])
-    reading = _read(root, node.below[main[0]], options, has_sample)
-    from dataclasses import replace
-
-    return replace(reading, beside=(*reading.beside, *beside))
 
 
 def _named_splits(root: str, top: _Node) -> dict[str, str]:
@@ -179,11 +208,11 @@ def _splits(
     _refuse_two_of_one(root, node, named)
     others = [name for name in node.below if name not in named]
     odd = [name for name in others if not is_side(name) and not is_unlabelled(name)]
-    if odd and options.layout is FolderLayout.AUTO:
+    if odd and options.layout is FolderLayout.AUTO and not options.yes:
         raise SourceError(
             f"{_at(root, node)}: {', '.join(odd)} holds images beside {_names(named)}",
             hint=f"leave it out with --exclude '{node.below[odd[0]].path}/*', or pass "
-            "--layout classes if all of them are classes",
+            "--layout classes if all of them are the classes",
             path=root,
         )
     holders = {name: _holder(node.below[name]) for name in named}
@@ -200,13 +229,16 @@ def _splits(
             unlabelled.add(holder.path)
         elif not holder.below:
             flat.add(holder.path)
-        elif options.class_depth is None:
-            _refuse_hashed(root, holder)
+        else:
+            _refuse_doubtful(root, holder, options)
         roots[holder.path] = split
+    if len(train_classes) == 1:
+        _refuse_only_class(root, next(h for h in holders.values() if h.below), options)
     regex = ""
     if flat and not options.label_regex:
         regex = _regex_of_flat([holders[n] for n in named if holders[n].path in flat], unlabelled)
-        _refuse_half_flat(root, roots, flat, regex)
+        labelled = {path: split for path, split in roots.items() if path not in unlabelled}
+        _refuse_half_flat(root, labelled, flat, regex)
     if options.label_regex or regex:
         flat.clear()
     return FolderReading(
@@ -259,9 +291,86 @@ def _refuse_half_flat(root: str, roots: Mapping[str, str], flat: set[str], regex
 
 def _classes(root: str, node: _Node, options: SourceOptions) -> FolderReading:
     """Read class folders right in a folder."""
-    if options.class_depth is None and not options.label_regex:
-        _refuse_hashed(root, node)
+    if len(node.below) == 1:
+        _refuse_only_class(root, node, options)
+    _refuse_doubtful(root, node, options)
     return FolderReading(roots={node.path: ""})
+
+
+def _refuse_doubtful(root: str, node: _Node, options: SourceOptions) -> None:
+    """Raise SourceError if the folders in a folder may not be classes as they are.
+
+    `--class-depth` and `--label-regex` say where classes are, and `--yes` that all is well.
+    """
+    if options.class_depth is None and not options.label_regex and not options.yes:
+        _refuse_hashed(root, node)
+        _refuse_unclear_depth(root, node)
+    if not options.yes:
+        for inner in node.below.values():
+            _refuse_derived(root, inner)
+
+
+def _refuse_only_class(root: str, node: _Node, options: SourceOptions) -> None:
+    """Raise SourceError for a folder whose images would all be of one class."""
+    if options.class_depth is not None or options.label_regex or options.yes:
+        return
+    (name, inner), *_ = node.below.items()
+    hint = "put each class into a folder of its own, or pass --yes to pack all as one class"
+    if inner.below:
+        folders = f"{len(inner.below)} folders" if len(inner.below) > 1 else "only folder"
+        hint = (
+            f"pass --class-depth 2 if its {folders} are the classes, or --yes to pack all as "
+            "one class"
+        )
+    raise SourceError(f"{_at(root, node)}: {name} would be the only class", hint=hint, path=root)
+
+
+def _refuse_unclear_depth(root: str, node: _Node) -> None:
+    """Raise SourceError if classes may be one level down or deeper."""
+    for name, inner in node.below.items():
+        folders = [below for below in inner.below if not is_container(below)]
+        if inner.images or len(folders) < 2:
+            continue
+        example = f"{name}/{folders[0]}"
+        raise SourceError(
+            f"{_at(root, node)}: the class may be {name} or {example}, as {name} holds "
+            f"{len(folders)} folders of images and no image",
+            hint=f"pass --class-depth 1 for {name}, --class-depth 2 for {example}, or "
+            "--class-depth leaf for the folder of each image",
+            path=root,
+        )
+
+
+def _refuse_derived(root: str, node: _Node) -> None:
+    """Raise SourceError for masks and the like among the images of a class."""
+    for folder in _below(node):
+        name = folder.path.rpartition("/")[2]
+        if folder is not node and is_derived(name):
+            raise SourceError(
+                f"{root}: {folder.path}/ seems to hold no images of a class",
+                hint=f"leave it out with --exclude '*/{name}/*', or pass --yes to pack it",
+                path=root,
+            )
+        stems = {image.rpartition(".")[0] for image in folder.images}
+        derived = {stem: derived_from(stem) for stem in stems}
+        made = sorted(stem for stem, (origin, _) in derived.items() if origin in stems)
+        if made:
+            word = derived[made[0]][1]
+            raise SourceError(
+                f"{root}: {folder.path}/ holds {made[0]!r} beside {derived[made[0]][0]!r}, so it "
+                "seems to be no image of a class",
+                hint=f"leave such files out with --exclude '*{word}*', or pass --yes to pack them",
+                path=root,
+            )
+
+
+def _below(node: _Node) -> Iterator[_Node]:
+    """Yield a folder and all below it."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += node.below.values()
 
 
 def _refuse_hashed(root: str, node: _Node) -> None:
@@ -288,39 +397,19 @@ def _example(node: _Node) -> str:
 
 def _refuse_two_of_one(root: str, node: _Node, named: Mapping[str, str]) -> None:
     for split in sorted(set(named.values())):
-        same = sorted(node.below[name].path for name in named if named[name] == split)
+        same = [node.below[name] for name in sorted(named) if named[name] == split]
         if len(same) > 1:
+            fewest = min(same, key=_count)
             raise SourceError(
-                f"{root}: the folders {' and '.join(same)} both mean the split {split}",
-                hint=f"merge or rename them, or leave one out with --exclude '{same[1]}/*'",
+                f"{root}: the folders {' and '.join(one.path for one in same)} mean the same "
+                f"split, {split}",
+                hint=f"merge or rename them, or leave one out, as with --exclude '{fewest.path}/*'",
                 path=root,
             )
 
 
-def leading_word_regex(names: Sequence[str]) -> str:
-    r"""Return the pattern that takes the class from file names, or "" if they do not tell one.
-
-    Every name must be a word, a separator and a number, with 2 to 200 words of two images each or
-    more, none of which a camera or a scanner writes.
-
-    >>> leading_word_regex(["cat.0.jpg", "cat.1.jpg", "dog.0.jpg", "dog.1.jpg"])
-    '^(?P<label>[^\\W\\d_]\\D*?)[-_.\\s(]+\\d+\\)?\\.[^.]*$'
-    >>> leading_word_regex(["IMG_1.jpg", "IMG_2.jpg", "DSC_1.jpg", "DSC_2.jpg"])
-    ''
-    """
-    counts: dict[str, int] = {}
-    for name in names:
-        match = _NUMBERED.match(name)
-        if match is None:
-            return ""
-        word = match["label"]
-        counts[word] = counts.get(word, 0) + 1
-        if len(counts) > _MOST_WORDS:
-            return ""
-    is_telling = len(counts) >= 2 and min(counts.values()) >= 2
-    if not is_telling or any(map(is_tool_word, counts)):
-        return ""
-    return _LABEL_IN_NAME
+def _count(node: _Node) -> int:
+    return sum(len(folder.images) for folder in _below(node))
 
 
 def _at(root: str, node: _Node) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from enum import Enum
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
@@ -12,7 +13,7 @@ from imgrec.source.download.folders import FolderReading
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.seen import Seen, SeenTable
 from imgrec.source.download.targets import Columns
-from imgrec.source.download.words import is_submission, split_of_file
+from imgrec.source.download.words import is_side, is_submission, split_of_file
 from imgrec.source.manifests.columns import is_path_column, squashed
 
 _LOOKED_AT = 400
@@ -50,14 +51,51 @@ def naming_tables(
     """Return the tables that name images, but for sample submissions."""
     wanted = sample.columns.names[0] if sample else ""
     found = []
-    for path, table in sorted(seen.tables.items()):
-        if is_submission(path) or not len(table.lines):
+    for path, table in sorted(_chosen(seen, options).items()):
+        if is_submission(path) or path == seen.test_table or not len(table.lines):
             continue
+        table = _with_first_row(table, index)
         at = _id_column(table.columns, wanted, index, options)
-        if at is not None:
-            found.append(LabelTable(table, at, split_of_file(path)))
+        if at is not None and (options.table or not _is_aside(table.columns.texts(at), index)):
+            split = split_of_file(path) or index.split_of(path)
+            found.append(LabelTable(table, at, split))
     same = [t for t in found if wanted and squashed(t.columns.names[t.id_at]) == squashed(wanted)]
     return same or found
+
+
+def _chosen(seen: Seen, options: SourceOptions) -> Mapping[str, SeenTable]:
+    """Return the tables to look at: all, or the one that `--manifest` names."""
+    if not options.table:
+        return seen.tables
+    named = {
+        path: table
+        for path, table in seen.tables.items()
+        if f"/{path}".endswith(f"/{options.table.strip('/')}")
+    }
+    if len(named) == 1:
+        return named
+    known = ", ".join(sorted(seen.tables)[:_SHOWN]) or "no table"
+    raise SourceError(
+        f"--manifest {options.table}: {seen.root} has {'several' if named else 'no'} such tables",
+        hint=f"it has {known}",
+        path=seen.root,
+    )
+
+
+def _with_first_row(table: SeenTable, index: ImageIndex) -> SeenTable:
+    """Return a table whose first row, which names an image, is no header."""
+    columns = table.columns
+    if not any(map(index.knows, columns.names)) or table.lines[0] == 1:
+        return table
+    names = tuple(f"column_{number}" for number in range(1, len(columns.names) + 1))
+    cells = tuple((name, *rows) for name, rows in zip(columns.names, columns.cells, strict=True))
+    return SeenTable(Columns(columns.where, names, cells), (1, *table.lines), table.copy)
+
+
+def _is_aside(texts: Sequence[str], index: ImageIndex) -> bool:
+    """Tell whether all images that a table names are samples, pictograms or the like."""
+    folders = {path.rpartition("/")[0] for text in texts for path in index.find(text)}
+    return bool(folders) and all(any(map(is_side, folder.split("/"))) for folder in folders)
 
 
 def _id_column(
@@ -114,25 +152,44 @@ def _bare(text: str) -> str:
     return text.strip().rpartition("/")[2].partition(".")[0]
 
 
-def confirms(table: LabelTable, index: ImageIndex, folders: FolderReading) -> bool:
-    """Tell whether some column of a table says of images what their folders say."""
+class Agreement(Enum):
+    """What a table says of images, beside what their folders say."""
+
+    SAME = "the same"
+    MORE = "the same, and labels of images that the folders give no class"
+    OTHER = "something else"
+
+
+def agreement(
+    table: LabelTable, index: ImageIndex, folders: FolderReading, columns: Iterable[int]
+) -> Agreement:
+    """Tell whether some column says of images what their folders say, in other words maybe."""
     places = folders.places()
-    classes = []
-    rows = []
+    classes, rows = [], []
     for row, text in enumerate(table.ids()):
-        found = index.find(text)
+        found = index.find(text, table.split)
         place = places.of_folder(found[0].rpartition("/")[0]) if len(found) == 1 else ""
-        if not isinstance(place, str) and place.class_name:
-            classes.append(place.class_name.casefold())
+        if not isinstance(place, str):
+            classes.append(place.class_name)
             rows.append(row)
-    for at in range(len(table.columns.names)):
+    for at in columns:
         cells = table.columns.texts(at)
-        same = sum(
-            cells[row].strip().casefold() == name for row, name in zip(rows, classes, strict=True)
-        )
-        if rows and same * 100 >= len(rows) * 99:
-            return True
-    return False
+        pairs = {(cells[row].strip(), name) for row, name in zip(rows, classes, strict=True)}
+        told = {(value, name) for value, name in pairs if name}
+        if _is_one_to_one(told):
+            has_more = any(value for value, name in pairs if not name)
+            return Agreement.MORE if has_more else Agreement.SAME
+    return Agreement.OTHER
+
+
+def _is_one_to_one(pairs: Set[tuple[str, str]]) -> bool:
+    """Tell whether each value stands for one class, and each class for one value.
+
+    >>> _is_one_to_one({("0", "cat"), ("1", "dog")}), _is_one_to_one({("", "cat")})
+    (True, False)
+    """
+    values, classes = {value for value, _ in pairs}, {name for _, name in pairs}
+    return len(pairs) == len(values) == len(classes) and all(values)
 
 
 def parts_of_one(seen: Seen, tables: Sequence[LabelTable]) -> tuple[LabelTable, ...]:

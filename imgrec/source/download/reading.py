@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from imgrec.errors import SourceError, UsageError
-from imgrec.model import TEST, TRAIN
 from imgrec.options import FolderLayout, SourceKind, SourceOptions
+from imgrec.source.download.file_names import suggested_regex
 from imgrec.source.download.folders import FolderReading, read_folders
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.label_tables import (
+    Agreement,
     LabelTable,
-    confirms,
+    agreement,
     find_sample,
     is_test_table,
     naming_tables,
@@ -25,6 +25,14 @@ from imgrec.source.download.targets import (
     choose_target,
     group_columns,
     list_separator,
+    may_be_labels,
+)
+from imgrec.source.download.unlabelled import (
+    TestSet,
+    find_test_set,
+    folder_of,
+    sample_set,
+    told_test_set,
 )
 from imgrec.source.download.words import is_submission, split_of_file
 from imgrec.source.manifests.columns import is_path_column, squashed
@@ -33,14 +41,6 @@ NO_SEPARATOR = "none"
 """What `--label-sep` takes for one label a cell."""
 _LOOKED_AT = 400
 _SHOWN = 5
-
-
-class TestSet(NamedTuple):
-    """The images to predict, by id."""
-
-    where: str
-    ids: Sequence[str]
-    lines: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +90,14 @@ def understand(seen: Seen, options: SourceOptions) -> Reading:
         tests = [table for table in tables if table not in labels]
         by_table = _by_table(seen, labels, sample, index, folders, options)
         if by_table is not None:
-            test = _test_set(sample, tests, by_table, index)
+            test = told_test_set(seen, sample) or find_test_set(
+                sample, tests, by_table.tables, index
+            )
             return Reading(by_table=by_table, test=test, sample=sample, notes=tuple(notes))
         notes += [
             f"{table.columns.where} is not used: the folders name the classes"
             for table in labels
-            if not folders.is_confirmed
+            if table not in folders.confirming
         ]
     if _table_options(options):
         raise _no_table(seen, options)
@@ -104,8 +106,9 @@ def understand(seen: Seen, options: SourceOptions) -> Reading:
     reading = folders.reading()
     if reading.flat:
         raise _no_labels(seen, reading)
-    notes += [f"{path}/ is left alone" for path in reading.beside]
-    test = _sample_set(sample) if sample and reading.unlabelled else None
+    test = told_test_set(seen, sample)
+    if test is None and sample and reading.unlabelled:
+        test = sample_set(sample)
     lists, lists_from = _split_lists(seen, reading, index, options)
     return Reading(
         by_folder=reading,
@@ -124,8 +127,8 @@ class _Folders:
     seen: Seen
     options: SourceOptions
     has_sample: bool
-    is_confirmed: bool = False
-    """Whether a table says the same."""
+    confirming: tuple[LabelTable, ...] = ()
+    """The tables that say the same."""
 
     def reading(self) -> FolderReading:
         """Return it; raise SourceError if it is not clear."""
@@ -144,13 +147,15 @@ class _Folders:
         if reading.flat or reading.label_regex:
             return None
         places = reading.places()
-        found = {places.of_folder(folder) for folder in set(map(_folder, self.seen.images))}
+        found = {places.of_folder(folder) for folder in set(map(folder_of, self.seen.images))}
         names = {place.class_name for place in found if not isinstance(place, str)} - {""}
         return reading if len(names) > 1 else None
 
 
 def _folders_decide(options: SourceOptions) -> bool:
     """Tell whether options say that folders or file names are the classes."""
+    if options.table:
+        return False
     is_told = options.layout is not FolderLayout.AUTO or options.class_depth is not None
     return is_told or bool(options.label_regex)
 
@@ -158,6 +163,7 @@ def _folders_decide(options: SourceOptions) -> bool:
 def _table_options(options: SourceOptions) -> str:
     """Return an option that only a table can answer; "" if none is given."""
     given = {
+        "--manifest": options.table,
         "--path-col": options.path_col,
         "--label-col": options.label_col,
         "--onehot": options.onehot,
@@ -183,17 +189,24 @@ def _by_table(
         return None
     is_asked = bool(_table_options(options))
     classes = None if is_asked else folders.classes()
-    if classes is not None and any(confirms(table, index, classes) for table in tables):
-        folders.is_confirmed = True
-        return None
     try:
         parts = parts_of_one(seen, tables)
         target = _target(parts[0], sample, options)
     except SourceError:
-        if classes is not None:
+        if classes is None:
+            raise
+        _refuse_unread(seen, tables, index, folders)
+        return None
+    if classes is not None and not target.is_asked_for:
+        agreeing = [agreement(part, index, classes, target.columns) for part in parts]
+        if all(agrees is Agreement.SAME for agrees in agreeing):
+            folders.confirming = parts
             return None
-        raise
-    if classes is not None:
+        if options.yes:
+            return None
+    else:
+        agreeing = []
+    if Agreement.OTHER in agreeing:
         raise SourceError(
             f"{seen.root}: {parts[0].columns.where} and the folders name different classes",
             hint=f"pass --label-col {parts[0].columns.names[target.columns[0]]} to take the "
@@ -214,6 +227,32 @@ def _by_table(
     )
 
 
+def _refuse_unread(
+    seen: Seen, tables: Sequence[LabelTable], index: ImageIndex, folders: _Folders
+) -> None:
+    """Raise SourceError if class folders have tables beside them that may say otherwise.
+
+    They may if they do not say the same in some column, and have one that may hold labels.
+    """
+    classes = folders.classes()
+    confirming = []
+    for table in tables:
+        columns = [at for at in range(len(table.columns.names)) if at != table.id_at]
+        labels = [at for at in columns if may_be_labels(table.columns.texts(at))]
+        if classes and agreement(table, index, classes, columns) is Agreement.SAME:
+            confirming.append(table)
+        elif labels and not folders.options.yes:
+            names = ", ".join(table.columns.names[at] for at in labels[:_SHOWN])
+            raise SourceError(
+                f"{seen.root}: the folders may be the classes, but {table.columns.where} names "
+                f"the same images and may hold the labels, in {names}",
+                hint="pass --class-depth 1 to take the folders, or "
+                f"--manifest {table.columns.where} --label-col COLUMN to take the table",
+                path=seen.root,
+            )
+    folders.confirming = tuple(confirming)
+
+
 def _target(table: LabelTable, sample: SeenTable | None, options: SourceOptions) -> Target:
     columns = table.columns
     for option, names in (("--onehot", options.onehot), ("--label-col", (options.label_col,))):
@@ -227,7 +266,8 @@ def _target(table: LabelTable, sample: SeenTable | None, options: SourceOptions)
                 hint=f"it has the columns {', '.join(columns.names)}",
             )
         is_onehot = option == "--onehot"
-        return Target(tuple(at for at in found if at is not None), is_onehot, not is_onehot)
+        columns_found = tuple(at for at in found if at is not None)
+        return Target(columns_found, is_onehot, not is_onehot)
     return choose_target(columns, table.id_at, sample.columns if sample else None)
 
 
@@ -274,32 +314,6 @@ def _names(
     return known[path], path
 
 
-def _test_set(
-    sample: SeenTable | None,
-    tests: Sequence[LabelTable],
-    reading: TableReading,
-    index: ImageIndex,
-) -> TestSet | None:
-    """Return the images to predict: those of the sample, of a test table, or of a test folder."""
-    if sample is not None:
-        return _sample_set(sample)
-    if tests:
-        table = max(tests, key=lambda test: len(test.table.lines))
-        return TestSet(table.columns.where, table.ids(), table.table.lines)
-    if any(table.split == TEST for table in reading.tables):
-        return None
-    named = {
-        path for table in reading.tables for text in table.ids() for path in index.find(text, TRAIN)
-    }
-    bare = [path for path in index.paths if index.split_of(path) == TEST and path not in named]
-    folder = bare[0].rpartition("/")[0] if bare else ""
-    return TestSet(f"{folder}/", bare, range(1, len(bare) + 1)) if bare else None
-
-
-def _sample_set(sample: SeenTable) -> TestSet:
-    return TestSet(sample.columns.where, sample.columns.texts(0), sample.lines)
-
-
 def _template(
     seen: Seen, sample: SeenTable | None, index: ImageIndex, options: SourceOptions
 ) -> SourceError | None:
@@ -340,7 +354,7 @@ def _split_lists(
         return {}, ""
     places = reading.places()
     of_classes = {
-        path for path in index.paths if not isinstance(places.of_folder(_folder(path)), str)
+        path for path in index.paths if not isinstance(places.of_folder(folder_of(path)), str)
     }
     splits: dict[str, str] = {}
     lists: dict[str, str] = {}
@@ -354,10 +368,6 @@ def _split_lists(
         splits |= dict.fromkeys((one for (one,) in found), lists[path])
     is_whole = len(lists) > 1 and of_classes <= splits.keys()
     return (splits, ", ".join(lists)) if is_whole else ({}, "")
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _unread(seen: Seen) -> Iterator[str]:
@@ -382,13 +392,14 @@ def _no_table(seen: Seen, options: SourceOptions) -> SourceError | UsageError:
 
 def _no_labels(seen: Seen, reading: FolderReading) -> SourceError:
     flat = sorted(path or "." for path in reading.flat)
-    example = next(path for path in seen.images if path.rpartition("/")[0] in reading.flat)
     tables = sorted(path for path in seen.tables if not is_submission(path))
     told = f" and no table names them ({', '.join(tables[:_SHOWN])})" if tables else ""
+    names = [path.rpartition("/")[2] for path in seen.images if folder_of(path) in reading.flat]
+    regex = suggested_regex(names)
+    pattern = f"--label-regex '{regex}'" if regex else "--label-regex with a pattern"
     return SourceError(
         f"{seen.root}: the images in {', '.join(flat)} have no class folders{told}",
-        hint="put the images of each class into a folder, name a table with --manifest, or pass "
-        f"--label-regex with a pattern that finds the class in names such as "
-        f"{example.rpartition('/')[2]}",
+        hint=f"pass {pattern} if names such as {names[0]} tell the class, name a table with "
+        "--manifest, or put the images of each class into a folder",
         path=seen.root,
     )

@@ -11,8 +11,9 @@ from imgrec.model import TEST, TRAIN
 from imgrec.options import SourceOptions
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.label_tables import LabelTable
-from imgrec.source.download.reading import Reading, TableReading, TestSet
+from imgrec.source.download.reading import Reading, TableReading
 from imgrec.source.download.targets import flagged
+from imgrec.source.download.unlabelled import TestSet
 from imgrec.source.manifests.columns import is_split_column
 from imgrec.source.manifests.tables import Cell, Table, TableKind
 from imgrec.source.split_words import split_word
@@ -33,8 +34,13 @@ class Row(NamedTuple):
     """The cells of the columns that were asked for."""
 
 
-def tables_of(reading: Reading, index: ImageIndex, options: SourceOptions) -> list[Table]:
-    """Return a reading as tables with the columns of `Row`, one for each file it comes from."""
+def tables_of(
+    reading: Reading, index: ImageIndex, test_index: ImageIndex, options: SourceOptions
+) -> list[Table]:
+    """Return a reading as tables with the columns of `Row`, one for each file it comes from.
+
+    `test_index` finds the images to predict.
+    """
     others = _other_columns(reading, options)
     found: list[Table] = []
     if reading.by_table is not None:
@@ -47,7 +53,7 @@ def tables_of(reading: Reading, index: ImageIndex, options: SourceOptions) -> li
         found.append(_table(reading.lists_from or "folders", rows, others))
     if reading.test is not None:
         template = reading.by_table.template if reading.by_table else ""
-        rows = _unlabelled(reading.test, index, len(others), template)
+        rows = _unlabelled(reading.test, test_index, len(others), template)
         found.append(_table(reading.test.where, rows, others))
     return found
 
@@ -165,8 +171,8 @@ def _of_folders(reading: Reading, index: ImageIndex, others: int) -> Iterator[Ro
 
 
 def _unlabelled(test: TestSet, index: ImageIndex, others: int, template: str) -> Iterator[Row]:
-    for line, text in zip(test.lines, test.ids, strict=True):
-        image = _image(text, TEST, index, template)
+    for row, (line, text) in enumerate(zip(test.lines, test.ids, strict=True)):
+        image = test.paths[row] if test.paths else _image(text, TEST, index, template)
         yield Row(line, image, "", TEST, text.strip(), ("",) * others)
 
 

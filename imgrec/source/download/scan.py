@@ -40,7 +40,7 @@ def scan_tree(lister: Lister, context: Context) -> Catalog:
         return catalog
     reading = understand(seen, context.options)
     submission = submission_of(reading, context.options)
-    if reading.by_folder is not None and reading.test is None and not reading.lists:
+    if reading.by_folder is not None and not reading.test and not reading.lists:
         catalog = catalog_of(lister, context, reading.by_folder.places())
     else:
         catalog = _scan_rows(lister, seen, reading, context)
@@ -78,9 +78,10 @@ def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | N
 
 def _scan_rows(lister: Lister, seen: Seen, reading: Reading, context: Context) -> Catalog:
     index = ImageIndex(seen.images, seen.file_of)
-    tables = tables_of(reading, index, context.options)
+    test_index = ImageIndex(seen.test_images, seen.file_of) if seen.test_images else index
+    tables = tables_of(reading, index, test_index, context.options)
     refuse_ambiguous(tables, index, seen.root)
-    tables, notes = _without_absent_tests(tables, index)
+    tables, notes = _without_absent_tests(tables, test_index)
     copies = [table.copy for table in seen.tables.values() if table.copy]
     files = ManifestFiles(
         folder=lister.root,
@@ -96,7 +97,7 @@ def _scan_rows(lister: Lister, seen: Seen, reading: Reading, context: Context) -
         catalog,
         layout=describe(reading, tables),
         class_order=order or catalog.class_order,
-        warnings=(*catalog.warnings, *notes, *_offers(reading)),
+        warnings=(*catalog.warnings, *notes, *_left_alone(reading), *_offers(reading)),
     )
 
 
@@ -143,6 +144,11 @@ def _class_order(reading: Reading) -> tuple[str, ...]:
     if not all(key.isdecimal() for key in names):
         return ()
     return tuple(names[key] for key in sorted(names, key=int))
+
+
+def _left_alone(reading: Reading) -> list[str]:
+    beside = reading.by_folder.beside if reading.by_folder else ()
+    return [f"{path}/ is left alone" for path in beside]
 
 
 def _offers(reading: Reading) -> list[str]:

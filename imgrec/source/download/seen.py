@@ -19,6 +19,7 @@ from imgrec.source.arrays.samples import TreeFile, files_of
 from imgrec.source.context import Context
 from imgrec.source.download import coco
 from imgrec.source.download.targets import Columns
+from imgrec.source.listing import place_of_test_images
 from imgrec.source.manifests.columns import squashed
 from imgrec.source.manifests.tables import Table, TableKind, kind_of, read_table
 from imgrec.source.spooled import spooled
@@ -63,6 +64,10 @@ class Seen:
     root: str
     images: Sequence[str] = ()
     """Their paths."""
+    test_images: Sequence[str] = ()
+    """Those of them that `--test-images` says have no labels; they are not among `images`."""
+    test_table: str = ""
+    """The table that `--test-images` names."""
     tables: dict[str, SeenTable] = field(default_factory=dict)
     lists: dict[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     """Text files of one image a line, by path: the words of each line."""
@@ -97,7 +102,42 @@ def look_around(lister: Lister, context: Context) -> Seen:
                 read(file, spooled(file.path, file.blob, file.size, context), seen)
             except SourceError as error:
                 seen.unreadable[file.path] = error.message
+    _read_given(context.options, seen)
+    _set_aside_test_images(lister.root, context.options.test_images, seen)
     return seen
+
+
+def _read_given(options: SourceOptions, seen: Seen) -> None:
+    """Read the table of labels that options name, if it lies outside."""
+    if options.table and os.path.isfile(options.table):
+        _read_outside(options.table, seen)
+
+
+def _read_outside(path: str, seen: Seen) -> None:
+    _read_table(TreeFile(path, path, os.path.getsize(path)), path, seen)
+
+
+def _set_aside_test_images(root: str, given: str, seen: Seen) -> None:
+    """Find the images or the table that `--test-images` names."""
+    if not given:
+        return
+    place = place_of_test_images(root, given)
+    inside = [path for path in seen.images if place.inside and path.startswith(f"{place.inside}/")]
+    if place.outside and not place.inside:
+        _read_outside(place.outside, seen)
+        seen.test_table = place.outside
+    elif inside:
+        known = set(inside)
+        seen.test_images = inside
+        seen.images = [path for path in seen.images if path not in known]
+    elif place.inside in seen.tables:
+        seen.test_table = place.inside
+    if not seen.test_images and seen.test_table not in seen.tables:
+        raise SourceError(
+            f"--test-images {given} is neither a folder of images nor a table of ids",
+            hint=f"name a folder or a table in {root}, or one elsewhere",
+            path=root,
+        )
 
 
 def _sorted_out(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
@@ -56,6 +57,8 @@ class Target(NamedTuple):
     is_onehot: bool = False
     is_single: bool = True
     """Whether an image has one label: one-hot columns have exactly one 1 in each row."""
+    is_asked_for: bool = False
+    """Whether the sample submission asks for it by its name."""
 
 
 def choose_target(table: Columns, id_at: int, sample: Columns | None) -> Target:
@@ -77,7 +80,7 @@ def _by_sample(table: Columns, rest: Sequence[int], sample: Columns) -> Target:
     same = [at for at in rest if squashed(table.names[at]) in set(map(squashed, wanted))]
     if len(same) > 1:
         if all(is_flags(table.texts(at)) for at in same):
-            return Target(tuple(same), True, has_one_each(table, same))
+            return Target(tuple(same), True, has_one_each(table, same), is_asked_for=True)
         names = ", ".join(table.names[at] for at in same[:_SHOWN])
         raise SourceError(
             f"{table.where}: {sample.where} asks for {names}, which are not 0 and 1: this is "
@@ -85,7 +88,8 @@ def _by_sample(table: Columns, rest: Sequence[int], sample: Columns) -> Target:
             hint="if one column holds the class, name it with --label-col",
         )
     if same:
-        return Target((same[0],))
+        _refuse_regression(table, same[0], sample)
+        return Target((same[0],), is_asked_for=True)
     classes = {squashed(name) for name in wanted}
     as_values = [at for at in rest if _distinct(table.texts(at)) == classes and len(classes) > 1]
     if len(as_values) == 1:
@@ -101,16 +105,43 @@ def _by_name(table: Columns, rest: Sequence[int]) -> Target:
         return Target((usual[0],))
     if len(rest) == 1 and not usual:
         return Target((rest[0],))
+    are_flags = not usual and all(is_flags(table.texts(at)) for at in rest)
+    if are_flags and has_one_each(table, rest):
+        return Target(tuple(rest), is_onehot=True)
     raise _ask(table, usual or rest, "")
+
+
+def _refuse_regression(table: Columns, at: int, sample: Columns) -> None:
+    """Raise SourceError if the sample submission holds amounts: neither classes nor chances."""
+    asked = sample.find(table.names[at])
+    cells = [text.strip() for text in sample.texts(asked)] if asked is not None else []
+    if _are_fractions(cells) and not all(0 <= float(cell) <= 1 for cell in cells):
+        raise SourceError(
+            f"{sample.where} holds amounts in the column {table.names[at]}, such as {cells[0]}: "
+            "this is no classification task",
+            hint="if another column holds the class, name it with --label-col; to pack it "
+            f"anyway, pass --label-col {quote(table.names[at])}",
+        )
+
+
+def may_be_labels(cells: Sequence[str]) -> bool:
+    """Tell whether a column's cells repeat as labels do.
+
+    >>> may_be_labels(["a", "b", "a", "b"]), may_be_labels(["1", "2", "3", "4"])
+    (True, False)
+    """
+    found = {cell.strip() for cell in cells} - {""}
+    return 1 < len(found) <= len(cells) / 2 and not _are_fractions(found)
 
 
 def _ask(table: Columns, columns: Sequence[int], why: str) -> SourceError:
     names = [table.names[at] for at in columns]
     flags = [table.names[at] for at in columns if is_flags(table.texts(at))]
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN))
-    hint = f"name it with --label-col, as in --label-col {names[0]}"
+    likely = [table.names[at] for at in columns if may_be_labels(table.texts(at))]
+    hint = f"name it with --label-col, as in --label-col {quote((likely or names)[0])}"
     if len(flags) > 1:
-        hint += f"; if columns of 0 and 1 are the classes, pass --onehot {','.join(flags[:_SHOWN])}"
+        hint += f"; if columns of 0 and 1 are the classes, pass --onehot {quote(','.join(flags))}"
     told = f" ({why})" if why else ""
     return SourceError(
         f"{table.where}: the label may be in any of the columns {shown}{told}", hint=hint
@@ -139,7 +170,7 @@ def refuse_values(table: Columns, at: int, id_at: int) -> None:
     raise SourceError(
         f"{table.where}: the column {name} {what}: this is no classification task",
         hint="if another column holds the class, name it with --label-col; to pack it anyway, "
-        f"pass --label-col {name}",
+        f"pass --label-col {quote(name)}",
     )
 
 

@@ -16,7 +16,8 @@ _CONTAINERS = frozenset(
         "photos", "data", "dataset", "datasets", "database", "jpg", "jpgs", "jpeg", "jpegs",
         "png", "pngs", "bmp", "tif", "tiff", "webp", "raw", "all", "full", "original",
         "originals", "files", "input", "content", "media", "archive", "download", "downloads",
-        "extracted", "unzipped", "resized", "cropped",
+        "extracted", "unzipped", "resized", "cropped", "part", "parts", "batch", "chunk",
+        "volume", "vol", "new", "folder", "copy",
     }
 )  # fmt: skip
 """Words that say what a folder holds, not which class."""
@@ -31,6 +32,17 @@ _SIDE = frozenset(
     }
 )  # fmt: skip
 """Words for what stands beside the images of a dataset."""
+_DERIVED = frozenset(
+    {
+        "mask", "masks", "segmentation", "segmentations", "seg", "annotation", "annotations",
+        "groundtruth", "gt", "bbox", "bboxes", "label", "labels", "thumbnail", "thumbnails",
+        "thumbs", "trimap", "trimaps", "preview", "previews", "heatmap", "depth",
+    }
+)  # fmt: skip
+"""Words for pictures that are made of the images of a class, and are no images of it."""
+_DERIVED_NAME = re.compile(
+    rf"(?P<stem>.+?)[-_. ]+(?P<word>{'|'.join(sorted(_DERIVED))})[-_. ]*\d*$", re.I
+)
 _UNLABELLED = frozenset(
     {
         "unknown", "unlabeled", "unlabelled", "nolabel", "pred", "predict", "prediction",
@@ -114,9 +126,8 @@ def is_container(name: str) -> bool:
     unsized, sizes = _SIZE.subn(" ", name)
     found = words(unsized)
     known = _CONTAINERS | _SIDE
-    return (
-        bool(sizes and not found)
-        or any(w in known for w in found)
+    return bool(sizes and not found) or (
+        any(w in known for w in found)
         and all(w in known or w.isdecimal() or _split_of_word(w) for w in found)
     )
 
@@ -128,6 +139,26 @@ def is_side(name: str) -> bool:
     (True, True, False)
     """
     return is_container(name) and any(word in _SIDE for word in words(name))
+
+
+def is_derived(name: str) -> bool:
+    """Tell whether a folder holds masks or the like of the images beside it.
+
+    >>> is_derived("masks"), is_derived("Mask"), is_derived("mask wearers")
+    (True, True, False)
+    """
+    found = [word for word in words(name) if not word.isdecimal()]
+    return bool(found) and all(word in _DERIVED for word in found)
+
+
+def derived_from(stem: str) -> tuple[str, str]:
+    """Return the stem of the image that a mask or the like is made of, and the word for it.
+
+    >>> derived_from("benign (1)_mask"), derived_from("benign (1)_mask_1"), derived_from("rose")
+    (('benign (1)', 'mask'), ('benign (1)', 'mask'), ('', ''))
+    """
+    match = _DERIVED_NAME.match(stem)
+    return (match["stem"], match["word"]) if match else ("", "")
 
 
 def is_unlabelled(name: str) -> bool:
