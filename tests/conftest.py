@@ -11,6 +11,8 @@ from browser import browser, watched  # noqa: F401  # fixtures, one browser for 
 from hypothesis import HealthCheck, settings
 from stores import s3_port, store  # noqa: F401  # fixtures: an S3 server on loopback
 
+import imgrec
+
 # The datasets of whoever runs the tests are not to be found by them, and none is to be added.
 os.environ["TFDS_DATA_DIR"] = f"{os.devnull}/datasets"
 
@@ -19,6 +21,11 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+# Many tests pack a few images of one class, which looks like a mistake: they say that it is none.
+# What is asked about without that is the subject of the tests that use `asking`.
+_SOURCE_DEFAULTS = imgrec.SourceOptions.__init__.__wrapped__.__kwdefaults__
+_SOURCE_DEFAULTS["yes"] = True
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
@@ -32,10 +39,23 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, data_dir: Path) -> Cli:
-    """Run `imgrec` as a user types it, with TFDS's data directory in a temporary folder."""
+def asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask about what looks doubtful, as imgrec does for users."""
+    monkeypatch.setitem(_SOURCE_DEFAULTS, "yes", False)
 
-    def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def cli(tmp_path: Path, data_dir: Path) -> Cli:
+    """Run `imgrec` as a user types it, with TFDS's data directory in a temporary folder.
+
+    Like other tests, `pack` and `plan` say --yes, unless `asking` is given.
+    """
+
+    def run(
+        *arguments: str | Path, asking: bool = False, **options: object
+    ) -> subprocess.CompletedProcess[str]:
+        if arguments[:1] in (("pack",), ("plan",)) and not asking:
+            arguments = (arguments[0], "--yes", *arguments[1:])
         environment = {**os.environ, "TFDS_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)}
         return subprocess.run(  # type: ignore[call-overload, no-any-return]
             [sys.executable, "-m", "imgrec", *map(str, arguments)],

@@ -10,6 +10,8 @@ import pytest
 import imgrec
 from imgrec.errors import ImgrecError
 
+pytestmark = pytest.mark.usefixtures("asking")
+
 
 def packed(source: Path, data_dir: Path) -> dict[str, tuple[str, object, object]]:
     """Pack, and return split, label and id of each file."""

@@ -95,7 +95,7 @@ def test_asking_for_splits_that_are_not_there_is_an_error(tmp_path: Path) -> Non
 
 def test_two_folders_for_one_split_are_an_error(tmp_path: Path) -> None:
     tree = {"train/a/1.jpg": jpeg(1), "val/a/2.jpg": jpeg(2), "valid/a/3.jpg": jpeg(3)}
-    with pytest.raises(SourceError, match="val and valid both mean the split val"):
+    with pytest.raises(SourceError, match="val and valid mean the same split, val"):
         found(write_tree(tmp_path, tree))
 
 

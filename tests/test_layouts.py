@@ -10,6 +10,8 @@ from downloads import photo
 import imgrec
 from imgrec.errors import ImgrecError
 
+pytestmark = pytest.mark.usefixtures("asking")
+
 Splits = dict[str, dict[str, str]]
 
 

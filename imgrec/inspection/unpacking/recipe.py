@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 from unicodedata import normalize
 
+from imgrec.errors import SourceError
 from imgrec.inspection.unpacking.records import Row
-from imgrec.model import FOLD, TEST, TRAIN, VAL
-from imgrec.options import LEAF, ClassOrder, ColumnKind
+from imgrec.model import FOLD, TEST, TRAIN, UNLABELLED, VAL
+from imgrec.options import LEAF, ClassOrder, ColumnKind, FolderLayout, SourceOptions
 from imgrec.plan.labels import usual_order
+from imgrec.source.download.folders import read_folders
 from imgrec.source.split_words import split_word
 from imgrec.spelling import alike
 from imgrec.text import printable
@@ -85,14 +87,18 @@ def make_recipe(tree: Tree) -> Recipe | None:
     if len(tree.groups) != len(tree.rows) or (splits_again and tree.options.get("group_by")):
         tree = replace(tree, groups=())  # names tell them again
     folders = _folder_options(tree, source_splits)
-    manifest, reading = (b"", folders) if folders is not None else _manifest(tree, source_splits)
+    if folders is not None:
+        manifest, reading = b"", tuple(_spelled(folders))
+    else:
+        manifest, reading = _manifest(tree, source_splits)
     classes = _class_lines(tree)
+    flags = {"--yes": folders is not None and folders.yes, "--keep-case": alike(tree.classes)}
     options = (
         *reading,
         *(("--classes", CLASSES_FILE) if classes else ()),
         *_pack_options(tree.options, splits_again=splits_again),
     )
-    return Recipe(options, manifest, classes, ("--keep-case",) if alike(tree.classes) else ())
+    return Recipe(options, manifest, classes, tuple(name for name, on in flags.items() if on))
 
 
 def _made(tree: Tree) -> set[str]:
@@ -104,52 +110,69 @@ def _made(tree: Tree) -> set[str]:
     return made
 
 
-def _folder_options(tree: Tree, splits: Sequence[str]) -> tuple[str, ...] | None:
+def _folder_options(tree: Tree, splits: Sequence[str]) -> SourceOptions | None:
     """Return the options with which folders tell labels and splits; None if they do not."""
-    if tree.is_multilabel or tree.groups or any(row.columns for row in tree.rows):
+    has_more = tree.is_multilabel or tree.groups or any(row.columns for row in tree.rows)
+    if has_more or _is_wrapped(tree.paths):
         return None
-    for has_splits in (False, True):
-        depth = _class_depth(tree, splits, has_splits=has_splits)
-        if depth is None:
-            continue
-        tops = {path.partition("/")[0] for path in tree.paths}
-        is_unclear = not has_splits and any(map(split_word, tops))
-        return (
-            *(("--layout", "classes") if is_unclear else ()),
-            *(("--class-depth", str(depth or "leaf")) if depth != 1 else ()),
-        )
+    folders: dict[str, list[str]] = {}
+    wanted: dict[str, tuple[str, str]] = {}
+    for path, row, split in zip(tree.paths, tree.rows, splits, strict=True):
+        folder, _, name = path.rpartition("/")
+        label = row.labels[0] if row.labels else UNLABELLED
+        class_name = tree.classes[label] if 0 <= label < len(tree.classes) else ""
+        if wanted.setdefault(folder, (split, class_name)) != (split, class_name):
+            return None
+        folders.setdefault(folder, []).append(name)
+    depths = {name.count("/") + 1 for _, name in wanted.values() if name}
+    for options in _readings(depths):
+        if _is_read_so(folders, wanted, options):
+            return options
     return None
 
 
-def _class_depth(tree: Tree, splits: Sequence[str], *, has_splits: bool) -> int | None:
-    """Return how many folders name the class of every image; None if they do not."""
-    if not has_splits and set(splits) != {TRAIN}:
-        return None
-    depths, bare, homes = set(), set(), dict[str, str]()
-    is_leaf = True
-    for path, row, split in zip(tree.paths, tree.rows, splits, strict=True):
-        folders = path.split("/")[:-1]
-        if has_splits:
-            top = folders.pop(0) if folders else ""
-            if split_word(top) != split or homes.setdefault(split, top) != top:
-                return None
-        if not row.labels:  # a folder of test images, without classes
-            if not has_splits or split != TEST or folders:
-                return None
-            bare.add(split)
-            continue
-        name = tree.classes[row.labels[0]] if row.labels[0] < len(tree.classes) else ""
-        depth = name.count("/") + 1
-        if not name or normalize("NFC", "/".join(folders[:depth])) != name:
-            return None
-        is_leaf = is_leaf and len(folders) == depth
-        depths.add((split, depth))
-    if any(split in bare for split, _ in depths):
-        return None
-    found = {depth for _, depth in depths}
-    if len(found) == 1:
-        return found.pop()
-    return LEAF if is_leaf and found else None
+def _is_wrapped(paths: Iterable[str]) -> bool:
+    """Tell whether files are all below one folder, which packing would look into."""
+    parts = [path.split("/") for path in paths]
+    tops = {found[0] for found in parts}
+    return len(tops) == 1 and all(len(found) > 2 for found in parts)
+
+
+def _readings(depths: Iterable[int]) -> Iterator[SourceOptions]:
+    """Yield the ways to read folders, the simplest first."""
+    for layout in FolderLayout:
+        for yes in (False, True):
+            yield SourceOptions(layout=layout, yes=yes)
+        for depth in (*sorted(depths), LEAF):
+            yield SourceOptions(layout=layout, class_depth=depth, yes=False)
+            yield SourceOptions(layout=layout, class_depth=depth, yes=True)
+
+
+def _is_read_so(
+    folders: Mapping[str, Sequence[str]],
+    wanted: Mapping[str, tuple[str, str]],
+    options: SourceOptions,
+) -> bool:
+    """Tell whether options give the images of each folder the split and class they should have."""
+    try:
+        reading = read_folders("", folders, options, has_sample=False)
+    except SourceError:
+        return False
+    places = reading.places()
+    for folder, (split, class_name) in wanted.items():
+        place = places.of_folder(folder)
+        if isinstance(place, str) or reading.label_regex or places.root_of(folder) in reading.flat:
+            return False
+        if (place.split or TRAIN, normalize("NFC", place.class_name)) != (split, class_name):
+            return False
+    return True
+
+
+def _spelled(options: SourceOptions) -> Iterator[str]:
+    if options.layout is not FolderLayout.AUTO:
+        yield from ("--layout", options.layout)
+    if options.class_depth is not None:
+        yield from ("--class-depth", str(options.class_depth or "leaf"))
 
 
 def _manifest(tree: Tree, splits: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
