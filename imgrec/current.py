@@ -70,6 +70,9 @@ def _difference(target: Path, plan: Plan) -> str:
     ]
     if report.source != printable(plan.source):
         return f"{what}: it was packed from {report.source}"
+    if report.layout != printable(plan.layout):
+        before, now = (text.partition("\n")[0] for text in (report.layout, plan.layout))
+        return f"{what}: the same source was read as {before}, and is now read as {now}"
     if differing:
         return f"{what}: it was packed with other options ({', '.join(differing)})"
     return f"{what}: its images, names or labels are not those of the source"

@@ -449,3 +449,12 @@ def test_a_jpeg_sampled_as_no_other_is_shrunk_sketched_and_shown(kind: str) -> N
     assert small.shape[:2] == (13, 8)
     sketch(data, "a.jpg")
     assert thumbnail(data, "a.jpg", 20).size == (12, 20)
+
+
+@pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
+@pytest.mark.parametrize("kind", ODD_JPEGS)
+def test_a_jpeg_sampled_as_no_other_is_not_called_damaged(kind: str, check: Check) -> None:
+    packable = prepare(ODD_JPEGS[kind], "a.jpg", check)
+    assert packable.data == ODD_JPEGS[kind]
+    assert not packable.damaged
+    assert not packable.transcoded

@@ -46,3 +46,35 @@ def test_a_download_is_understood_without_options(make, form, tmp_path, data_dir
     assert labelled == download.labels
     if download.test:
         assert test == download.test
+
+
+OF_THE_RUN = {"report.json", "report.html", "SHA256SUMS"}
+"""They name the source, which a zip is and a folder is."""
+
+
+@pytest.mark.parametrize(
+    "make", [make for make in downloads.ALL if not make().refused], ids=lambda make: make.__name__
+)
+def test_a_folder_and_its_zip_give_the_same_dataset(make, tmp_path):
+    files = {}
+    for form, write in (("folder", downloads.write), ("zip", downloads.write_zip)):
+        source = write(make(), tmp_path / form)
+        options = imgrec.PackOptions(data_dir=str(tmp_path / f"{form} data"), val_fraction=0.3)
+        path = Path(imgrec.pack(source, options).info.path)
+        files[form] = {
+            str(file.relative_to(path)): file.read_bytes()
+            for file in path.rglob("*")
+            if file.is_file() and file.name not in OF_THE_RUN
+        }
+    assert any(name.endswith(".parquet") for name in files["folder"])
+    assert files["folder"] == files["zip"]
+
+
+def test_a_corrected_command_is_told_how_to_replace_a_wrong_first_pack(tmp_path, data_dir):
+    source = downloads.write(downloads.state_farm(), tmp_path)
+    by_subject = {"label_col": "subject"}
+    imgrec.pack(source, {"data_dir": data_dir, "source": by_subject})
+    with pytest.raises(ImgrecError, match="the same source was read as .* subject") as error:
+        imgrec.pack(source, {"data_dir": data_dir})
+    assert "--overwrite" in error.value.hint
+    assert imgrec.pack(source, {"data_dir": data_dir, "overwrite": True}).is_new

@@ -130,7 +130,7 @@ def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     pixels.decode(data, image_format)
     if not jpeg.is_well_formed(data, header):
         return _transcode(data, image_format, wanted, _damaged_jpeg(fault))
-    return packable._replace(damaged=fault)
+    return packable._replace(damaged=jpeg.damage_in(fault))
 
 
 def _shrink_jpeg(data: bytes, header: jpeg.JpegHeader, size: Size, wanted: _Wanted) -> Packable:
@@ -143,7 +143,7 @@ def _shrink_jpeg(data: bytes, header: jpeg.JpegHeader, size: Size, wanted: _Want
         picture, loss = pixels.decode_to_fit(data, "JPEG")
     small = _stored(picture, "JPEG", wanted, header.shape)
     if fault and jpeg.is_well_formed(data, header):
-        return small._replace(transcoded=loss, damaged=fault)
+        return small._replace(transcoded=loss, damaged=jpeg.damage_in(fault))
     reasons = (_damaged_jpeg(fault) if fault else "", loss)
     return small._replace(transcoded=", ".join(filter(None, reasons)))
 

@@ -240,6 +240,9 @@ def _most_blocks(header: JpegHeader) -> int:
     return (height // 8 + 1) * (width // 8 + 1)
 
 
+_OTHER_SAMPLING = "Could not determine subsampling level"
+
+
 def preload() -> None:
     """Import what `turbo_decode` needs, which takes a while."""
     import simplejpeg  # type: ignore[import-untyped]  # it has no stubs  # noqa: F401
@@ -269,6 +272,14 @@ def turbo_decode(
     except Exception as error:
         raise BadImage(str(error) or type(error).__name__) from error
     return decoded
+
+
+def damage_in(fault: str) -> str:
+    """Return a complaint of `strict_decode`, or "" if it is about a kind and not about damage.
+
+    The API of libjpeg-turbo knows only the usual sampling factors; libjpeg decodes all of them.
+    """
+    return "" if _OTHER_SAMPLING in fault else fault
 
 
 def strict_fault(data: bytes) -> str:
