@@ -74,7 +74,7 @@ def test_a_corrected_command_is_told_how_to_replace_a_wrong_first_pack(tmp_path,
     source = downloads.write(downloads.state_farm(), tmp_path)
     by_subject = {"label_col": "subject"}
     imgrec.pack(source, {"data_dir": data_dir, "source": by_subject})
-    with pytest.raises(ImgrecError, match="the same source was read as .* subject") as error:
+    with pytest.raises(ImgrecError, match=r"the same source was read as .* subject") as error:
         imgrec.pack(source, {"data_dir": data_dir})
     assert "--overwrite" in error.value.hint
     assert imgrec.pack(source, {"data_dir": data_dir, "overwrite": True}).is_new

@@ -294,6 +294,14 @@ def _classes(root: str, node: _Node, options: SourceOptions) -> FolderReading:
     if len(node.below) == 1:
         _refuse_only_class(root, node, options)
     _refuse_doubtful(root, node, options)
+    beside = [name for name in node.below if is_side(name)]
+    if beside and options.class_depth is None and not options.label_regex and not options.yes:
+        raise SourceError(
+            f"{_at(root, node)}: {beside[0]} may be a class, or stand beside the classes",
+            hint=f"leave it out with --exclude '{node.below[beside[0]].path}/*', or pass --yes if "
+            "it is a class",
+            path=root,
+        )
     return FolderReading(roots={node.path: ""})
 
 
