@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import FolderLayout, SourceKind, SourceOptions
@@ -132,16 +132,22 @@ class _Folders:
 
     def reading(self) -> FolderReading:
         """Return it; raise SourceError if it is not clear."""
+        return self._read(self.options)
+
+    def _read(self, options: SourceOptions) -> FolderReading:
         folders: dict[str, list[str]] = {}
         for path in self.seen.images:
             folder, _, name = path.rpartition("/")
             folders.setdefault(folder, []).append(name)
-        return read_folders(self.seen.root, folders, self.options, has_sample=self.has_sample)
+        return read_folders(self.seen.root, folders, options, has_sample=self.has_sample)
 
     def classes(self) -> FolderReading | None:
-        """Return it if folders name classes; None if they do not, or if that is not clear."""
+        """Return it if folders name classes; None if they do not, or if that is not clear.
+
+        `--yes` does not make it clear: it only lets pass what would be refused.
+        """
         try:
-            reading = self.reading()
+            reading = self._read(replace(self.options, yes=False))
         except SourceError:
             return None
         if reading.flat or reading.label_regex:
