@@ -12,7 +12,10 @@ import pytest
 from inline import faults_of, pack, reseal
 from pictures import write_tree
 
+import imgrec
+from imgrec.codec import result as result_codec
 from imgrec.options import SourceOptions
+from imgrec.write.shard import ShardWriter
 
 
 def rows_of(folder: Path) -> dict[str, dict[str, object]]:
@@ -77,6 +80,16 @@ def test_a_shard_of_bad_images_alone_does_not_change_the_table(tmp_path, data_di
     folder = pack(path, data_dir, source=source, shards=6, max_bad=1)
     assert len(rows_of(folder)) == 5
     assert faults_of(folder) == []
+
+
+def test_a_run_that_goes_on_knows_groups_and_columns_of_finished_shards(tmp_path):
+    path = manifest(tmp_path, "label,who", "x,p1", "y,p2", "x,p3")
+    (tmp_path / "b.jpg").write_bytes(downloads.photo("b.jpg")[:500])
+    source = SourceOptions(group_col="who", columns=("who",))
+    (task,) = imgrec.dry_run(path, imgrec.PackOptions(source=source, max_bad=1)).tasks
+    result = ShardWriter(folder=str(tmp_path), check=imgrec.Check.DECODE)(task)
+    assert sorted(result.records.groups) == ["p1", "p3"]
+    assert result_codec.decode(result_codec.encode(result), task) == result
 
 
 def test_a_group_that_changes_makes_another_dataset(tmp_path, data_dir):

@@ -185,7 +185,13 @@ def test_of_two_classes_the_probability_of_the_second_is_written(make, datasets)
     assert dict(submit(folder, labels)[1:]) == dict(zip(ids, map(str, labels), strict=True))
 
 
-def test_a_sample_of_fractions_takes_no_labels(datasets, tmp_path):
+def test_a_sum_that_is_rounded_above_1_is_a_probability(datasets):
+    folder = datasets(downloads.histopathologic)
+    rows = submit(folder, np.array([1.0000001, 0.5, 0.25, 0.0]))
+    assert {cells[1] for cells in rows[1:]} == {"1.0", "0.5", "0.25", "0.0"}
+
+
+def test_a_sample_of_fractions_takes_no_labels(tmp_path):
     download = downloads.histopathologic()
     sample = download.files["sample_submission.csv"].replace(b",0\n", b",0.5\n")
     files = {**download.files, "sample_submission.csv": sample}

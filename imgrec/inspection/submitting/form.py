@@ -90,7 +90,11 @@ def _of_texts(cells: Sequence[str], classes: Classes) -> Form:
     """Return the form of a column of texts: a label, the likeliest ones, or one with its score."""
     words = [cell.split() for cell in cells]
     has_blanks = any(" " in value for value in classes.values)
-    if has_blanks or any(map(classes.label_of.get, cells)) or all(len(w) == 1 for w in words):
+    if (
+        has_blanks
+        or any(cell in classes.label_of for cell in cells)
+        or all(len(w) == 1 for w in words)
+    ):
         return _one_label(classes.values, classes)
     known = [[classes.find(word) is not None for word in found] for found in words]
     if all(len(w) == 2 and k[0] and not as_integer(w[1]) and _is_number(w[1])

@@ -100,13 +100,20 @@ def probabilities(scores: Scores, *, is_multilabel: bool) -> tuple[Scores, bool]
     """
     import numpy as np
 
-    if not scores.size or (scores.min() >= -_ROUNDING and scores.max() <= 1 + _ROUNDING):
+    if _are_likely(scores):
         return np.clip(scores, 0, 1), False
     wide = np.ascontiguousarray(scores, dtype=np.float64)
     if is_multilabel:
         return 1 / (1 + np.exp(-np.clip(wide, -700, 700))), True
     powers = np.exp(wide - wide.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True), True
+
+
+def _are_likely(numbers: NDArray[Any]) -> bool:
+    """Tell whether all numbers are probabilities."""
+    if not numbers.size:
+        return True
+    return bool(numbers.min() >= -_ROUNDING and numbers.max() <= 1 + _ROUNDING)
 
 
 def _read_columns(
@@ -208,8 +215,7 @@ def _read_numbers(
     if is_float:
         _refuse_nan(numbers, given, name_of)
     if is_float and len(classes) == 2 and not classes.is_multilabel:
-        are_likely = not numbers.size or (numbers.min() >= 0 and numbers.max() <= 1)
-        other = 1 - numbers if are_likely else np.zeros_like(numbers)
+        other = 1 - numbers if _are_likely(numbers) else np.zeros_like(numbers)
         return Predictions(scores=np.stack([other, numbers], axis=1))
     are_labels = (numbers >= 0) & (numbers < len(classes)) & (numbers == np.floor(numbers))
     if not are_labels.all():
