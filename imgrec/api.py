@@ -335,7 +335,11 @@ def _require_writers(options: PackOptions) -> None:
 def _refined(
     catalog: Catalog, options: PackOptions, engine: Engine, on_progress: OnProgress | None
 ) -> Catalog:
-    """Return a catalog with what only a closer look, or another dataset, can tell."""
+    """Return a catalog with the classes that are asked for, and what only a closer look tells."""
+    if options.source.class_changes():
+        from imgrec.plan.classes import change_classes
+
+        catalog = change_classes(catalog, options.source)
     is_looked_for = options.near_dups not in (NearDups.AUTO, NearDups.OFF)
     others = (options.source.min_side, options.split_from, options.split_file)
     if not (is_looked_for or any(others)):

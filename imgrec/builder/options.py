@@ -95,8 +95,23 @@ def _lines(name: str, value: object) -> object:
     return parse_classes(read_small_text(parse_text(name, value), called, hint), called)
 
 
+def _map(name: str, value: object) -> object:
+    """Read new names of classes: from a file of them, or as they are."""
+    if not isinstance(value, str | os.PathLike):
+        return value
+    from imgrec.plan.classes import parse_map
+    from imgrec.storage.small_text import read_small_text
+
+    called = f"{name} {value}"
+    hint = "give a CSV file of old,new, or a dict"
+    return parse_map(read_small_text(parse_text(name, value), called, hint), called)
+
+
 _READERS: Mapping[str, Callable[[str, object], object]] = {
+    "class_map": _map,
     "classes": _lines,
+    "drop_classes": _parted,
+    "only_classes": _parted,
     "label_names": _lines,
     "onehot": _parted,
     "resume": _no_flag,

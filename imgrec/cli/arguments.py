@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 from collections.abc import Callable
 from enum import StrEnum
@@ -46,6 +47,12 @@ def parse_depth(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no depth; write 1, 2 ... or leaf")
     return int(text)
+
+
+def _parse_names(text: str) -> list[str]:
+    """Parse "rose,tulip"; a name with a comma is written in double quotes, as in CSV."""
+    (names,) = csv.reader([text], skipinitialspace=True)
+    return [name.strip() for name in names if name.strip()]
 
 
 def add_pack_options(parser: argparse.ArgumentParser) -> None:
@@ -199,6 +206,29 @@ def _add_part(add: Add) -> None:
             metavar="GLOB",
             help=f"{option} the files whose path matches; may be repeated",
         )
+    add(
+        "--map",
+        default="",
+        metavar="FILE",
+        help="CSV of old,new class names: rename, merge, or drop with an empty new name",
+    )
+    for option in ("only", "drop"):
+        add(
+            f"--{option}-classes",
+            type=_parse_names,
+            action="extend",
+            default=[],
+            metavar="A,B",
+            help=f"{'pack only' if option == 'only' else 'leave out'} these classes; "
+            "names are those after --map",
+        )
+    add(
+        "--min-per-class",
+        type=int,
+        default=0,
+        metavar="N",
+        help="leave out classes of fewer than N images",
+    )
     add("--limit-per-class", type=int, metavar="N", help="at most N images of each class")
     add("--min-side", type=int, default=0, metavar="PX", help="leave out smaller images")
 

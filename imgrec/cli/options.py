@@ -98,6 +98,10 @@ def source_options(parsed: argparse.Namespace) -> SourceOptions:
         exclude=tuple(parsed.exclude),
         min_side=parsed.min_side,
         limit_per_class=parsed.limit_per_class,
+        class_map=_read_map(parsed.map) if parsed.map else (),
+        only_classes=tuple(parsed.only_classes),
+        drop_classes=tuple(parsed.drop_classes),
+        min_per_class=parsed.min_per_class,
     )
 
 
@@ -129,3 +133,11 @@ def _read_names(option: str, filename: str) -> tuple[str, ...]:
     called = f"{option} {filename}"
     hint = "give a text file of one class name a line"
     return parse_classes(read_small_text(filename, called, hint), called)
+
+
+def _read_map(filename: str) -> tuple[tuple[str, str], ...]:
+    from imgrec.plan.classes import parse_map
+    from imgrec.storage.small_text import read_small_text
+
+    called = f"--map {filename}"
+    return parse_map(read_small_text(filename, called, "give a CSV file of old,new"), called)

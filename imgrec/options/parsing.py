@@ -25,6 +25,7 @@ COMMAND_LINE_NAMES = {
     "shard_bytes": "shard_size",
     "columns": "column",
     "resume": "no_resume",
+    "class_map": "map",
 }
 """Fields that the command line calls otherwise, with `_` for `-`."""
 

@@ -12,6 +12,7 @@ from imgrec.errors import UsageError
 from imgrec.options.choices import CifarLabels, ColumnKind, FolderLayout, SourceKind
 from imgrec.options.parsing import (
     parse_number,
+    parse_pair,
     parse_several,
     parse_text,
     parse_whole,
@@ -128,6 +129,15 @@ def _parse_depth(name: str, value: object) -> int | None:
     return LEAF if isinstance(value, str) and value == "leaf" else parse_whole(name, value)
 
 
+def _parse_map(name: str, value: object) -> tuple[tuple[str, str], ...]:
+    """Take a dict of old and new names, or pairs of them."""
+    hint = 'give a dict such as {"cat": "animal", "blurred": ""}'
+    pairs = tuple(value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(pairs, list | tuple):
+        raise refusal(name, value, hint)
+    return tuple(parse_pair(parse_text, name, pair, hint) for pair in pairs)
+
+
 ColumnName: TypeAlias = Annotated[str, _parse_column_name]
 
 
@@ -179,6 +189,13 @@ class SourceOptions:
     """A folder of images without labels, or a table of their ids, that are the split test."""
     min_side: int = 0
     limit_per_class: int | None = None
+    class_map: Annotated[tuple[tuple[str, str], ...], _parse_map] = ()
+    """New names of classes; two that get one name are merged, and "" leaves a class out."""
+    only_classes: tuple[str, ...] = ()
+    """The classes to pack, by their new names; all when empty."""
+    drop_classes: tuple[str, ...] = ()
+    min_per_class: int = 0
+    """Classes of fewer images are left out."""
 
     def __post_init__(self) -> None:
         for option, pattern in (("label-regex", self.label_regex), ("group-by", self.group_by)):
@@ -193,6 +210,15 @@ class SourceOptions:
         if self.limit_per_class is not None and self.limit_per_class < 1:
             raise UsageError(
                 f"--limit-per-class {self.limit_per_class} leaves nothing", hint="give 1 or more"
+            )
+        if self.min_per_class < 0:
+            raise UsageError(
+                f"--min-per-class {self.min_per_class} is negative", hint="give 1 or more"
+            )
+        if both := sorted({*self.only_classes} & {*self.drop_classes}):
+            raise UsageError(
+                f"{', '.join(both)} is in --only-classes and in --drop-classes",
+                hint="leave it out of one of them",
             )
         if self.group_by and self.group_col:
             raise UsageError(
@@ -220,7 +246,18 @@ class SourceOptions:
             "group_col": self.group_col,
             **({"fold_case": True} if self.fold_case else {}),
             **({"keep_case": True} if self.keep_case else {}),
+            **self.class_changes(),
         }
+
+    def class_changes(self) -> dict[str, object]:
+        """Return those that rename or leave out classes, if any is given, as plain values."""
+        told = {
+            "map": dict(self.class_map),
+            "only_classes": list(self.only_classes),
+            "drop_classes": list(self.drop_classes),
+            "min_per_class": self.min_per_class,
+        }
+        return {option: value for option, value in told.items() if value}
 
 
 _SHOWN = 200

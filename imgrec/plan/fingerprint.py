@@ -43,6 +43,7 @@ def facts_about(
     if submission is not None:
         sample = hashlib.sha256(submission.sample).hexdigest()
         asked.append(f"submission {replace(submission, sample=b'')!r} {sample}")
+    asked += [f"--{what} {value}" for what, value in options.source.class_changes().items()]
     facts = (FORMAT, name, options.version, options.check, *classes, *asked)
     return "".join(f"{fact}\n" for fact in facts).encode("utf-8", "surrogateescape")
 

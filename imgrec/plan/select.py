@@ -10,14 +10,17 @@ from dataclasses import replace
 from imgrec.errors import PlanError
 from imgrec.model import Catalog, Samples
 from imgrec.options import SourceOptions
+from imgrec.plan.classes import without_rare
 from imgrec.text import globs_pattern, picked, printable
 
 
 def choose(catalog: Catalog, options: SourceOptions) -> Catalog:
-    """Return the part of a catalog that the globs let through, with groups by path."""
+    """Return the part of a catalog that globs and rare classes leave, with groups by path."""
     for globs, is_exclusion in ((options.include, False), (options.exclude, True)):
         if globs:
             catalog = _filter(catalog, globs, is_exclusion=is_exclusion)
+    if options.min_per_class:
+        catalog = without_rare(catalog, options.min_per_class)
     if options.group_by:
         catalog = _with_groups(catalog, options.group_by)
     return catalog

@@ -64,4 +64,6 @@ def _option(key: str) -> str:
 def _told(key: str, value: object) -> str:
     if key == "shard_bytes" and isinstance(value, int):
         return size(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{old} -> {new or 'dropped'}" for old, new in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -60,8 +60,11 @@ def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
     """Find labels that are not those of the class folders which images were in, by their names."""
     if claims.report is None or not (match := _CLASS_FOLDERS.fullmatch(claims.report.layout)):
         return
-    is_folded = bool(claims.report.options.get("fold_case"))
-    classes = claims.classes
+    options, classes = claims.report.options, claims.classes
+    key = spelling_key if options.get("fold_case") else _composed
+    told = options.get("map")
+    renamed = told if isinstance(told, dict) else {}
+    new_names = {key(str(old)): str(new) for old, new in renamed.items()}
     first = 1 if match["split"] else 0
     last = first + match["classes"].count("/")
     for _, seen in looked:
@@ -71,15 +74,16 @@ def check_folders(looked: Looked, claims: Claims, faults: Faults) -> None:
             if place in seen.unsound or not 0 <= label < len(classes) or len(parts) <= last:
                 continue
             folder = "/".join(parts[first:last])
-            is_same = unicodedata.normalize("NFC", folder) == classes[label] or (
-                is_folded and spelling_key(folder) == spelling_key(classes[label])
-            )
-            if not is_same:
+            if key(new_names.get(key(folder), folder)) != key(classes[label]):
                 faults.add(
                     seen.filename,
                     f"{called(seen, place)} has the label of {printable(classes[label])}",
                     seen.offsets[place],
                 )
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def called(seen: ShardSeen, place: int) -> str:

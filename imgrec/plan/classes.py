@@ -1,0 +1,259 @@
+"""Renaming, merging and leaving out the classes of a source."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from imgrec.errors import PlanError
+from imgrec.model import Catalog, Samples, Skipped, picked
+from imgrec.options import SourceOptions
+from imgrec.plan.labels import name_fault, natural_key, normal_name
+from imgrec.spelling import spelling_key
+from imgrec.text import number
+from imgrec.unknown import among, closest
+
+_SHOWN = 20
+_SEPARATORS = (",", "\t", ";")
+_OLD_WORDS = re.compile("(old|from|before|original|source|class|label|category|name)([ _].*)?")
+_NEW_WORDS = re.compile(
+    "(new|to|after|target|mapped|merged|group|class|label|category|name)([ _].*)?"
+)
+"""What the columns of a map may be called; a header of other words is taken for a class."""
+
+
+def change_classes(catalog: Catalog, options: SourceOptions) -> Catalog:
+    """Apply `--map`, then `--only-classes` and `--drop-classes`, which take the new names.
+
+    Images that lose all of their labels are left out; images that never had one stay. Raises
+    PlanError if a name is no class of the source, or if no class is left.
+    """
+    classes = _classes_of(catalog)
+    same = _Spelling(spelling_key if options.fold_case else normal_name)
+    renamed, unknown = _mapped(classes, options.class_map, same)
+    left = [name for name in dict.fromkeys(renamed.values()) if name]
+    chosen = {"--only-classes": options.only_classes, "--drop-classes": options.drop_classes}
+    for option, names in chosen.items():
+        known = same.among(left)
+        unknown += [(name, option) for name in names if same.key(name) not in known]
+    if unknown:
+        _refuse_unknown(unknown, renamed)
+    why = {name: "its class is dropped by --map" for name, new in renamed.items() if not new}
+    only, drop = (frozenset(map(same.key, names)) for names in chosen.values())
+    for name, new in renamed.items():
+        if new and only and same.key(new) not in only:
+            why[name] = "its class is not in --only-classes"
+        elif new and same.key(new) in drop:
+            why[name] = "its class is in --drop-classes"
+    renames = {name: new for name, new in renamed.items() if new != name and name not in why}
+    changed = _changed(catalog, Changes(renames, why))
+    if not renames:
+        return changed
+    images = catalog.samples.count_classes()
+    total = sum(images[name] for name in renames)
+    note = (
+        f"--map renames or merges {number(len(renames), 'class', 'classes')} of "
+        f"{number(total, 'image')}"
+    )
+    return replace(changed, warnings=(*changed.warnings, note))
+
+
+def without_rare(catalog: Catalog, least: int) -> Catalog:
+    """Leave out the classes of fewer than `least` images."""
+    images = catalog.samples.count_classes()
+    rare = [name for name in _classes_of(catalog) if images[name] < least]
+    reason = f"its class has fewer images than --min-per-class {least}"
+    return _changed(catalog, Changes({}, dict.fromkeys(rare, reason)))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What becomes of the classes of a catalog; others stay as they are."""
+
+    renames: Mapping[str, str]
+    dropped: Mapping[str, str]
+    """Those that are left out, and why."""
+
+    def of(self, name: str) -> str:
+        """Return what a class is called now; "" for one that is left out."""
+        return "" if name in self.dropped else self.renames.get(name, name)
+
+    def of_all(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return what is left of some classes."""
+        return tuple(dict.fromkeys(filter(None, map(self.of, names))))
+
+    def why(self, names: Iterable[str]) -> str:
+        """Return why an image of some classes is left out."""
+        return "; ".join(sorted({self.dropped[name] for name in names}))
+
+
+def _classes_of(catalog: Catalog) -> list[str]:
+    found = {*catalog.class_folders, *(catalog.class_order or ()), *catalog.samples.classes()}
+    return sorted(found - {""}, key=natural_key)
+
+
+class _Spelling:
+    """Which names mean the same class."""
+
+    def __init__(self, key: Callable[[str], str]) -> None:
+        self.key = key
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(map(self.key, names))
+
+
+def _mapped(
+    classes: Sequence[str], pairs: Sequence[tuple[str, str]], same: _Spelling
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the new name of each class, and the names that are no class with their option."""
+    known = same.among(classes)
+    rows = pairs
+    if rows and same.key(rows[0][0]) not in known and _is_header(*rows[0]):
+        rows = rows[1:]
+    new_names: dict[str, str] = {}
+    for old, new in rows:
+        if new_names.setdefault(same.key(old), new) != new:
+            raise PlanError(
+                f"--map has two new names for {old}: {new_names[same.key(old)]!r} and {new!r}",
+                hint="name each class once",
+            )
+    if faults := [f"{new!r} {fault}" for new in new_names.values() if (fault := _fault(new))]:
+        raise PlanError(
+            f"--map has names that cannot become labels: {'; '.join(faults[:_SHOWN])}",
+            hint="write each in one line, with no blanks around it",
+        )
+    unknown = [(old, "--map") for old, _ in rows if same.key(old) not in known]
+    return {name: normal_name(new_names.get(same.key(name), name)) for name in classes}, unknown
+
+
+def _fault(name: str) -> str:
+    return name_fault(name) if name else ""
+
+
+def _is_header(old: str, new: str) -> bool:
+    pairs = ((_OLD_WORDS, old), (_NEW_WORDS, new))
+    return all(words.fullmatch(cell.strip().casefold()) for words, cell in pairs)
+
+
+def _refuse_unknown(unknown: Sequence[tuple[str, str]], renamed: Mapping[str, str]) -> None:
+    """Raise PlanError, given names with their option, and the new names of all classes."""
+    left = sorted({new for new in renamed.values() if new}, key=natural_key)
+    shown = []
+    for name, option in unknown[:_SHOWN]:
+        meant = closest(list(renamed) if option == "--map" else left, name)
+        note = f" (did you mean {meant}?)" if meant else ""
+        if name in renamed and option != "--map":
+            note = f" (which --map {f'calls {renamed[name]}' if renamed[name] else 'drops'})"
+        shown.append(f"{name!r} in {option}{note}")
+    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+    raise PlanError(
+        f"these names are not classes of the source: {', '.join(shown)}{more}",
+        hint=among(sorted(renamed, key=natural_key), ""),
+    )
+
+
+def _changed(catalog: Catalog, changes: Changes) -> Catalog:
+    if not (changes.renames or changes.dropped):
+        return catalog
+    samples = catalog.samples
+    old = samples.label_sets or [(name,) if name else () for name in samples.class_names]
+    new = [changes.of_all(names) for names in old]
+    gone = [at for at, names in enumerate(old) if names and not new[at]]
+    if len(gone) == sum(map(bool, old)) and gone:
+        raise PlanError(
+            f"no class is left to pack: {changes.why(old[gone[0]])}",
+            hint="leave out less; " + among(sorted(_classes_of(catalog), key=natural_key), ""),
+        )
+    bad, dropped_bad, unknown = _bad_of(catalog, changes)
+    left_out = [Skipped(samples.filenames[at], changes.why(old[at])) for at in gone]
+    left = set(gone)
+    kept = [at for at in range(len(samples)) if at not in left]
+    folders: dict[str, set[str]] = defaultdict(set)
+    for name, where in catalog.class_folders.items():
+        folders[changes.of(name)].update(where)
+    folders.pop("", None)
+    order = catalog.class_order
+    return replace(
+        catalog,
+        samples=_relabelled(samples, new).pick(kept),
+        class_folders={name: tuple(sorted(folders[name])) for name in sorted(folders)},
+        class_order=None if order is None else changes.of_all(order),
+        bad=tuple(bad),
+        left_out=(*catalog.left_out, *sorted([*left_out, *dropped_bad])),
+        # Bad files of unknown class count against all images, those left out included.
+        beyond_limit=catalog.beyond_limit + (len(gone) if unknown else 0),
+        warnings=(*catalog.warnings, *_trimmed(picked(old, kept), changes)),
+    )
+
+
+def _relabelled(samples: Samples, new: Sequence[tuple[str, ...]]) -> Samples:
+    names = tuple([labels[0] if labels else "" for labels in new])
+    return replace(samples, class_names=names, label_sets=tuple(new) if samples.label_sets else ())
+
+
+def _trimmed(old: Sequence[tuple[str, ...]], changes: Changes) -> list[str]:
+    """Tell how many images lost some of their labels, and keep others."""
+    counts: dict[str, int] = defaultdict(int)
+    for names in old:
+        for reason in {changes.dropped[name] for name in names if name in changes.dropped}:
+            counts[reason] += 1
+    return [
+        f"{number(count, 'image')} lost a label and kept others: {reason}"
+        for reason, count in sorted(counts.items())
+    ]
+
+
+def _bad_of(catalog: Catalog, changes: Changes) -> tuple[list[Skipped], list[Skipped], bool]:
+    """Return the bad files that stay bad, those of classes left out, and if a class is unknown."""
+    class_of: dict[str, set[str]] = defaultdict(set)
+    for name, where in catalog.class_folders.items():
+        for folder in where:
+            class_of[folder].add(name)
+    stay, left, unknown = [], [], False
+    for file in catalog.bad:
+        names = _class_at(file.filename, class_of)
+        if names and names <= changes.dropped.keys():
+            left.append(Skipped(file.filename, changes.why(names)))
+        else:
+            stay.append(file)
+            unknown = unknown or not names
+    return stay, left, unknown
+
+
+def _class_at(filename: str, class_of: Mapping[str, set[str]]) -> set[str]:
+    """Return the classes of the nearest folder above a file that is one of a class."""
+    folder = filename
+    while folder:
+        folder = folder.rpartition("/")[0]
+        if folder in class_of:
+            return class_of[folder]
+    return set()
+
+
+def parse_map(text: str, called: str = "the map") -> tuple[tuple[str, str], ...]:
+    """Parse the file of `--map`; raise PlanError naming every line that has not two cells."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    parsed = [_rows(lines, separator) for separator in _SEPARATORS]
+    rows = next((rows for rows in parsed if rows and not _odd(rows)), parsed[0])
+    if odd := _odd(rows):
+        more = f" and {len(odd) - _SHOWN} more" if len(odd) > _SHOWN else ""
+        raise PlanError(
+            f"{called} cannot be used: not two cells in line {', '.join(odd[:_SHOWN])}{more}",
+            hint="write old,new in each line, and old, with nothing behind it to drop a class",
+        )
+    if not rows:
+        raise PlanError(f"{called} is empty", hint="write old,new in each line")
+    return tuple((cells[0].strip(), cells[1].strip()) for _, cells in rows)
+
+
+def _rows(lines: Sequence[str], separator: str) -> list[tuple[int, list[str]]]:
+    """Return the cells of each line that is not blank, with its number."""
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    return [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+
+
+def _odd(rows: Iterable[tuple[int, Sequence[str]]]) -> list[str]:
+    return [str(line) for line, cells in rows if len(cells) != 2 or not cells[0].strip()]
