@@ -201,3 +201,72 @@ def test_coco_style_json_is_a_source(tmp_path, data_dir):
         "4001",
         "4002",
     }
+
+
+def pixels(seed: int, count: int) -> str:
+    return " ".join(map(str, np.random.default_rng(seed).integers(0, 256, count)))
+
+
+def faces() -> dict[str, bytes]:
+    """The files of FER2013: a table of all faces, and those of train and test once more."""
+    usages = ["Training"] * 6 + ["PublicTest"] * 2 + ["PrivateTest"] * 2
+    rows = [(n % 2, usage, pixels(n, 48 * 48)) for n, usage in enumerate(usages)]
+    train = [(label, face) for label, usage, face in rows if usage == "Training"]
+    test = [face for _, usage, face in rows if usage != "Training"]
+    whole = [f"{label}, {usage}, {face}" for label, usage, face in rows]
+    again = [f"{label},{face},{usage}" for label, usage, face in rows]
+    return {
+        "icml_face_data.csv": "\n".join(["emotion, Usage, pixels", *whole]).encode(),
+        "train.csv": "\n".join(["emotion,pixels", *(f"{a},{b}" for a, b in train)]).encode(),
+        "test.csv": "\n".join(["pixels", *test]).encode(),
+        "fer2013.csv.zip": zipped(
+            {"fer2013.csv": "\n".join(["emotion,pixels,Usage", *again]).encode()}
+        ),
+    }
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_the_complete_table_of_faces_is_read_and_the_others_are_named(
+    count, form, tmp_path, data_dir
+):
+    files = dict(list(faces().items())[:count])
+    source = tmp_path / "fer"
+    source.mkdir()
+    if form == "zip":
+        source = tmp_path / "fer.zip"
+        source.write_bytes(zipped(files))
+    for name, data in files.items() if form == "folder" else ():
+        (source / name).write_bytes(data)
+    found = pack(source, data_dir)
+    splits = [split for split, _, _ in found.values()]
+    assert {split: splits.count(split) for split in splits} == {"train": 6, "val": 2, "test": 2}
+    assert {label for _, label, _ in found.values()} == {"0", "1"}
+    warnings = imgrec.dry_run(source).warnings
+    assert any("are not read" in warning for warning in warnings) == (count > 1)
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_digits_in_tables_of_pixels_are_read_beside_their_sample(form, tmp_path, data_dir):
+    columns = [f"pixel{number}" for number in range(784)]
+    train = [f"{n % 2},{pixels(n, 784).replace(' ', ',')}" for n in range(8)]
+    test = [pixels(100 + n, 784).replace(" ", ",") for n in range(4)]
+    files = {
+        "train.csv": "\n".join([",".join(["label", *columns]), *train]).encode(),
+        "test.csv": "\n".join([",".join(columns), *test]).encode(),
+        "sample_submission.csv": b"ImageId,Label\n1,0\n2,0\n3,0\n4,0\n",
+    }
+    source = tmp_path / "digits"
+    source.mkdir()
+    if form == "zip":
+        source = tmp_path / "digits.zip"
+        source.write_bytes(zipped(files))
+    for name, data in files.items() if form == "folder" else ():
+        (source / name).write_bytes(data)
+    found = pack(source, data_dir)
+    assert sorted((split, label) for split, label, _ in found.values()) == [
+        *[("test", "")] * 4,
+        *[("train", "0")] * 4,
+        *[("train", "1")] * 4,
+    ]
+    assert {r.columns["id"] for split, _, r in found.values() if split == "test"} == set("1234")

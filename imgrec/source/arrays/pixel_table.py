@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -72,7 +73,9 @@ def scan(path: str, context: Context) -> Catalog:
             tally.add("not a table of pixels", name_of(name))
     if not tables:
         raise SourceError(f"{path} holds no table of pixels", path=path)
-    return scan_files(path, one_for_each_split(tables, path), tally, context)
+    chosen = one_for_each_split(tables, path)
+    catalog = scan_files(path, chosen.files, tally, context)
+    return replace(catalog, warnings=(*catalog.warnings, *chosen.notes))
 
 
 class AskedIds(NamedTuple):
@@ -126,22 +129,31 @@ def scan_files(
     )
 
 
-def one_for_each_split(tables: Sequence[str], path: str) -> list[PixelFile]:
-    """Return the tables of pixels to read, each with the split in its name if there are several.
+class Chosen(NamedTuple):
+    """The tables of pixels to read, and a sentence on those that are not."""
 
-    A table with a column of splits that is as large as all others together is the complete one.
+    files: list[PixelFile]
+    notes: tuple[str, ...] = ()
+
+
+def one_for_each_split(tables: Sequence[str], path: str) -> Chosen:
+    """Choose the tables of pixels to read, each with the split in its name if there are several.
+
+    A table with a column of splits that is as large as all others without one together is the
+    complete one. Of several that are, which only differ in their columns, the first is read.
     """
     files = [PixelFile(table, split_of_name(table)) for table in tables]
     names = [file.name for file in files]
     if len(files) == 1:
-        return [PixelFile(files[0].path, "")]
-    with_splits = [file for file in files if _has_splits(file.path)]
-    if len(with_splits) == 1:
-        own = os.path.getsize(with_splits[0].path)
-        if own * 10 >= 9 * sum(
-            os.path.getsize(file.path) for file in files if file not in with_splits
-        ):
-            return [PixelFile(with_splits[0].path, "")]
+        return Chosen([PixelFile(files[0].path, "")])
+    with_splits = sorted((f for f in files if _has_splits(f.path)), key=lambda file: file.name)
+    parts = sum(os.path.getsize(file.path) for file in files if file not in with_splits)
+    sizes = [os.path.getsize(file.path) for file in with_splits]
+    are_alike = bool(sizes) and min(sizes) * 100 >= 99 * max(sizes)
+    if are_alike and min(sizes) * 10 >= 9 * parts:
+        left = ", ".join(file.name for file in files if file != with_splits[0])
+        note = f"{with_splits[0].name} holds all splits, so {left} are not read"
+        return Chosen([PixelFile(with_splits[0].path, "")], (note,))
     splits = {file.split for file in files}
     if "" in splits or len(splits) < len(files):
         raise SourceError(
@@ -149,7 +161,7 @@ def one_for_each_split(tables: Sequence[str], path: str) -> list[PixelFile]:
             hint="call them train.csv, val.csv and test.csv, or give one of them",
             path=path,
         )
-    return files
+    return Chosen(files)
 
 
 def _has_splits(path: str) -> bool:

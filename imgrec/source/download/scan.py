@@ -59,9 +59,10 @@ def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | N
         catalog = numpy_arrays.scan(files, seen.root, context)
     elif seen.pixels:
         files = ()
-        tables = one_for_each_split(seen.pixels, seen.root)
+        chosen = one_for_each_split(seen.pixels, seen.root)
         asked = AskedIds(sample.columns.names[0], sample.columns.texts(0)) if sample else None
-        catalog = scan_files(seen.root, tables, lister.tally, context, asked)
+        catalog = scan_files(seen.root, chosen.files, lister.tally, context, asked)
+        catalog = replace(catalog, warnings=(*catalog.warnings, *chosen.notes))
     else:
         return None
     on_disk = [file.blob for file in files if isinstance(file.blob, str) and not is_url(file.blob)]
