@@ -224,6 +224,8 @@ class Catalog:
     """Its near-duplicates; None if they were not looked for."""
     beyond_limit: int = 0
     """How many images `--limit-per-class` leaves out."""
+    matched_globs: frozenset[str] = frozenset()
+    """Those of `--include` and `--exclude` that are known to fit some file of the source."""
     ignored: tuple[Ignored, ...] = ()
     warnings: tuple[str, ...] = ()
     submission: Submission | None = None

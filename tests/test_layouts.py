@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,174 @@ def test_a_table_beside_class_folders_that_may_hold_labels_is_asked_about(tmp_pa
     assert classes(read(source, class_depth=1)) == {"train": ["patient1", "patient2"]}
     found = read(source, table="findings.csv", label_col="tumour")
     assert classes(found) == {"train": ["0", "1"]}
+
+
+def table(root: Path, name: str, header: str, *rows: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text("\n".join([header, *rows, ""]))
+
+
+def test_a_single_class_is_asked_about(tmp_path):
+    source = tree(tmp_path / "s", "roses/{n}.jpg")
+    assert "--yes" in refusal(source)
+    assert classes(read(source, yes=True)) == {"train": ["roses"]}
+
+
+def test_a_single_class_in_train_is_asked_about(tmp_path):
+    source = tree(tmp_path / "s", "train/images/{n}.jpg", "train/roses/{n}.jpg", "test/{n}.jpg")
+    assert classes(read(source, yes=True))["train"] == ["images", "roses"]
+    source = tree(tmp_path / "t", "train/roses/{n}.jpg", "test/{n}.jpg")
+    assert "only class" in refusal(source)
+
+
+def test_classes_that_may_be_one_or_two_folders_deep_are_asked_about(tmp_path):
+    names = ["Greek/alpha", "Greek/beta", "Latin/a", "Latin/b"]
+    source = tree(tmp_path / "s", *(f"images/{name}/{{n}}.png" for name in names))
+    assert "--class-depth 2" in refusal(source)
+    assert classes(read(source, class_depth=1)) == {"train": ["Greek", "Latin"]}
+    assert classes(read(source, class_depth=2)) == {"train": names}
+
+
+def test_leaves_at_two_depths_are_asked_about(tmp_path):
+    source = tree(
+        tmp_path / "s", "dataset/train/Fruit/Apple/Golden/{n}.jpg",
+        "dataset/train/Fruit/Apple/Red/{n}.jpg", "dataset/train/Fruit/Banana/{n}.jpg",
+        "dataset/train/Nut/Hazel/{n}.jpg",
+    )  # fmt: skip
+    assert "--class-depth leaf" in refusal(source)
+    assert classes(read(source, class_depth="leaf")) == {
+        "train": ["Fruit/Apple/Golden", "Fruit/Apple/Red", "Fruit/Banana", "Nut/Hazel"]
+    }
+
+
+@pytest.mark.parametrize("mask", ["sick/masks/{n}.png", "sick/x{n}_mask.png"])
+def test_masks_among_the_images_of_a_class_are_asked_about(mask, tmp_path):
+    folder = "sick/images" if "masks" in mask else "sick"
+    source = tree(tmp_path / "s", f"{folder}/x{{n}}.png", mask, "well/{n}.png")
+    message = refusal(source)
+    glob = message.partition("--exclude '")[2].partition("'")[0]
+    assert len(read(source, exclude=glob)["train"]) == 6
+
+
+def test_numbered_parts_are_one(tmp_path):
+    source = tree(
+        tmp_path / "s", "part_1/cat/{n}.jpg", "part_1/dog/{n}.jpg", "part_2/cat/{n}.jpg",
+    )  # fmt: skip
+    found = read(source)
+    assert classes(found) == {"train": ["cat", "dog"]}
+    assert len(found["train"]) == 9
+
+
+def test_a_sample_folder_among_classes_is_asked_about(tmp_path):
+    source = tree(tmp_path / "s", "cat/{n}.jpg", "dog/{n}.jpg", "samples/{n}.jpg")
+    assert "--exclude 'samples/*'" in refusal(source)
+
+
+def test_tables_that_label_the_test_images_too_are_taken(tmp_path):
+    source = tree(
+        tmp_path / "s", "Train/0/a{n}.png", "Train/1/b{n}.png", "Test/{n}.png", "Meta/0.png"
+    )
+    rows = [f"Train/{label}/{stem}{n}.png,{label}" for label, stem in ("0a", "1b") for n in "012"]
+    table(source, "Train.csv", "Path,ClassId", *rows)
+    table(source, "Test.csv", "Path,ClassId", "Test/0.png,1", "Test/1.png,0", "Test/2.png,1")
+    table(source, "Meta.csv", "Path,ClassId", "Meta/0.png,0")
+    found = read(source)
+    assert classes(found) == {"train": ["0", "1"], "test": ["0", "1"]}
+    assert found["test"]["Test/1.png"] == "0"
+
+
+def test_the_column_that_the_sample_asks_for_wins_over_folders(tmp_path):
+    source = tree(
+        tmp_path / "s", "train_images/1/a{n}.jpg", "train_images/2/b{n}.jpg", "test_images/{n}.jpg"
+    )
+    rows = [f"{stem}{n}.jpg,{chain},{n % 2}" for stem, chain in ("a1", "b2") for n in range(3)]
+    table(source, "train.csv", "image,chain,hotel_id", *rows)
+    table(source, "sample_submission.csv", "image,hotel_id", "0.jpg,7", "1.jpg,7", "2.jpg,7")
+    found = read(source)
+    assert found["train"]["train_images/2/b1.jpg"] == "1"
+    assert found["train"]["train_images/1/a0.jpg"] == "0"
+
+
+def test_amounts_are_no_classes(tmp_path):
+    source = tree(tmp_path / "s", "train/a{n}.jpg", "test/b{n}.jpg")
+    table(source, "train.csv", "Id,Eyes,Score", "a0,1,63", "a1,1,42", "a2,0,63")
+    table(source, "sample_submission.csv", "Id,Score", "b0,33.1", "b1,40.2", "b2,12.9")
+    assert "no classification task" in refusal(source)
+
+
+def test_a_table_without_a_header_keeps_its_first_row(tmp_path):
+    source = tree(tmp_path / "s", "images/a{n}.jpg")
+    table(source, "labels.csv", "a0,cat", "a1,dog", "a2,cat")
+    assert read(source)["train"]["images/a0.jpg"] == "cat"
+
+
+def test_columns_with_exactly_one_1_are_the_classes_in_a_table_for_each_split(tmp_path):
+    source = tree(tmp_path / "s", "train/a{n}.jpg", "valid/b{n}.jpg")
+    for split, stem in (("train", "a"), ("valid", "b")):
+        rows = [f"{stem}{n}.jpg, {n % 2}, {1 - n % 2}" for n in range(3)]
+        table(source, f"{split}/_classes.csv", "filename, cat, dog", *rows)
+    found = read(source)
+    assert classes(found) == {"train": ["cat", "dog"], "val": ["cat", "dog"]}
+    assert found["val"]["valid/b1.jpg"] == "cat"
+
+
+def test_lists_give_splits_to_images_that_a_table_labels(tmp_path):
+    source = tree(tmp_path / "s", "images_001/a{n}.png", "images_002/b{n}.png")
+    rows = [f"{stem}{n}.png,{n % 2}" for stem in "ab" for n in range(3)]
+    table(source, "labels.csv", "image,label", *rows)
+    (source / "train_val_list.txt").write_text("a0.png\na1.png\na2.png\n")
+    (source / "test_list.txt").write_text("b0.png\nb1.png\nb2.png\n")
+    assert {split: len(files) for split, files in read(source).items()} == {"train": 3, "test": 3}
+    (source / "test_list.txt").write_text("b0.png\nb1.png\n")
+    assert "--split-col" in refusal(source)
+
+
+@pytest.mark.parametrize("form", ["inside", "outside", "absolute", "zip"])
+def test_a_folder_of_test_images_can_be_named(form, tmp_path):
+    top = tree(tmp_path / "s", "train/cat/{n}.jpg", "train/dog/{n}.jpg", "more/z{n}.jpg")
+    source, given = top, "more"
+    if form == "outside":
+        source, given = top / "train", str(top / "more")
+    elif form == "absolute":
+        given = str(top / "more")
+    elif form == "zip":
+        source = Path(shutil.make_archive(str(tmp_path / "s"), "zip", top))
+    found = read(source, test_images=given)
+    assert classes(found) == {"train": ["cat", "dog"], "test": [""]}
+    assert sorted(found["test"]) == ["more/z0.jpg", "more/z1.jpg", "more/z2.jpg"]
+
+
+@pytest.mark.parametrize("form", ["folder", "table"])
+def test_a_table_of_test_images_can_be_named(form, tmp_path):
+    source = tree(tmp_path / "s", "jpegs/a{n}.jpg", "jpegs/b{n}.jpg")
+    table(source, "labels.csv", "id,label", "a0,cat", "a1,dog", "a2,cat")
+    table(source, "wanted.csv", "id,size", "b0,1", "b1,1", "b2,1")
+    if form == "folder":
+        found = read(source, test_images="wanted.csv")
+    else:
+        wanted = str(source / "wanted.csv")
+        found = read(source / "labels.csv", images=str(source / "jpegs"), test_images=wanted)
+    assert classes(found) == {"train": ["cat", "dog"], "test": [""]}
+
+
+def test_test_images_that_are_not_there_are_one_sentence(tmp_path):
+    source = tree(tmp_path / "s", "cat/{n}.jpg", "dog/{n}.jpg")
+    assert "neither a folder of images nor a table" in refusal(source, test_images="nowhere")
+
+
+def test_one_of_several_tables_can_be_named(tmp_path, cli):
+    source = tree(tmp_path / "s", "jpegs/a{n}.jpg")
+    table(source, "by_kind.csv", "id,label", "a0,cat", "a1,dog", "a2,cat")
+    table(source, "by_colour.csv", "id,label", "a0,red", "a1,red", "a2,blue")
+    assert "--manifest by_colour.csv" in refusal(source)
+    assert classes(read(source, table="by_kind.csv")) == {"train": ["cat", "dog"]}
+    done = cli("plan", source, "--manifest", "by_colour.csv", "--json", asking=True)
+    assert json.loads(done.stdout)["classes"] == ["blue", "red"]
+    assert "it has by_colour.csv, by_kind.csv" in refusal(source, table="by_size.csv")
+
+
+def test_an_excluded_folder_counts_as_matched(tmp_path):
+    source = tree(tmp_path / "s", "train/a/{n}.jpg", "train/b/{n}.jpg", "more/c/{n}.jpg")
+    options = imgrec.SourceOptions(exclude="more/*")
+    plan = imgrec.dry_run(source, imgrec.PackOptions(source=options))
+    assert not any("matches no file" in warning for warning in plan.warnings)

@@ -46,7 +46,8 @@ def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Ca
         f"left out by {option} {' '.join(globs)}",
     )
     everything = [*names, *(file.filename for file in bad)]
-    idle = [glob for glob in globs if not any(map(globs_pattern([glob]).match, everything))]
+    open_globs = [glob for glob in globs if glob not in catalog.matched_globs]
+    idle = [glob for glob in open_globs if not any(map(globs_pattern([glob]).match, everything))]
     warnings = (*catalog.warnings, *(f"{option} {glob} matches no file" for glob in idle))
     return replace(chosen, warnings=warnings)
 

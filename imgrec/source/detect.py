@@ -215,7 +215,13 @@ def _scan_only_arrays(source: str, context: Context) -> Catalog:
 def _scan_manifest(source: str, context: Context) -> Catalog:
     from imgrec.source.manifests import manifest
 
-    return manifest.scan(source, context)
+    if not context.options.test_images:
+        return manifest.scan(source, context)
+    # A table of labels with a set of images to predict is what a download is.
+    options = replace(context.options, table=source, images="", kind=SourceKind.AUTO)
+    images = context.options.images or os.path.dirname(source) or "."
+    context = replace(context, options=options)
+    return scan_tree(open_tree(images, context), context)
 
 
 def _scan_pixels(source: str, context: Context) -> Catalog:

@@ -45,7 +45,8 @@ def place_of_test_images(root: str, given: str) -> TestImagesPlace:
     """Tell what `--test-images` means for a source."""
     if not given or is_url(given) or is_url(root):
         return TestImagesPlace(inside=given.strip("/"))
-    if os.path.isdir(root) and os.path.lexists(os.path.join(root, given)):
+    is_relative = not os.path.isabs(given)
+    if is_relative and os.path.isdir(root) and os.path.lexists(os.path.join(root, given)):
         return TestImagesPlace(inside=os.path.normpath(given))
     if not os.path.lexists(given_path(given)):
         return TestImagesPlace(inside=given.strip("/"))

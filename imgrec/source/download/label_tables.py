@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from enum import Enum
 from typing import NamedTuple
 
@@ -51,8 +51,9 @@ def naming_tables(
     """Return the tables that name images, but for sample submissions."""
     wanted = sample.columns.names[0] if sample else ""
     found = []
-    for path, table in sorted(_chosen(seen, options).items()):
-        if is_submission(path) or path == seen.test_table or not len(table.lines):
+    for path, table in sorted(seen.tables.items()):
+        is_other = seen.label_table not in ("", path) or path == seen.test_table
+        if is_other or is_submission(path) or not len(table.lines):
             continue
         table = _with_first_row(table, index)
         at = _id_column(table.columns, wanted, index, options)
@@ -61,25 +62,6 @@ def naming_tables(
             found.append(LabelTable(table, at, split))
     same = [t for t in found if wanted and squashed(t.columns.names[t.id_at]) == squashed(wanted)]
     return same or found
-
-
-def _chosen(seen: Seen, options: SourceOptions) -> Mapping[str, SeenTable]:
-    """Return the tables to look at: all, or the one that `--manifest` names."""
-    if not options.table:
-        return seen.tables
-    named = {
-        path: table
-        for path, table in seen.tables.items()
-        if f"/{path}".endswith(f"/{options.table.strip('/')}")
-    }
-    if len(named) == 1:
-        return named
-    known = ", ".join(sorted(seen.tables)[:_SHOWN]) or "no table"
-    raise SourceError(
-        f"--manifest {options.table}: {seen.root} has {'several' if named else 'no'} such tables",
-        hint=f"it has {known}",
-        path=seen.root,
-    )
 
 
 def _with_first_row(table: SeenTable, index: ImageIndex) -> SeenTable:
@@ -135,8 +117,11 @@ def is_test_table(
 ) -> bool:
     """Tell whether a table lists the images to predict, and not labels."""
     others = [other for other in tables if other is not table]
+    if len(table.columns.names) == 1:
+        ids = set(map(_bare, table.ids()))
+        return table.split == TEST or all(ids.isdisjoint(map(_bare, o.ids())) for o in others)
     if table.split == TRAIN or not others:
-        return table.split == TEST and len(table.columns.names) == 1
+        return False
     if sample is None:
         # A test table with all the columns of another has labels, too.
         return table.split == TEST and all(

@@ -19,6 +19,7 @@ from imgrec.source.download.label_tables import (
     naming_tables,
     parts_of_one,
 )
+from imgrec.source.download.lists import SplitLists, refuse_lists, split_lists
 from imgrec.source.download.seen import Seen, SeenTable, names_in
 from imgrec.source.download.targets import (
     Target,
@@ -34,8 +35,8 @@ from imgrec.source.download.unlabelled import (
     sample_set,
     told_test_set,
 )
-from imgrec.source.download.words import is_submission, split_of_file
-from imgrec.source.manifests.columns import is_path_column, squashed
+from imgrec.source.download.words import is_submission
+from imgrec.source.manifests.columns import is_path_column, is_split_column, squashed
 
 NO_SEPARATOR = "none"
 """What `--label-sep` takes for one label a cell."""
@@ -66,9 +67,8 @@ class Reading:
 
     by_table: TableReading | None = None
     by_folder: FolderReading | None = None
-    lists: Mapping[str, str] = field(default_factory=dict)
+    lists: SplitLists | None = None
     """The split of each image, where text files list the images of each split."""
-    lists_from: str = ""
     test: TestSet | None = None
     sample: SeenTable | None = None
     """The sample submission."""
@@ -93,7 +93,10 @@ def understand(seen: Seen, options: SourceOptions) -> Reading:
             test = told_test_set(seen, sample) or find_test_set(
                 sample, tests, by_table.tables, index
             )
-            return Reading(by_table=by_table, test=test, sample=sample, notes=tuple(notes))
+            lists = _lists_beside_table(seen, by_table, test, index, options)
+            return Reading(
+                by_table=by_table, lists=lists, test=test, sample=sample, notes=tuple(notes)
+            )
         notes += [
             f"{table.columns.where} is not used: the folders name the classes"
             for table in labels
@@ -109,11 +112,9 @@ def understand(seen: Seen, options: SourceOptions) -> Reading:
     test = told_test_set(seen, sample)
     if test is None and sample and reading.unlabelled:
         test = sample_set(sample)
-    lists, lists_from = _split_lists(seen, reading, index, options)
     return Reading(
         by_folder=reading,
-        lists=lists,
-        lists_from=lists_from,
+        lists=_lists_beside_folders(seen, reading, index, options),
         test=test,
         sample=sample,
         notes=tuple(notes),
@@ -348,32 +349,36 @@ def _template(
     return None
 
 
-def _split_lists(
+def _lists_beside_folders(
     seen: Seen, reading: FolderReading, index: ImageIndex, options: SourceOptions
-) -> tuple[Mapping[str, str], str]:
-    """Return the split of each image by text files such as `meta/train.txt`, and their names.
-
-    Nothing unless there is one list for each split and every image is in exactly one of them:
-    other lists are refused where the images are listed.
-    """
+) -> SplitLists | None:
+    """Return the splits of class folders; other lists are refused where images are listed."""
     if any(reading.roots.values()) or options.kind is not SourceKind.AUTO:
-        return {}, ""
+        return None
     places = reading.places()
-    of_classes = {
+    labelled = {
         path for path in index.paths if not isinstance(places.of_folder(folder_of(path)), str)
     }
-    splits: dict[str, str] = {}
-    lists: dict[str, str] = {}
-    for path, rows in sorted(seen.lists.items()):
-        found = [index.find(row[0]) for row in rows if row] if split_of_file(path) else []
-        if not found or any(len(paths) != 1 for paths in found):
-            continue
-        if split_of_file(path) in lists.values() or any(one in splits for (one,) in found):
-            return {}, ""
-        lists[path] = split_of_file(path)
-        splits |= dict.fromkeys((one for (one,) in found), lists[path])
-    is_whole = len(lists) > 1 and of_classes <= splits.keys()
-    return (splits, ", ".join(lists)) if is_whole else ({}, "")
+    return split_lists(seen, index, labelled)
+
+
+def _lists_beside_table(
+    seen: Seen,
+    reading: TableReading,
+    test: TestSet | None,
+    index: ImageIndex,
+    options: SourceOptions,
+) -> SplitLists | None:
+    """Return the splits of images that a table labels; raise SourceError if they are not clear."""
+    columns = reading.tables[0].columns
+    has_splits = len(reading.tables) > 1 or any(map(is_split_column, columns.names))
+    if has_splits or test is not None or options.kind is not SourceKind.AUTO:
+        return None
+    found = [index.find(text) for text in reading.tables[0].ids()]
+    lists = split_lists(seen, index, {paths[0] for paths in found if len(paths) == 1})
+    if lists is None:
+        refuse_lists(seen, index)
+    return lists
 
 
 def _unread(seen: Seen) -> Iterator[str]:

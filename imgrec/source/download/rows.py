@@ -47,10 +47,13 @@ def tables_of(
         has_test = reading.test is not None
         for part in reading.by_table.tables:
             rows = _labelled(part, reading.by_table, index, others, has_test=has_test)
+            if reading.lists:
+                told = reading.lists.splits
+                rows = (row._replace(split=told.get(row.image, row.split)) for row in rows)
             found.append(_table(part.columns.where, rows, others))
     elif reading.by_folder is not None:
         rows = _of_folders(reading, index, len(others))
-        found.append(_table(reading.lists_from or "folders", rows, others))
+        found.append(_table(reading.lists.where if reading.lists else "folders", rows, others))
     if reading.test is not None:
         template = reading.by_table.template if reading.by_table else ""
         rows = _unlabelled(reading.test, test_index, len(others), template)
@@ -160,13 +163,14 @@ def _named(cell: Cell, names: Mapping[str, str]) -> Cell:
 def _of_folders(reading: Reading, index: ImageIndex, others: int) -> Iterator[Row]:
     """Yield the images that folders or file names give a class."""
     assert reading.by_folder is not None
-    places, lists = reading.by_folder.places(), reading.lists
+    places = reading.by_folder.places()
+    lists = reading.lists.splits if reading.lists else {}
     for path in index.paths:
         folder, _, name = path.rpartition("/")
         place = places.of_file(folder, name)
         if isinstance(place, str) or not place.class_name or (lists and path not in lists):
             continue
-        split = lists.get(path, place.split)
+        split = lists.get(path, place.split) or (TRAIN if reading.test else "")
         yield Row(1, path, place.class_name, split, name.rpartition(".")[0] or name, ("",) * others)
 
 

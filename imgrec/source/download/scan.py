@@ -26,7 +26,7 @@ from imgrec.source.manifests.tables import Table
 from imgrec.source.tree import Lister
 from imgrec.stamp import stamp_of
 from imgrec.storage.urls import is_url
-from imgrec.text import number
+from imgrec.text import globs_pattern, number
 
 
 def scan_tree(lister: Lister, context: Context) -> Catalog:
@@ -45,7 +45,25 @@ def scan_tree(lister: Lister, context: Context) -> Catalog:
     else:
         catalog = _scan_rows(lister, seen, reading, context)
     warnings = (*catalog.warnings, *reading.notes)
-    return replace(catalog, warnings=warnings, submission=submission)
+    return replace(
+        catalog,
+        warnings=warnings,
+        submission=submission,
+        matched_globs=_matched_globs(lister, context.options),
+    )
+
+
+def _matched_globs(lister: Lister, options: SourceOptions) -> frozenset[str]:
+    """Return the patterns of `--include` and `--exclude` that some file fits."""
+    found = set()
+    for glob in (*options.include, *options.exclude):
+        pattern = globs_pattern([glob])
+        for folder in lister.folders():
+            prefix = f"{folder.path}/" if folder.path else ""
+            if any(pattern.match(prefix + name) for name in folder.files):
+                found.add(glob)
+                break
+    return frozenset(found)
 
 
 def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | None:
@@ -129,7 +147,7 @@ def _row_options(reading: Reading, options: SourceOptions) -> SourceOptions:
         split_col=SPLIT,
         label_sep="",
         onehot=onehot,
-        columns=((*([ColumnOption(ID, ColumnKind.TEXT)] * (not reading.lists)), *columns)),
+        columns=((*([ColumnOption(ID, ColumnKind.TEXT)] * (reading.lists is None)), *columns)),
     )
 
 
@@ -176,8 +194,7 @@ def describe(reading: Reading, tables: list[Table]) -> str:
 def _labels_line(reading: Reading) -> str:
     if reading.by_table is None:
         by = "file names" if reading.by_folder and reading.by_folder.label_regex else "folders"
-        lists = f", splits from {reading.lists_from}" if reading.lists else ""
-        return f"classes from {by}{lists}"
+        return f"classes from {by}{_splits_from(reading)}"
     by_table = reading.by_table
     columns = by_table.tables[0].columns
     names = [columns.names[at] for at in by_table.target.columns]
@@ -189,9 +206,15 @@ def _labels_line(reading: Reading) -> str:
     else:
         told = f"{names[0]} -> label"
     named = f", named by {by_table.names_from}" if by_table.names_from else ""
-    return f"{where}: {columns.names[by_table.tables[0].id_at]} -> image, {told}{named}"
+    image = columns.names[by_table.tables[0].id_at]
+    return f"{where}: {image} -> image, {told}{named}{_splits_from(reading)}"
+
+
+def _splits_from(reading: Reading) -> str:
+    return f", splits from {reading.lists.where}" if reading.lists else ""
 
 
 def _folder_of(table: Table) -> str:
     folders = Counter(str(row[0]).rpartition("/")[0] for row in table.rows)
-    return f"{folders.most_common(1)[0][0]}/"
+    commonest = folders.most_common(1)[0][0]
+    return f"{commonest}/" if commonest else "images"

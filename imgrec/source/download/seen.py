@@ -40,6 +40,7 @@ _OTHERS = frozenset(
 )  # fmt: skip
 """Extensions of files that are no images, whatever they begin with."""
 _SNIFFED = 3
+_SHOWN = 5
 _MOST_FILES = 60
 """More tables than this are data of the images themselves, such as one a picture."""
 _MOST_BYTES = 1 << 30
@@ -66,6 +67,8 @@ class Seen:
     """Their paths."""
     test_images: Sequence[str] = ()
     """Those of them that `--test-images` says have no labels; they are not among `images`."""
+    label_table: str = ""
+    """The table that `--manifest` names."""
     test_table: str = ""
     """The table that `--test-images` names."""
     tables: dict[str, SeenTable] = field(default_factory=dict)
@@ -102,19 +105,44 @@ def look_around(lister: Lister, context: Context) -> Seen:
                 read(file, spooled(file.path, file.blob, file.size, context), seen)
             except SourceError as error:
                 seen.unreadable[file.path] = error.message
-    _read_given(context.options, seen)
+    if context.options.table:
+        seen.label_table = _find_label_table(context.options.table, seen)
     _set_aside_test_images(lister.root, context.options.test_images, seen)
     return seen
 
 
-def _read_given(options: SourceOptions, seen: Seen) -> None:
-    """Read the table of labels that options name, if it lies outside."""
-    if options.table and os.path.isfile(options.table):
-        _read_outside(options.table, seen)
+def _find_label_table(given: str, seen: Seen) -> str:
+    """Return the table that `--manifest` names: one of the download, or one elsewhere.
+
+    Raises SourceError if it names none or several.
+    """
+    if os.path.isfile(given):
+        real = os.path.realpath(given)
+        copies = ((name, table.copy) for name, table in seen.tables.items() if table.copy)
+        inside = [name for name, copy in copies if os.path.realpath(copy) == real]
+        named = inside or [_read_outside(given, seen)]
+    else:
+        end = f"/{given.strip('/')}"
+        named = [name for name in seen.tables if f"/{name}" == end]
+        named = named or [name for name in seen.tables if f"/{name}".endswith(end)]
+    if len(named) == 1 and named[0] in seen.tables:
+        return named[0]
+    what = f"several such tables: {', '.join(named)}" if named else "no such table"
+    raise SourceError(
+        f"--manifest {given}: {seen.root} has {what}",
+        hint=f"it has {', '.join(sorted(seen.tables)[:_SHOWN]) or 'no table'}",
+        path=seen.root,
+    )
 
 
-def _read_outside(path: str, seen: Seen) -> None:
-    _read_table(TreeFile(path, path, os.path.getsize(path)), path, seen)
+def _read_outside(path: str, seen: Seen) -> str:
+    """Read a table that is not in the download; return what it is called.
+
+    Its folder, which is a fact about the machine, is not part of that.
+    """
+    name = f"../{os.path.basename(path)}"
+    _read_table(TreeFile(name, path, os.path.getsize(path)), path, seen)
+    return name
 
 
 def _set_aside_test_images(root: str, given: str, seen: Seen) -> None:
@@ -124,8 +152,7 @@ def _set_aside_test_images(root: str, given: str, seen: Seen) -> None:
     place = place_of_test_images(root, given)
     inside = [path for path in seen.images if place.inside and path.startswith(f"{place.inside}/")]
     if place.outside and not place.inside:
-        _read_outside(place.outside, seen)
-        seen.test_table = place.outside
+        seen.test_table = _read_outside(place.outside, seen)
     elif inside:
         known = set(inside)
         seen.test_images = inside

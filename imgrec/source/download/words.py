@@ -87,14 +87,18 @@ def split_of_file(name: str) -> str:
 
     >>> split_of_file("train_labels.csv"), split_of_file("labels-val.csv")
     ('train', 'val')
+    >>> split_of_file("train_val_list.txt"), split_of_file("train_test_split.txt")
+    ('train', '')
     """
     stem = os.path.basename(name).partition(".")[0]
     meant = {_split_of_word(word) for word in words(stem)} - {""}
+    if meant == {TRAIN, VAL}:  # all that may be trained with
+        return TRAIN
     return meant.pop() if len(meant) == 1 else ""
 
 
 def _split_of_word(word: str) -> str:
-    split = split_word(word)
+    split = TRAIN if word == "trainval" else split_word(word)
     return split if split in (TRAIN, VAL, TEST) else ""
 
 
