@@ -270,3 +270,38 @@ def test_digits_in_tables_of_pixels_are_read_beside_their_sample(form, tmp_path,
         *[("train", "1")] * 4,
     ]
     assert {r.columns["id"] for split, _, r in found.values() if split == "test"} == set("1234")
+
+
+def test_tfrecords_beside_images_are_read_if_that_is_said(tmp_path, data_dir):
+    source = tmp_path / "s"
+    expected = flowers_on_tpu(source)
+    for name in ("cat", "dog"):
+        (source / name).mkdir()
+        (source / name / "1.jpg").write_bytes(photo(name))
+    found = pack(source, data_dir, kind="tfrecord")
+    assert {r.columns["id"] for _, _, r in found.values()} == expected.keys()
+    assert len(pack(source, data_dir / "other")) == 2
+    with pytest.raises(ImgrecError, match="no files of the kind numpy"):
+        pack(source, data_dir, kind="numpy")
+
+
+def test_a_file_of_records_is_a_source_that_verify_knows(tmp_path, data_dir):
+    flowers_on_tpu(tmp_path)
+    source = tmp_path / "tfrecords-jpeg-224x224" / "train" / "00-224x224-4.tfrec"
+    assert len(pack(source, data_dir)) == 4
+    assert not imgrec.verify("d", data_dir=data_dir, source=source).faults
+
+
+@pytest.mark.parametrize("form", ["file", "folder", "zip"])
+def test_arrays_are_a_source_that_verify_knows(form, tmp_path, data_dir):
+    random = np.random.default_rng(0)
+    (tmp_path / "digits").mkdir()
+    source = tmp_path / "digits" / "digits.npz"
+    np.savez(source, x=random.integers(0, 256, (6, 9, 9), np.uint8), y=np.arange(6) % 2)
+    if form == "folder":
+        source = source.parent
+    elif form == "zip":
+        source = tmp_path / "digits.zip"
+        source.write_bytes(zipped({"digits.npz": (tmp_path / "digits/digits.npz").read_bytes()}))
+    assert len(pack(source, data_dir)) == 6
+    assert not imgrec.verify("d", data_dir=data_dir, source=source).faults

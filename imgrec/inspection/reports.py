@@ -8,7 +8,7 @@ from imgrec.errors import DatasetError
 from imgrec.outcome import Report
 
 MOST_REPORT_BYTES = 1 << 28
-_ARRAYS = ("CIFAR", "IDX", "pixels")
+_ARRAYS = ("CIFAR", "IDX", "pixels", "TFRecords", "NumPy")
 """How a report begins to tell of a source whose images were mere pixels, without names."""
 
 
@@ -22,5 +22,6 @@ def decode_report(data: bytes) -> Report | None:
 
 def array_kind(report: Report | None) -> str:
     """Return how a report tells a source of mere pixels, or "" for one of image files."""
-    found = (word for word in _ARRAYS if report and report.layout.startswith(word))
+    layout = report.layout.removeprefix("archive of ") if report else ""
+    found = (word for word in _ARRAYS if layout.startswith(word))
     return next(found, "")

@@ -64,6 +64,8 @@ class SourceKind(StrEnum):
     CIFAR = "cifar"
     IDX = "idx"
     PIXELS = "pixels"
+    TFRECORD = "tfrecord"
+    NUMPY = "numpy"
 
 
 class CifarLabels(StrEnum):

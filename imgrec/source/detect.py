@@ -14,12 +14,13 @@ from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
 from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
-from imgrec.source.download.scan import scan_tree
+from imgrec.source.download.scan import scan_packed, scan_tree
 from imgrec.source.download.words import is_submission
 from imgrec.source.fitness import refuse_label_names, refuse_unfit
 from imgrec.source.folding import fold_classes
 from imgrec.source.listing import open_tree
 from imgrec.source.split_words import split_word
+from imgrec.source.tfrecord import is_tfrecord
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.storage.unreadable import disk_fault, is_passing
 from imgrec.storage.urls import is_url
@@ -27,7 +28,10 @@ from imgrec.text import given_path, name_of
 from imgrec.unknown import closest
 
 _ARRAY_NAME = re.compile(r"ubyte|^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
-_KNOWN = "a folder of class folders, a zip or tar of them, a table of images, CIFAR or IDX files"
+_KNOWN = (
+    "a folder of class folders, a zip or tar of them, a table of images, CIFAR or IDX files, "
+    "TFRecords, or NumPy arrays"
+)
 
 
 class Source(NamedTuple):
@@ -57,6 +61,8 @@ def detect(path: str, options: SourceOptions) -> Source:
 
 def scan(source: Source, context: Context) -> Catalog:
     """List all that a source holds."""
+    if source.kind in (SourceKind.TFRECORD, SourceKind.NUMPY):
+        context = replace(context, options=replace(context.options, kind=source.kind))
     catalog = replace(_SCANNERS[source.kind](source.path, context), name=source.name)
     return fold_classes(catalog) if context.options.fold_case else catalog
 
@@ -80,6 +86,10 @@ def _kind_of(source: str) -> SourceKind:
     from imgrec.source.arrays.pixel_table import is_pixel_table
     from imgrec.source.manifests.tables import is_table
 
+    if is_tfrecord(source):
+        return SourceKind.TFRECORD
+    if source.lower().endswith((".npy", ".npz")):
+        return SourceKind.NUMPY
     if is_archive(source):
         return SourceKind.ARCHIVE
     if os.path.getsize(source) and is_table(source):
@@ -237,4 +247,6 @@ _SCANNERS: Mapping[SourceKind, Callable[[str, Context], Catalog]] = {
     SourceKind.IDX: _scan_only_arrays,
     SourceKind.MANIFEST: _scan_manifest,
     SourceKind.PIXELS: _scan_pixels,
+    SourceKind.TFRECORD: scan_packed,
+    SourceKind.NUMPY: scan_packed,
 }

@@ -21,6 +21,11 @@ _UNFIT: Mapping[SourceKind, tuple[str, ...]] = {
         *("images", "path_col", "group_col", "label_sep", "onehot", "columns"),
         *_OF_TREES,
     ),
+    SourceKind.TFRECORD: (
+        *("images", "split_col", "group_col", "label_sep", "onehot", "columns"),
+        *_OF_TREES,
+    ),
+    SourceKind.NUMPY: (*_OF_MANIFESTS, *_OF_TREES),
 }
 _CALLED = {
     SourceKind.FOLDER: "a folder of images",
@@ -29,6 +34,8 @@ _CALLED = {
     SourceKind.IDX: "IDX",
     SourceKind.MANIFEST: "a manifest",
     SourceKind.PIXELS: "a table of pixels",
+    SourceKind.TFRECORD: "TFRecords",
+    SourceKind.NUMPY: "NumPy arrays",
 }
 _DEFAULTS = SourceOptions()
 

@@ -295,5 +295,5 @@ def _class_name(label: str, names: Sequence[str]) -> str:
 def _layout(roles: Roles, shards: Sequence[Shard]) -> str:
     told = [f"{roles.image} -> image", f"{roles.label} -> label"]
     told += [f"{roles.id} -> id"] if roles.id else []
-    files = f"{len(shards)} TFRecord file{'s' if len(shards) != 1 else ''}"
-    return f"{files}: {', '.join(told)}"
+    files = f"{len(shards)} file{'s' if len(shards) != 1 else ''}"
+    return f"TFRecords in {files}: {', '.join(told)}"

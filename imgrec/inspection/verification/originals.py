@@ -17,7 +17,13 @@ from imgrec.source.listing import open_tree
 from imgrec.source.tree import look_at, refuse_closed
 from imgrec.text import globs_pattern, printable
 
-_ARRAYS = {"CIFAR": SourceKind.CIFAR, "IDX": SourceKind.IDX, "pixels": SourceKind.PIXELS}
+_ARRAYS = {
+    "CIFAR": SourceKind.CIFAR,
+    "IDX": SourceKind.IDX,
+    "pixels": SourceKind.PIXELS,
+    "TFRecords": SourceKind.TFRECORD,
+    "NumPy": SourceKind.NUMPY,
+}
 _HIDING = ("outside", "beside", "left out", "smaller", "beyond")
 """How those reasons begin for which images are passed over without being named."""
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import replace
 
+from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog
-from imgrec.options import ColumnKind, ColumnOption, SourceOptions
+from imgrec.options import ColumnKind, ColumnOption, SourceKind, SourceOptions
 from imgrec.source import tfrecord
+from imgrec.source.archives.archive import is_archive
 from imgrec.source.archives.nested import kept
 from imgrec.source.arrays import numpy_arrays
 from imgrec.source.arrays.pixel_table import AskedIds, one_for_each_split, scan_files
+from imgrec.source.arrays.samples import TreeFile
 from imgrec.source.context import Context
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.label_tables import find_sample
@@ -19,14 +23,16 @@ from imgrec.source.download.rows import ID, IMAGE, LABEL, SPLIT, refuse_ambiguou
 from imgrec.source.download.seen import Seen, look_around
 from imgrec.source.download.submission import submission_of
 from imgrec.source.folder import catalog_of
+from imgrec.source.listing import open_tree
 from imgrec.source.manifests.files import ManifestFiles
 from imgrec.source.manifests.images import images_of
 from imgrec.source.manifests.manifest import resolve
 from imgrec.source.manifests.tables import Table
 from imgrec.source.tree import Lister
+from imgrec.source.walk import Walk
 from imgrec.stamp import stamp_of
 from imgrec.storage.urls import is_url
-from imgrec.text import globs_pattern, number
+from imgrec.text import globs_pattern, name_of, number
 
 
 def scan_tree(lister: Lister, context: Context) -> Catalog:
@@ -64,6 +70,33 @@ def _matched_globs(lister: Lister, options: SourceOptions) -> frozenset[str]:
                 found.add(glob)
                 break
     return frozenset(found)
+
+
+def scan_packed(source: str, context: Context) -> Catalog:
+    """Scan images that are inside other files: TFRecords or NumPy arrays, as `--kind` says.
+
+    `source` is such a file, or a folder or an archive of them. Raises SourceError if it has none.
+    """
+    kind = context.options.kind
+    if os.path.isfile(source) and not is_archive(source):
+        lister: Lister = Walk(os.path.dirname(source) or ".")
+        file = TreeFile(name_of(os.path.basename(source)), source, os.path.getsize(source))
+        seen = Seen(root=source, records=[file], arrays=[file])
+    else:
+        lister = kept(open_tree(source, context))
+        seen = look_around(lister, context)
+    if kind is SourceKind.TFRECORD:
+        seen.arrays = ()
+    else:
+        seen.records = ()
+    seen.pixels = []
+    if (catalog := _without_images(seen, lister, context)) is not None:
+        return catalog
+    raise SourceError(
+        f"{source} has no files of the kind {kind}",
+        hint="leave out --kind, and imgrec finds out what it is",
+        path=source,
+    )
 
 
 def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | None:
