@@ -17,7 +17,7 @@ from pictures import class_tree, jpeg, write_tree
 
 import imgrec
 from imgrec.errors import PlanError, UsageError
-from imgrec.model import Catalog, Plan, Skipped
+from imgrec.model import Catalog, Plan, Skipped, Submission
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.plan.build import make_plan
 from imgrec.plan.classes import change_classes, parse_map
@@ -147,6 +147,14 @@ def test_the_order_that_a_source_fixes_stays_that_of_the_rest() -> None:
     made = catalog(TREES, class_order=("birch", "10", "ash", "2"))
     assert changed(made, drop_classes="10").classes == ("birch", "ash", "2")
     assert changed(made, class_map={"2": "birch"}).classes == ("birch", "10", "ash")
+
+
+def test_predictions_of_a_renamed_class_are_written_as_the_source_does() -> None:
+    made = catalog(TREES, submission=Submission(values={"ash": "7"}))
+    renamed = {"ash": "oak", "birch": "x", "2": "n", "10": "n"}
+    after = change_classes(made, asked(class_map=renamed)).submission
+    assert after is not None
+    assert after.values == {"oak": "7", "x": "birch"}
 
 
 def test_bad_files_of_a_class_that_is_left_out_are_not_bad() -> None:

@@ -858,16 +858,14 @@ def test_numbers_get_names(tmp_path: Path) -> None:
     assert catalog.class_order == ("cat", "dog")
 
 
-def test_labels_outside_the_names_are_bad(tmp_path: Path) -> None:
+def test_labels_without_a_name_are_all_listed(tmp_path: Path) -> None:
     text = "id,label\na,1\nb,5\nc,cat\nd,-1\n"
     path = make(tmp_path, text, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
-    catalog = scan(path, label_names=("cat", "dog"))
-    assert labels(catalog) == {"a.jpg": "dog"}
-    assert [skipped.reason for skipped in catalog.bad] == [
-        "train.csv:3: the label 5 is outside of --label-names, 0 to 1",
-        "train.csv:4: the label 'cat' is not a number, as --label-names needs",
-        "train.csv:5: the label -1 is outside of --label-names, 0 to 1",
-    ]
+    with pytest.raises(SourceError) as caught:
+        scan(path, label_names=("cat", "dog"))
+    expected = "train.csv: --label-names has no name for the labels -1, 5, cat"
+    assert caught.value.message == expected
+    assert caught.value.hint.startswith("it names the labels 0, 1:")
 
 
 def test_labels_that_count_from_1_are_an_error_and_never_shifted(tmp_path: Path) -> None:

@@ -95,6 +95,20 @@ def _lines(name: str, value: object) -> object:
     return parse_classes(read_small_text(parse_text(name, value), called, hint), called)
 
 
+def _label_names(name: str, value: object) -> object:
+    """Read names of labels: from a file of them, or as they are."""
+    if not isinstance(value, str | os.PathLike):
+        return value
+    from imgrec.plan.labels import parse_classes
+    from imgrec.source.label_names import parse_label_names
+    from imgrec.storage.small_text import read_small_text
+
+    called = f"{name} {value}"
+    hint = "give a file with a name a line, a CSV of label,name or a JSON map; or a list or a dict"
+    text = read_small_text(parse_text(name, value), called, hint)
+    return parse_label_names(text, called) or parse_classes(text, called)
+
+
 def _map(name: str, value: object) -> object:
     """Read new names of classes: from a file of them, or as they are."""
     if not isinstance(value, str | os.PathLike):
@@ -112,7 +126,7 @@ _READERS: Mapping[str, Callable[[str, object], object]] = {
     "classes": _lines,
     "drop_classes": _parted,
     "only_classes": _parted,
-    "label_names": _lines,
+    "label_names": _label_names,
     "onehot": _parted,
     "resume": _no_flag,
 }

@@ -169,7 +169,11 @@ def _add_manifest(add: Add) -> None:
         ("group", "what must stay in one split together"),
     ):
         add(f"--{option}-col", default="", metavar="C", help=f"column with {what}")
-    add("--label-names", metavar="FILE", help="line i names the class that the source calls i")
+    add(
+        "--label-names",
+        metavar="FILE",
+        help="names of labels: line i names label i; or a CSV of label,name, or a JSON map",
+    )
     add("--fold-case", action="store_true", help="merge classes that differ only in spelling")
     add("--keep-case", action="store_true", help="keep them apart, as different classes")
     add(

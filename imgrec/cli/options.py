@@ -8,6 +8,7 @@ import os
 
 from imgrec.errors import UsageError
 from imgrec.options import PackOptions, SourceKind, SourceOptions
+from imgrec.options.source import LabelLine
 from imgrec.storage.urls import is_url
 from imgrec.text import given_path
 
@@ -82,9 +83,7 @@ def source_options(parsed: argparse.Namespace) -> SourceOptions:
         label_col=parsed.label_col,
         split_col=parsed.split_col,
         group_col=parsed.group_col,
-        label_names=_read_names("--label-names", parsed.label_names)
-        if parsed.label_names
-        else None,
+        label_names=_read_label_names(parsed.label_names) if parsed.label_names else None,
         fold_case=parsed.fold_case,
         keep_case=parsed.keep_case,
         columns=tuple(parsed.columns),
@@ -133,6 +132,17 @@ def _read_names(option: str, filename: str) -> tuple[str, ...]:
     called = f"{option} {filename}"
     hint = "give a text file of one class name a line"
     return parse_classes(read_small_text(filename, called, hint), called)
+
+
+def _read_label_names(filename: str) -> tuple[LabelLine, ...]:
+    from imgrec.plan.labels import parse_classes
+    from imgrec.source.label_names import parse_label_names
+    from imgrec.storage.small_text import read_small_text
+
+    called = f"--label-names {filename}"
+    hint = "give a text file of one class name a line, a CSV of label,name or a JSON map"
+    text = read_small_text(filename, called, hint)
+    return parse_label_names(text, called) or parse_classes(text, called)
 
 
 def _read_map(filename: str) -> tuple[tuple[str, str], ...]:

@@ -138,6 +138,24 @@ def _parse_map(name: str, value: object) -> tuple[tuple[str, str], ...]:
     return tuple(parse_pair(parse_text, name, pair, hint) for pair in pairs)
 
 
+LabelLine: TypeAlias = str | tuple[str, ...]
+"""A line of the file that names labels, or the cells of a row."""
+
+
+def _parse_label_names(name: str, value: object) -> tuple[LabelLine, ...] | None:
+    """Take names in the order of their labels, or a dict of labels and names, or rows of these."""
+    if value is None:
+        return None
+    rows = tuple(value.items()) if isinstance(value, Mapping) else value
+    return parse_several(_parse_label_line, name, rows)
+
+
+def _parse_label_line(name: str, value: object) -> LabelLine:
+    if isinstance(value, list | tuple):
+        return tuple(_parse_column_name(name, cell) for cell in value)
+    return parse_text(name, value)
+
+
 ColumnName: TypeAlias = Annotated[str, _parse_column_name]
 
 
@@ -162,8 +180,9 @@ class SourceOptions:
     label_col: ColumnName = ""
     split_col: ColumnName = ""
     group_col: ColumnName = ""
-    label_names: tuple[str, ...] | None = None
-    """Name i is that of the class that the source calls i."""
+    label_names: Annotated[tuple[LabelLine, ...] | None, _parse_label_names] = None
+    """Names of labels: text i is the name of label i, and a row holds a label and its name. A
+    dict of labels and names, either way round, becomes rows."""
     fold_case: bool = False
     """Whether classes that differ only in spelling are one."""
     keep_case: bool = False

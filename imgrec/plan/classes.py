@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from imgrec.errors import PlanError
-from imgrec.model import Catalog, Samples, Skipped, picked
+from imgrec.model import Catalog, Samples, Skipped, Submission, picked
 from imgrec.options import SourceOptions
 from imgrec.plan.labels import name_fault, natural_key, normal_name
 from imgrec.spelling import spelling_key
@@ -181,11 +181,23 @@ def _changed(catalog: Catalog, changes: Changes) -> Catalog:
         samples=_relabelled(samples, new).pick(kept),
         class_folders={name: tuple(sorted(folders[name])) for name in sorted(folders)},
         class_order=None if order is None else changes.of_all(order),
+        submission=_renamed_in(catalog, changes),
         bad=tuple(bad),
         left_out=(*catalog.left_out, *sorted([*left_out, *dropped_bad])),
         # Bad files of unknown class count against all images, those left out included.
         beyond_limit=catalog.beyond_limit + (len(gone) if unknown else 0),
         warnings=(*catalog.warnings, *_trimmed(picked(old, kept), changes)),
+    )
+
+
+def _renamed_in(catalog: Catalog, changes: Changes) -> Submission | None:
+    """Return the form of predictions, which still writes classes as the source does."""
+    if catalog.submission is None:
+        return None
+    old = _classes_of(catalog)
+    new = changes.of_all(old)
+    return catalog.submission.named(
+        {name: new.index(changes.of(name)) for name in old if changes.of(name)}, new
     )
 
 

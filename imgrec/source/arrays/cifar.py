@@ -15,6 +15,7 @@ from typing import NamedTuple
 from imgrec.codec.cifar_pickle import PROTO, ByteArray, Value, loads
 from imgrec.errors import BadImage, SourceError
 from imgrec.model import TEST, TRAIN, Catalog
+from imgrec.options.source import LabelLine
 from imgrec.source.arrays.cifar_forms import FORMS, Form, Labels
 from imgrec.source.arrays.samples import (
     Faults,
@@ -30,6 +31,7 @@ from imgrec.source.arrays.samples import (
     refuse_outside,
 )
 from imgrec.source.context import Context
+from imgrec.source.label_names import read_label_names
 from imgrec.source.tally import Tally
 from imgrec.source.tree import Folder
 from imgrec.stamp import NO_STAMP
@@ -173,7 +175,7 @@ def _classes(
     labels: Labels, files: Mapping[str, TreeFile], seen: Mapping[str, Look], context: Context
 ) -> _Classes:
     if context.options.label_names is not None:
-        return _Classes(context.options.label_names, "--label-names")
+        return _Classes(_given_names(context.options.label_names), "--label-names")
     meta = files[labels.meta]
     faults = Faults()
     names: tuple[str, ...] = ()
@@ -182,6 +184,16 @@ def _classes(
         names = _pickled_names(data, labels.names_key) if labels.names_key else _listed_names(data)
     faults.check()
     return _Classes(names, meta.path)
+
+
+def _given_names(given: Sequence[LabelLine]) -> tuple[str, ...]:
+    named = read_label_names(given, ["0"])
+    if list(named.names) != [str(number) for number in range(len(named.names))]:
+        raise SourceError(
+            "--label-names does not name the labels from 0 on, which CIFAR has",
+            hint="give a name for each label, from 0 on",
+        )
+    return named.order
 
 
 def _whole(file: TreeFile, size: int) -> bytes:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from imgrec.errors import SourceError
 from imgrec.options import SourceOptions
 from imgrec.source.arrays.samples import TreeFile
+from imgrec.source.label_names import read_label_names
 from imgrec.storage.blobs import look, read_blob
 
 _LINE = re.compile(r"\s*(?P<label>\d{1,3})\s+(?P<code>\d{1,7})(\s+\d{1,7})*\s*")
@@ -38,7 +39,9 @@ def name_classes(
     A mapping whose names cannot be used is passed over, with a warning.
     """
     if options.label_names is not None:
-        return Classes(dict(enumerate(options.label_names)), "--label-names")
+        named = read_label_names(options.label_names, [str(label) for label in used])
+        names = {int(key): name for key, name in named.names.items() if key.isdecimal()}
+        return Classes(names, "--label-names", named.notes)
     numbers = Classes({label: str(label) for label in range(max(used) + 1)}, "the labels")
     if mapping is None:
         return numbers

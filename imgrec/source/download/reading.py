@@ -286,6 +286,14 @@ def _separator(parts: Sequence[LabelTable], target: Target, options: SourceOptio
     return list_separator(parts[0].columns.names[at], cells, parts[0].columns.where)
 
 
+def labels_in(parts: Sequence[LabelTable], target: Target, separator: str) -> set[str]:
+    """Return the labels that tables have in their column of labels."""
+    (at,) = target.columns
+    cells = (text for part in parts for text in part.columns.texts(at))
+    words = (word for cell in cells for word in (cell.split(separator) if separator else [cell]))
+    return {word.strip() for word in words if word.strip()}
+
+
 def _names(
     seen: Seen,
     parts: Sequence[LabelTable],
@@ -296,12 +304,7 @@ def _names(
     """Return what labels are called, where exactly one table or map names them all."""
     if target.is_onehot or options.label_names is not None:
         return {}, ""
-    (at,) = target.columns
-    labels: set[str] = set()
-    for part in parts:
-        for text in part.columns.texts(at):
-            parts_of_cell = text.split(separator) if separator else [text]
-            labels.update(word.strip() for word in parts_of_cell if word.strip())
+    labels = labels_in(parts, target, separator)
     own = {part.columns.where for part in parts}
     known = {path: found for path, found in seen.maps.items() if labels <= found.keys()}
     for path, table in seen.tables.items():

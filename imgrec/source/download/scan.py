@@ -23,6 +23,7 @@ from imgrec.source.download.rows import ID, IMAGE, LABEL, SPLIT, refuse_ambiguou
 from imgrec.source.download.seen import Seen, look_around
 from imgrec.source.download.submission import submission_of
 from imgrec.source.folder import catalog_of
+from imgrec.source.label_names import named_classes
 from imgrec.source.listing import open_tree
 from imgrec.source.manifests.files import ManifestFiles
 from imgrec.source.manifests.images import images_of
@@ -101,10 +102,11 @@ def scan_packed(source: str, context: Context) -> Catalog:
 
 def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | None:
     """Scan what holds images in other files: TFRecords, arrays or tables of pixels."""
-    sample = find_sample(seen)
+    sample, given = find_sample(seen), context.options.label_names
     if seen.records:
         files = seen.records
-        catalog = tfrecord.scan(files, seen.label_names, seen.root, context)
+        own = () if given else seen.label_names
+        catalog = tfrecord.scan(files, own, seen.root, context)
     elif seen.arrays:
         files = seen.arrays
         catalog = numpy_arrays.scan(files, seen.root, context)
@@ -116,6 +118,8 @@ def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | N
         catalog = replace(catalog, warnings=(*catalog.warnings, *chosen.notes))
     else:
         return None
+    if given and files:  # tables of pixels have asked for it already
+        catalog = named_classes(catalog, given, seen.root)
     on_disk = [file.blob for file in files if isinstance(file.blob, str) and not is_url(file.blob)]
     return replace(
         catalog,

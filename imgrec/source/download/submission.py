@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from imgrec.codec.submission import encode_table
 from imgrec.model import Submission
 from imgrec.options import SourceOptions
-from imgrec.source.download.reading import Reading, TableReading
+from imgrec.source.download.reading import Reading, TableReading, labels_in
 from imgrec.source.download.targets import Columns
+from imgrec.source.label_names import read_label_names
 
 
 def submission_of(reading: Reading, options: SourceOptions) -> Submission | None:
@@ -35,7 +38,11 @@ def submission_of(reading: Reading, options: SourceOptions) -> Submission | None
 def _values(by_table: TableReading | None, options: SourceOptions) -> dict[str, str]:
     """Return what a table writes for each class that has a name of its own."""
     if options.label_names is not None:
-        return {name: str(number) for number, name in enumerate(options.label_names)}
+        labels: Collection[str] = ["0"]
+        if by_table is not None:
+            labels = labels_in(by_table.tables, by_table.target, by_table.separator)
+        named = read_label_names(options.label_names, labels)
+        return {name: label for label, name in named.names.items()}
     names = by_table.names if by_table else {}
     return {name: text for text, name in names.items()}
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import NamedTuple
 from unicodedata import normalize
 
 from imgrec.errors import SourceError
 from imgrec.options import SourceOptions
+from imgrec.options.source import LabelLine
+from imgrec.source.label_names import label_key, read_label_names, refuse_nameless
 from imgrec.source.manifests.cells import is_missing_number
 from imgrec.source.manifests.tables import Cell
 from imgrec.spelling import as_integer, commonest, shortest
@@ -44,6 +46,9 @@ class _Meaning:
 
     classes: Mapping[str, str]
     faults: Mapping[str, str]
+    order: tuple[str, ...] = ()
+    """All classes in the order of their labels, where that is given."""
+    notes: tuple[str, ...] = ()
 
 
 def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> Labels:
@@ -65,8 +70,11 @@ def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> La
         sets=[sets[cell] for cell in cells],
         faults={row: faults[cell] for row, cell in enumerate(cells) if cell in faults},
         is_multi=bool(options.label_sep) or any(isinstance(cell, tuple) for cell in written),
-        order=options.label_names or _numeric_order(meaning.classes.values()),
-        doubts=tuple(_doubts([cell for cell in written if isinstance(cell, str)], options)),
+        order=meaning.order or _numeric_order(meaning.classes.values()),
+        doubts=(
+            *meaning.notes,
+            *_doubts([cell for cell in written if isinstance(cell, str)], options),
+        ),
     )
 
 
@@ -126,8 +134,7 @@ def _meaning(labels: Iterable[str], where: str, options: SourceOptions) -> _Mean
     usable = [label for label in labels if label not in faults]
     integers = {label: integer for label in usable if (integer := as_integer(label))}
     if options.label_names is not None:
-        named = _by_number(usable, integers, where, options.label_names)
-        return _Meaning(named.classes, {**faults, **named.faults})
+        return replace(_by_name(usable, where, options.label_names), faults=faults)
     if len(integers) == len(usable):
         # Tables of floats write 3.0 for the label 3.
         return _Meaning(integers, faults)
@@ -141,31 +148,25 @@ def _text_fault(label: str) -> str:
     return f"the label {label!r} contains a line break" if len(label.splitlines()) > 1 else ""
 
 
-def _by_number(
-    uses: Iterable[str], integers: Mapping[str, str], where: str, names: Sequence[str]
-) -> _Meaning:
-    """Take labels as places in a list of names."""
-    values = {label: shortest(integer) for label, integer in integers.items()}
-    places = {str(place): name for place, name in enumerate(names)}
-    found = set(values.values())
-    last = len(names) - 1
-    if uses and not values:
+def _by_name(uses: Sequence[str], where: str, given: Sequence[LabelLine]) -> _Meaning:
+    """Call labels by the names that `--label-names` has for them."""
+    named = read_label_names(given, uses)
+    found = set(map(label_key, uses))
+    if named.by_line and uses and not any(map(as_integer, found)):
         raise SourceError(
             f"{where}: the labels are not numbers, so --label-names does not apply",
-            hint="leave out --label-names",
+            hint="leave out --label-names, or give a CSV of label,name",
         )
-    if str(len(names)) in found and "0" not in found and found <= {*places, str(len(names))}:
+    count = len(named.names)
+    if named.by_line and str(count) in found and found <= {str(n) for n in range(1, count + 1)}:
         raise SourceError(
-            f"{where}: the labels count from 1 to {len(names)}, but --label-names from 0 to {last}",
-            hint="put a line for label 0 before the others, such as: background",
+            f"{where}: the labels count from 1 to {count}, but --label-names from 0 to {count - 1}",
+            hint="put a line for label 0 before the others, such as: background; or give a CSV of "
+            "label,name",
         )
-    faults = {}
-    for label in uses:
-        if label not in values:
-            faults[label] = f"the label {label!r} is not a number, as --label-names needs"
-        elif values[label] not in places:
-            faults[label] = f"the label {label} is outside of --label-names, 0 to {last}"
-    return _Meaning({x: places[v] for x, v in values.items() if x not in faults}, faults)
+    refuse_nameless(named, uses, where)
+    classes = {label: named.names[label_key(label)] for label in uses}
+    return _Meaning(classes, {}, named.order, named.notes)
 
 
 def fold(labels: Labels) -> Labels:

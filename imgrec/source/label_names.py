@@ -1,0 +1,281 @@
+"""What `--label-names` calls the labels of a source: lines, a table or a map of names.
+
+    cat          label,name       {"0": "cat",      {"cat": 0,
+    dog          0,cat             "1": "dog"}       "dog": 1}
+                 1,dog
+
+Which line is a header and which column holds the labels is decided by the labels of the source.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import NamedTuple
+from unicodedata import normalize
+
+from imgrec.errors import SourceError, UsageError
+from imgrec.model import UNLABELLED, Catalog
+from imgrec.options.source import LabelLine
+from imgrec.spelling import as_integer, shortest
+
+_SHOWN = 10
+_SEPARATORS = (",", "\t", ";")
+_KEY_WORDS = frozenset(("id", "ids", "number", "num", "index", "idx", "code", "key"))
+_HEADER_WORDS = _KEY_WORDS | frozenset(
+    ("name", "names", "label", "labels", "class", "classes", "category", "value", "target")
+)
+_OPTION = "--label-names"
+_NONE = str(UNLABELLED)
+"""What records and arrays have for a label of an image without one."""
+
+
+class LabelNames(NamedTuple):
+    """The names of labels, in the order of the labels."""
+
+    names: Mapping[str, str]
+    """By label, as `label_key` writes it."""
+    by_line: bool
+    """Whether the number of a line is the label that it names."""
+    notes: tuple[str, ...] = ()
+    """What to say about how it was read."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the names in the order of their labels."""
+        return tuple(self.names.values())
+
+
+def label_key(label: str) -> str:
+    """Return a label as it is looked up: blanks, leading zeros and accents may differ.
+
+    >>> label_key("03"), label_key("3.0"), label_key(" cat")
+    ('3', '3', 'cat')
+    """
+    text = normalize("NFC", label).strip()
+    integer = as_integer(text)
+    return shortest(integer) if integer else text
+
+
+def read_label_names(given: Sequence[LabelLine], labels: Collection[str]) -> LabelNames:
+    """Return what names the labels of a source; some of these may still have no name.
+
+    Raises SourceError if the file can be read in two ways, or names only other labels.
+    """
+    found = {label_key(label) for label in labels}
+    tables = _tables(given, found)
+    if whole := [table for table in tables if found <= set(table.keys)]:
+        return _only(whole).named()
+    if tables:
+        return max(tables, key=lambda table: len(found & set(table.keys))).named()
+    if lines := _by_line(given, found):
+        return lines
+    if not found:
+        return LabelNames({}, by_line=False)
+    first = [line[0] for line in given if not isinstance(line, str)]
+    raise SourceError(
+        f"{_OPTION} names none of the labels {_listed(sorted(found, key=_order))}",
+        hint=f"it names {_listed(first)}",
+    )
+
+
+def refuse_nameless(named: LabelNames, labels: Collection[str], where: str) -> None:
+    """Raise SourceError, which lists them, if labels of a source have no name."""
+    missing = sorted({x for x in labels if label_key(x) not in named.names}, key=_order)
+    if missing:
+        raise SourceError(
+            f"{where}: {_OPTION} has no name for the labels {_listed(missing)}",
+            hint=f"it names the labels {_listed(list(named.names))}: add the others to it, or take "
+            "them out of the source",
+        )
+
+
+def named_classes(catalog: Catalog, given: Sequence[LabelLine], where: str) -> Catalog:
+    """Return a catalog whose classes, which are labels so far, are called by their names."""
+    samples = catalog.samples
+    labels = samples.classes() - {"", _NONE}
+    named = read_label_names(given, labels)
+    refuse_nameless(named, labels, where)
+    names = {label: named.names[label_key(label)] for label in labels}
+    names |= {"": "", _NONE: named.names.get(_NONE, "")}
+    return replace(
+        catalog,
+        samples=replace(samples, class_names=tuple([names[name] for name in samples.class_names])),
+        class_folders={name: (f"{_OPTION}: {name}",) for name in named.order},
+        class_order=named.order,
+        warnings=(*catalog.warnings, *named.notes),
+    )
+
+
+def _listed(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+    return ", ".join(labels[:_SHOWN]) + more
+
+
+def _order(label: str) -> tuple[bool, int, str]:
+    """Sort key of labels: numbers by value, then texts."""
+    number = as_integer(label_key(label))
+    return not number, int(number or 0), label
+
+
+def _by_line(given: Sequence[LabelLine], found: Set[str]) -> LabelNames | None:
+    """Take the number of each line for the label that it names."""
+    lines = [line for line in given if isinstance(line, str)]
+    if len(lines) < len(given):
+        return None
+    names = {str(number): name for number, name in enumerate(lines)}
+    if len(lines) < 2 or not set(_words(lines[0])) <= _HEADER_WORDS:
+        return LabelNames(names, by_line=True)
+    last = str(len(lines) - 1)
+    if last in found and "0" in found:  # then it takes all lines to name the labels
+        return LabelNames(names, by_line=True)
+    note = f"{_OPTION}: its first line, {lines[0].strip()}, is taken for a header"
+    first = 0 if last not in found else 1
+    names = {str(number): name for number, name in enumerate(lines[1:], first)}
+    return LabelNames(names, by_line=True, notes=(note,))
+
+
+def _words(text: str) -> list[str]:
+    return re.split(r"[\W_]+", text.strip().casefold())
+
+
+class _Table(NamedTuple):
+    """A table with the column of labels."""
+
+    header: Sequence[str]
+    """Empty if there is none."""
+    rows: Sequence[Sequence[str]]
+    at: int
+    """Which column holds the labels."""
+
+    @property
+    def keys(self) -> list[str]:
+        return [label_key(row[self.at]) for row in self.rows]
+
+    def named(self) -> LabelNames:
+        """Return the names of the labels; raise SourceError if it does not tell them."""
+        names: dict[str, str] = {}
+        at = self._names_at()
+        for key, row in zip(self.keys, self.rows, strict=True):
+            name = normalize("NFC", row[at]).strip()
+            if names.setdefault(key, name) != name or not name:
+                told = f"two names, {names[key]} and {name}" if name else "no name"
+                raise SourceError(f"{_OPTION}: the label {key} has {told}", hint=_ONCE)
+        known: dict[str, str] = {}
+        for key, name in names.items():
+            if (other := known.setdefault(name, key)) != key:
+                raise SourceError(
+                    f"{_OPTION}: the labels {other} and {key} are both called {name}",
+                    hint=f"{_ONCE}; --map merges classes",
+                )
+        if all(map(as_integer, names)):
+            names = {key: names[key] for key in sorted(names, key=int)}
+        return LabelNames(names, by_line=False)
+
+    def _names_at(self) -> int:
+        """Return the column of names: the only other one, or the only one that is called so."""
+        others = [at for at in range(len(self.rows[0])) if at != self.at]
+        called = [at for at in others if self.header and "name" in self.header[at].casefold()]
+        for found in (others, called):
+            if len(found) == 1:
+                return found[0]
+        told = [self.header[at] if self.header else f"column {at + 1}" for at in others]
+        raise SourceError(
+            f"{_OPTION}: any of {', '.join(told)} may hold the names",
+            hint="keep two columns, label,name, or call one of them name",
+        )
+
+
+_ONCE = "give each label one name of its own"
+
+
+def _only(tables: Sequence[_Table]) -> _Table:
+    """Return the only table, or the only one whose labels are called so in the header."""
+    called = [t for t in tables if t.header and _KEY_WORDS & {*_words(t.header[t.at])}]
+    for found in (tables, called):
+        if len(found) == 1:
+            return found[0]
+    columns = [t.header[t.at] if t.header else f"column {t.at + 1}" for t in tables]
+    raise SourceError(
+        f"{_OPTION}: {' and '.join(columns)} both hold the labels of the source",
+        hint="begin the file with the line id,name, in the order of its columns",
+    )
+
+
+def _tables(given: Sequence[LabelLine], found: Set[str]) -> list[_Table]:
+    """Return every way to take a column for that of the labels.
+
+    It holds some of them, or only whole numbers: names are not written so.
+    """
+    rows = _rows(given)
+    tables = []
+    for at in range(len(rows[0]) if rows else 0):
+        keys = [label_key(row[at]) for row in rows]
+        if not found.isdisjoint(keys) or all(map(as_integer, keys[1:] or keys)):
+            is_odd = not as_integer(keys[0]) and all(map(as_integer, found))
+            has_words = any(_HEADER_WORDS & {*_words(cell)} for cell in rows[0])
+            has_header = keys[0] not in found and (is_odd or has_words)
+            header = [cell.strip() for cell in rows[0]] if has_header else []
+            tables.append(_Table(header, rows[1:] if has_header else rows, at))
+    return tables
+
+
+def _rows(given: Sequence[LabelLine]) -> Sequence[Sequence[str]]:
+    """Return the cells of a table, which has as many in each row; nothing if it is none."""
+    if not any(isinstance(line, str) for line in given):
+        return [line for line in given if not isinstance(line, str)]
+    lines = [line for line in given if isinstance(line, str)]
+    for separator in _SEPARATORS:
+        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+        if len(rows) == len(given) and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
+            return rows
+    return []
+
+
+def parse_label_names(text: str, called: str) -> tuple[LabelLine, ...] | None:
+    """Return the names in JSON or in a CSV of several columns; None if it is neither.
+
+    JSON is a list of names, a map from labels to names or back, or a list of objects.
+    Raises UsageError if it is other JSON.
+    """
+    text = text.removeprefix("\ufeff")
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return _of_json(json.loads(text))
+        except (ValueError, TypeError, RecursionError) as error:
+            if called.endswith(".json"):
+                raise UsageError(
+                    f"{called} is not a JSON list or map of names",
+                    hint='write it as ["cat", "dog"] or {"0": "cat", "1": "dog"}',
+                ) from error
+    lines = [line for line in text.splitlines() if line.strip()]
+    return tuple(lines) if lines and _rows(lines) else None
+
+
+def _of_json(document: object) -> tuple[LabelLine, ...]:
+    """Return names, or the rows of a table; raise TypeError if it is neither."""
+    if isinstance(document, dict) and document:
+        rows = [(key, *(one if isinstance(one, list) else [one])) for key, one in document.items()]
+    elif isinstance(document, list) and document and isinstance(document[0], dict):
+        columns = [
+            key
+            for key in document[0]
+            if all(isinstance(one.get(key), str | int) for one in document)
+        ]
+        rows = [tuple(columns), *(tuple(one[key] for key in columns) for one in document)]
+    elif isinstance(document, list) and document:
+        return tuple(_text(one) for one in document)
+    else:
+        raise TypeError("neither a list nor a map")
+    if len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:
+        raise TypeError("not a table")
+    return tuple(tuple(map(_text, row)) for row in rows)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TypeError("not a label or a name")
+    return str(value)
