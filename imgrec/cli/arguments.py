@@ -180,7 +180,8 @@ def _add_manifest(add: Add) -> None:
         "--encoding",
         default="",
         metavar="E",
-        help="of a table of text; default: UTF-8, UTF-16 with a mark, or else cp1252",
+        help="of tables of text (default: UTF-8, UTF-16 with a mark, or else cp1252) and of names "
+        "in archives (default: UTF-8, or else the only one that fits)",
     )
     add("--label-sep", metavar="SEP", help="several labels in a cell, SEP between them; none: one")
     add(

@@ -190,7 +190,8 @@ class SourceOptions:
     columns: Annotated[tuple[ColumnOption, ...], parse_columns] = ()
     """Columns that travel into the records; texts such as "age:int=0" are parsed."""
     encoding: str = ""
-    """Of tables of text, as Python calls it; UTF-8, UTF-16 with a mark or cp1252 when empty."""
+    """Of tables of text, and of names in archives that are not marked as UTF-8, as Python calls it.
+    When empty, tables are UTF-8, UTF-16 with a mark or cp1252, and names are what fits them."""
     label_sep: str = ""
     onehot: tuple[ColumnName, ...] = ()
     cifar100_labels: CifarLabels = CifarLabels.FINE
@@ -265,6 +266,7 @@ class SourceOptions:
             "group_col": self.group_col,
             **({"fold_case": True} if self.fold_case else {}),
             **({"keep_case": True} if self.keep_case else {}),
+            **({"encoding": self.encoding} if self.encoding else {}),
             **self.class_changes(),
         }
 

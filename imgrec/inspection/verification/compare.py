@@ -56,8 +56,9 @@ def compare_with_source(place: Place, inquiry: Inquiry) -> None:
 def _find(place: Place, inquiry: Inquiry) -> Originals:
     """Find the files of a source, also where links lead out of it if some are not found within."""
     job, report = inquiry.job, inquiry.claims.report
+    options = _reading(report.options if report else {})
     context = Context(
-        options=SourceOptions(),
+        options=options,
         run=job.run,
         on_progress=lambda files: job.tell("scan", files, None),
         spool=place.spool,
@@ -66,7 +67,7 @@ def _find(place: Place, inquiry: Inquiry) -> Originals:
     packed = {filename for _, seen in inquiry.looked for filename in seen.filenames if filename}
     if packed <= within.files.keys() or not os.path.isdir(place.source):
         return within
-    context = replace(context, options=SourceOptions(follow_links=True))
+    context = replace(context, options=replace(options, follow_links=True))
     beyond = find_originals(place.source, report, context)
     return max(within, beyond, key=lambda found: len(packed & found.files.keys()))
 
@@ -115,6 +116,13 @@ def _miss_records(place: Place, inquiry: Inquiry, originals: Originals) -> None:
         return
     for filename in unpacked:
         inquiry.faults.add(filename, f"it is in {place.source}, and in no record")
+
+
+def _reading(options: Mapping[str, object]) -> SourceOptions:
+    """Return how the names in an archive were read, by the options of the pack."""
+    with suppress(UsageError):
+        return SourceOptions(encoding=str(options.get("encoding") or ""))
+    return SourceOptions()
 
 
 def _check(options: Mapping[str, object]) -> Check:

@@ -12,6 +12,7 @@ from imgrec.errors import ImgrecError, SourceError
 from imgrec.source.archives.decompress import compression, decompressed
 from imgrec.source.archives.limits import Allowance
 from imgrec.source.archives.members import Listing, MemberTree
+from imgrec.source.archives.name_encoding import with_names
 from imgrec.source.archives.names import COMPRESSED_TARS, archive_stem
 from imgrec.source.archives.tars import is_tar, list_tar
 from imgrec.source.archives.zips import list_zip
@@ -78,7 +79,7 @@ def archive_file(path: str, shown: str) -> ArchiveFile:
 def read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> MemberTree:
     """Return an archive's files as they are in it; take what they unpack to off an allowance."""
     allowance.packed_bytes += file.packed_bytes
-    listing = _list(file, context, allowance)
+    listing = with_names(_list(file, context, allowance), context.options.encoding, file.shown)
     if not listing.members:
         raise SourceError(f"{file.shown} is an empty archive", path=file.shown)
     allowance.take(file.shown, sum(member.size for member in listing.members))

@@ -43,6 +43,8 @@ class Member(NamedTuple):
     size: int = 0
     fault: str = ""
     """Why it cannot be read."""
+    is_raw: bool = False
+    """Whether nobody told the encoding of the name: then it is bytes, as UTF-8 with escapes."""
 
 
 class Listing(NamedTuple):
@@ -50,6 +52,10 @@ class Listing(NamedTuple):
 
     members: list[Member]
     warnings: list[str]
+    usual_encoding: str = "utf-8"
+    """That of raw names if nothing tells it."""
+    names_are_bytes: bool = False
+    """Whether the encoding of raw names is not to be guessed."""
 
 
 @dataclass(slots=True)

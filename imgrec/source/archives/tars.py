@@ -82,7 +82,8 @@ def list_tar(path: str, shown: str, most: int) -> Listing:
         raise SourceError(f"cannot read {shown}: {error.strerror}", path=shown) from error
     if len(members) > most:
         raise too_many_members(shown, most)
-    return Listing(members, tar.warnings)
+    raw = [member._replace(is_raw=not member.name.isascii()) for member in members]
+    return Listing(raw, tar.warnings, names_are_bytes=True)
 
 
 @dataclass(slots=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from zipfile import ZipFile, ZipInfo
+from zlib import crc32
 
 from imgrec.blob import ZipMember
 from imgrec.errors import ImgrecError, SourceError
@@ -29,6 +32,10 @@ _MOST_GROWTH, _MOST_PADDING = 2, 1 << 16
 """Data that cannot be packed grows by a few bytes; this leaves room for packers that do worse."""
 _UNIX_SYSTEMS = (3, 19)
 """Who made the member: Unix and macOS, which store names as they are on disk, and modes."""
+_DOS = "cp437"
+"""What names are in by the standard, unless they are marked as UTF-8."""
+_UNICODE_PATH = 0x7075
+_EXTRA_HEADER = struct.Struct("<HH")
 _METHODS = {
     1: "shrink", 6: "implode", 9: "deflate64", 12: "bzip2", 14: "LZMA", 93: "zstd", 95: "xz",
     98: "PPMd", 99: "AES",
@@ -61,7 +68,9 @@ def list_zip(path: str, shown: str, most: int) -> Listing:
         ) from error
     _refuse_parts(shown, infos)
     _refuse_overlaps(shown, infos)
-    return Listing([_member(path, info, archive_bytes) for info in infos], [])
+    members = [_member(path, info, archive_bytes) for info in infos]
+    systems = {info.create_system for info, one in zip(infos, members, strict=True) if one.is_raw}
+    return Listing(members, [], "utf-8" if systems.intersection(_UNIX_SYSTEMS) else _DOS)
 
 
 def _unreadable(shown: str, error: OSError) -> ImgrecError:
@@ -104,32 +113,48 @@ def _refuse_overlaps(shown: str, infos: Sequence[ZipInfo]) -> None:
 
 
 def _member(path: str, info: ZipInfo, archive_bytes: int) -> Member:
-    name = _name(info)
+    name, is_raw = _name(info)
     kind = stat.S_IFMT(info.external_attr >> 16) if info.create_system in _UNIX_SYSTEMS else 0
     if name.endswith("/") or kind == stat.S_IFDIR:
-        return Member(name, is_folder=True)
+        return Member(name, is_folder=True, is_raw=is_raw)
     if fault := _fault(info, kind, archive_bytes):
-        return Member(name, fault=fault)
+        return Member(name, fault=fault, is_raw=is_raw)
     blob = ZipMember(path, info.header_offset, info.compress_size, info.compress_type, info.CRC)
-    return Member(name, blob=blob, size=info.file_size)
+    return Member(name, blob=blob, size=info.file_size, is_raw=is_raw)
 
 
-def _name(info: ZipInfo) -> str:
-    """Return a member's name as it was on disk.
-
-    What is not marked as UTF-8 has been read as code page 437. On Unix the bytes of a name are
-    those on disk; elsewhere they are UTF-8 if they can be.
-    """
+def _name(info: ZipInfo) -> tuple[str, bool]:
+    """Return a member's name, and whether it is raw."""
     name = info.orig_filename  # which, unlike `filename`, is not cut off at a NUL
     if info.flag_bits & _UTF8 or name.isascii():
-        return name
-    raw = name.encode("cp437")
-    if info.create_system in _UNIX_SYSTEMS:
-        return raw.decode("utf-8", "surrogateescape")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return name
+        return name, False
+    raw = name.encode(_DOS)  # as `zipfile` has decoded it
+    if told := _unicode_name(info.extra, raw):
+        return told, False
+    return raw.decode("utf-8", "surrogateescape"), True
+
+
+def _unicode_name(extra: bytes, raw: bytes) -> str:
+    """Return the name in UTF-8 that Windows programs add to one of another encoding; "" for none.
+
+    Extra fields are `id size data`, little-endian; that of the name is
+        version 0:1 (1) · CRC-32 of the other name 1:5 · name 5:
+    and counts only if the other name was not changed afterwards.
+    """
+    at = 0
+    while at + _EXTRA_HEADER.size <= len(extra):
+        kind, size = _EXTRA_HEADER.unpack_from(extra, at)
+        at += _EXTRA_HEADER.size
+        data = extra[at : at + size]
+        at += size
+        if kind == _UNICODE_PATH and data[:1] == b"\1" and data[1:5] == _crc(raw):
+            with suppress(UnicodeDecodeError):
+                return data[5:].decode("utf-8")
+    return ""
+
+
+def _crc(data: bytes) -> bytes:
+    return crc32(data).to_bytes(4, "little")
 
 
 def _fault(info: ZipInfo, kind: int, archive_bytes: int) -> str:
