@@ -12,6 +12,7 @@ from typing import NamedTuple
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
+from imgrec.source.archives.foreign import refuse_foreign
 from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.download.scan import scan_packed, scan_tree
@@ -102,6 +103,7 @@ def _unknown(source: str) -> SourceError:
     if not os.path.getsize(source):
         what = "is an empty file"
     elif has_archive_name(source):
+        refuse_foreign([source], [source])
         what = "is called as archives are, but holds none"
     elif _ARRAY_NAME.search(os.path.basename(source)):
         hint = "if it is one of CIFAR's or MNIST's files, give the folder that holds them all"

@@ -10,6 +10,7 @@ from xxhash import xxh3_128_hexdigest
 
 from imgrec.errors import ImgrecError, SourceError
 from imgrec.source.archives.decompress import compression, decompressed
+from imgrec.source.archives.foreign import MAGIC, refuse_foreign
 from imgrec.source.archives.limits import Allowance
 from imgrec.source.archives.members import Listing, MemberTree
 from imgrec.source.archives.name_encoding import with_names
@@ -24,11 +25,6 @@ from imgrec.text import name_of
 
 _HEAD_BYTES = 512
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
-_FOREIGN = {
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive, which imgrec does not read",
-    b"Rar!\x1a\x07": "a RAR archive, which imgrec does not read",
-    b"": "no archive that imgrec knows",
-}
 
 
 class ArchiveFile(NamedTuple):
@@ -52,7 +48,7 @@ def is_archive(path: str) -> bool:
     head = _head(path, path)
     if compression(head):
         return path.lower().endswith(COMPRESSED_TARS)
-    return head.startswith((*_ZIP_MAGIC, *filter(None, _FOREIGN))) or is_tar(head)
+    return head.startswith((*_ZIP_MAGIC, *MAGIC)) or is_tar(head)
 
 
 def open_archive(path: str, context: Context) -> MemberTree:
@@ -102,6 +98,7 @@ def spool_path(shown: str, suffix: str, context: Context) -> str:
 
 
 def _list(file: ArchiveFile, context: Context, allowance: Allowance) -> Listing:
+    refuse_foreign([file.path], [file.shown])
     head, most = _head(file.path, file.shown), allowance.most_members()
     if head.startswith(_ZIP_MAGIC):
         return list_zip(file.path, file.shown, most)
@@ -111,9 +108,8 @@ def _list(file: ArchiveFile, context: Context, allowance: Allowance) -> Listing:
         return list_tar(unpacked, file.shown, most)
     if is_tar(head):
         return list_tar(file.path, file.shown, most)
-    what = next(kind for magic, kind in _FOREIGN.items() if head.startswith(magic))
     raise SourceError(
-        f"{file.shown} is {what}",
+        f"{file.shown} is no archive that imgrec knows",
         hint="unpack it and pack the folder, or make a zip or a tar of it",
         path=file.shown,
     )

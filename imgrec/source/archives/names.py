@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 
 COMPRESSED_TARS = (
     ".tar.gz", ".tgz", ".taz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.zst", ".tzst",
 )  # fmt: skip
+_PART = re.compile(r"\.(zip|7z|rar|tar|tgz|tar\.[a-z0-9]+)\.\d{3}$|\.z\d\d$")
+"""How parts of an archive that was split are called."""
 _SUFFIXES = (*COMPRESSED_TARS, ".zip", ".tar", ".7z", ".rar")
 
 
 def has_archive_name(filename: str) -> bool:
     """Tell whether a file is called as archives are, be it one that can be read or not."""
-    return filename.lower().endswith(_SUFFIXES)
+    name = filename.lower()
+    return name.endswith(_SUFFIXES) or bool(_PART.search(name))
 
 
 def archive_stem(path: str) -> str:

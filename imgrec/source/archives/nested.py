@@ -11,6 +11,7 @@ from imgrec.blob import Blob, ZipMember
 from imgrec.errors import BadImage, SourceError
 from imgrec.model import Skipped
 from imgrec.source.archives.archive import ArchiveFile, archive_file, read_archive, spool_path
+from imgrec.source.archives.foreign import refuse_foreign
 from imgrec.source.archives.limits import Allowance
 from imgrec.source.archives.members import MemberTree, has_image_name, is_split
 from imgrec.source.archives.names import archive_stem, has_archive_name
@@ -187,8 +188,9 @@ class _Opener:
         }
         allowance = Allowance(self.context.options.max_archive_bytes)
         is_alone = len(archives) == len(folders) == 1  # beside a licence or a read-me, maybe
-        for inner in archives:
-            file = self._file(inner)
+        files = [self._file(inner) for inner in archives]
+        refuse_foreign([file.path for file in files], [file.shown for file in files])
+        for inner, file in zip(archives, files, strict=True):
             tree = read_archive(file, self.context, allowance)
             self.stamp = self.stamp.merged(file.stamp)
             self._mount(tree, inner, is_alone=is_alone)
