@@ -44,10 +44,12 @@ class Layout:
 
     files: dict[str, bytes] = field(default_factory=dict)
     meaning: Meaning = field(default_factory=dict)
+    id_column: str = "id"
+    label_column: str = "label"
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """Show no bytes of images when an example is printed."""
-        texts = {path: data for path, data in self.files.items() if path.endswith(".csv")}
+        texts = {path: data for path, data in self.files.items() if path.endswith((".csv", ".tsv"))}
         printer.text(f"{sorted(self.files)} {texts}")
 
     def add(self, path: str, split: str, class_name: str) -> None:
@@ -81,21 +83,34 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 
 def _add_table(draw: st.DrawFn, layout: Layout, train: str, images: list[tuple[str, str]]) -> None:
+    """Add images and a table of their labels: a word, some words, or columns of 0 and 1."""
     spread = draw(st.sampled_from(["flat", "hashed"]))
     form = draw(st.sampled_from(["stem", "name", "path"]))
-    id_column, label_column = (
-        draw(st.sampled_from(ID_COLUMNS)),
-        draw(st.sampled_from(LABEL_COLUMNS)),
-    )
+    has_blanks = any(" " in class_name for _, class_name in images)
+    labels = draw(st.sampled_from(["word", "flags", *(["words"] * (not has_blanks))]))
+    separator = draw(st.sampled_from(",,,;\t"))
+    id_column = draw(st.sampled_from(ID_COLUMNS))
+    names = sorted({class_name for _, class_name in images})
+    columns = [draw(st.sampled_from(LABEL_COLUMNS))] if labels != "flags" else names
+    extra = draw(st.sampled_from([(), ("age",), ("patient_id", "sex")]))
     rows = []
-    for name, class_name in images:
+    for number, (name, class_name) in enumerate(images):
         within = f"{name[-1]}/{name[-2]}/{name}.jpg" if spread == "hashed" else f"{name}.jpg"
         path = f"{train}/{within}" if train else within
-        layout.add(path, "train", class_name)
+        meant = sorted({class_name, names[number % 2]}) if labels == "words" else [class_name]
+        layout.add(path, "train", "|".join(meant))
         written = {"stem": name, "name": f"{name}.jpg", "path": path}[form]
-        rows.append(f"{written},{class_name}")
+        cells = [str(int(one == class_name)) for one in names]
+        cells = cells if labels == "flags" else [" ".join(meant)]
+        others = {"age": 20 + number % 7, "patient_id": f"p{number // 3}", "sex": "mf"[number % 2]}
+        rows.append([written, *cells, *(str(others[one]) for one in extra)])
     table = draw(st.sampled_from(["train.csv", "labels.csv", "train_labels.csv", "meta/train.csv"]))
-    layout.files[table] = downloads.csv(f"{id_column},{label_column}", *rows)
+    header = [id_column, *columns, *extra]
+    lines = [separator.join(row) for row in (header, *rows)]
+    name = table if separator != "\t" else f"{table.removesuffix('.csv')}.tsv"
+    layout.files[name] = "\n".join([*lines, ""]).encode()
+    layout.id_column = id_column
+    layout.label_column = columns[0] if labels != "flags" else "label"
 
 
 def _add_test(
@@ -110,9 +125,7 @@ def _add_test(
         layout.add(path, "test", "")
     forms = ["label", "classes"] if is_pool else ["none", "label", "classes"]
     form = draw(st.sampled_from(forms))
-    tables = [data for path, data in layout.files.items() if path.endswith(".csv")]
-    header = tables[0].split(b"\n")[0].decode() if tables else "id,label"
-    id_column, _, label_column = header.partition(",")
+    id_column, label_column = layout.id_column, layout.label_column
     if form == "label":
         rows = [f"{name},{names[0]}" for name in ids]
         layout.files["sample_submission.csv"] = downloads.csv(f"{id_column},{label_column}", *rows)
@@ -146,7 +159,7 @@ def is_right(found: Meaning, meant: Meaning) -> bool:
     return ends == meant and len(found) == len(meant)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(layout=layouts(), is_zip=st.booleans())
 def test_a_download_is_read_right_or_refused(layout: Layout, is_zip: bool) -> None:
     download = downloads.Download(name="d", files=layout.files)

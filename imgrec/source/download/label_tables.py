@@ -55,8 +55,9 @@ def naming_tables(
         is_other = seen.label_table not in ("", path) or path == seen.test_table
         if is_other or is_submission(path) or not len(table.lines):
             continue
-        table = _with_first_row(table, index)
         at = _id_column(table.columns, wanted, index, options)
+        if at is not None:
+            table = _with_first_row(table, at, index)
         if at is not None and (options.table or not _is_aside(table.columns.texts(at), index)):
             split = split_of_file(path) or index.split_of(path)
             found.append(LabelTable(table, at, split))
@@ -64,10 +65,10 @@ def naming_tables(
     return same or found
 
 
-def _with_first_row(table: SeenTable, index: ImageIndex) -> SeenTable:
-    """Return a table whose first row, which names an image, is no header."""
+def _with_first_row(table: SeenTable, id_at: int, index: ImageIndex) -> SeenTable:
+    """Return a table without a header, if its first row names an image as the others do."""
     columns = table.columns
-    if not any(map(index.knows, columns.names)) or table.lines[0] == 1:
+    if not index.knows(columns.names[id_at]) or table.lines[0] == 1:
         return table
     names = tuple(f"column_{number}" for number in range(1, len(columns.names) + 1))
     cells = tuple((name, *rows) for name, rows in zip(columns.names, columns.cells, strict=True))
