@@ -133,7 +133,7 @@ def test_workers_end_in_the_middle_of_a_task_when_their_parent_is_killed(tmp_pat
 
 
 def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
-    source = class_tree(tmp_path / "flowers", {"rose": 2})
+    source = class_tree(tmp_path / "flowers", {"rose": 2, "tulip": 1})
     script = tmp_path / "script.py"
     script.write_text(
         "import imgrec\n"

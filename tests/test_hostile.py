@@ -78,7 +78,17 @@ def test_picture_bombs_are_named_and_cost_little_memory(tmp_path: Path, check: s
     def little_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (2 * GIB, 2 * GIB))
 
-    command = [sys.executable, "-m", "imgrec", "pack", str(source), "--workers", "1", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "imgrec",
+        "pack",
+        str(source),
+        "--workers",
+        "1",
+        "--json",
+        "--yes",
+    ]
     command += ["--max-bad", "0.9", "--check", check]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(tmp_path / "out")}
     done = subprocess.run(
@@ -488,7 +498,7 @@ def test_streams_that_are_closed_or_full_do_not_keep_a_pack_from_its_end(
     tmp_path: Path, closed: str
 ) -> None:
     class_tree(tmp_path / "flowers", {"rose": 3})
-    command = f'exec "$0" -m imgrec pack flowers --data-dir out --workers 2 {closed}'
+    command = f'exec "$0" -m imgrec pack flowers --yes --data-dir out --workers 2 {closed}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["sh", "-c", command, sys.executable],

@@ -306,7 +306,7 @@ def test_a_folder_without_rights_is_an_error_that_exclude_settles(
     (source / "rose").chmod(mode)
     try:
         refused = unprivileged(*arguments)
-        packed = unprivileged(*arguments, "--exclude", "rose/*")
+        packed = unprivileged(*arguments, "--exclude", "rose/*", "--yes")
     finally:
         (source / "rose").chmod(0o700)
     assert refused.returncode in (3, 6)

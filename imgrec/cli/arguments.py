@@ -100,6 +100,7 @@ def _add_dataset(add: Add) -> None:
         metavar="DIR",
         help="default: $TFDS_DATA_DIR, else ~/tensorflow_datasets",
     )
+    add("--yes", action="store_true", help="pack what looks doubtful, such as a single class")
     add(
         "--overwrite",
         action="store_true",
@@ -129,7 +130,6 @@ def _add_source(add: Add) -> None:
         metavar="REGEX",
         help="take the class from file names: the group (?P<label>...), or all that matches",
     )
-    add("--yes", action="store_true", help="pack what looks doubtful, such as a single class")
     add("--follow-links", action="store_true", help="walk links to folders outside SOURCE too")
     _choice(add, "--cifar100-labels", _SOURCE.cifar100_labels, "which labels of CIFAR-100")
     add(

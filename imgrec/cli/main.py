@@ -77,7 +77,7 @@ def _use_utf8() -> None:
     """Start again in Python's UTF-8 mode if the locale has another encoding.
 
     Names of files, options and tables are UTF-8 in every locale, so that every machine makes the
-    same dataset. Python decides about names when it starts, so this takes a start: 20 ms.
+    same dataset. Python decides about names when it starts, so this takes another start: 40 ms.
     """
     if sys.getfilesystemencoding() == "utf-8" or "utf8" in sys._xoptions or not sys.executable:
         return

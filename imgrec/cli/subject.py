@@ -33,6 +33,7 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
     add_source_options(parser)
     # What is asked of a source to be packed, and means nothing here.
     parser.set_defaults(group_by="", include=[], exclude=[], min_side=0, limit_per_class=None)
+    parser.set_defaults(yes=SourceOptions().yes)
     parser.set_defaults(map="", only_classes=[], drop_classes=[], min_per_class=0)
 
 

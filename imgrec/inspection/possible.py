@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from imgrec import layout
 from imgrec.codec import tfrecord
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo
+from imgrec.storage.paths import to_path
 
 _LEAST_BYTES = 8
 """What any record takes, even compressed: no checksum of it is like another."""
@@ -20,8 +19,9 @@ def refuse_impossible(info: DatasetInfo) -> None:
     """
     least = _LEAST_BYTES if info.compression else tfrecord.OVERHEAD
     for split in info.splits:
-        paths = [os.path.join(info.path, name) for name in layout.shard_filenames(info, split)]
-        size = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
+        folder = to_path(info.path)  # it may be on a store
+        paths = [folder / name for name in layout.shard_filenames(info, split)]
+        size = sum(path.stat().st_size for path in paths if path.exists())
         if split.examples * least > size:
             raise DatasetError(
                 f"the shards of {split.name} have {size} bytes, too few for the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from imgrec.errors import DatasetNotFound
@@ -48,9 +49,12 @@ def shadowing(what: str, options: SourceOptions, data_dir: str) -> str:
 
 
 def scan_for(job: Job, source: Source, options: SourceOptions, spool: str) -> Catalog:
-    """List all that a source holds; what must be unpacked to be read goes to `spool`."""
+    """List all that a source holds; what must be unpacked to be read goes to `spool`.
+
+    Nothing is packed, so what is doubtful about it can be looked at.
+    """
     context = Context(
-        options=options,
+        options=replace(options, yes=True),
         run=job.run,
         on_progress=lambda files: job.tell("scan", files, None),
         spool=spool,

@@ -29,7 +29,7 @@ from imgrec.source.manifests.files import ManifestFiles
 from imgrec.source.manifests.images import images_of
 from imgrec.source.manifests.manifest import resolve
 from imgrec.source.manifests.tables import Table
-from imgrec.source.tree import Lister
+from imgrec.source.tree import Lister, refuse_closed
 from imgrec.source.walk import Walk
 from imgrec.stamp import stamp_of
 from imgrec.storage.urls import is_url
@@ -45,7 +45,11 @@ def scan_tree(lister: Lister, context: Context) -> Catalog:
     seen = look_around(lister, context)
     if not seen.images and (catalog := _without_images(seen, lister, context)) is not None:
         return catalog
-    reading = understand(seen, context.options)
+    try:
+        reading = understand(seen, context.options)
+    except SourceError:
+        refuse_closed(lister, context.options)  # what cannot be listed may be why
+        raise
     submission = submission_of(reading, context.options)
     if reading.by_folder is not None and not reading.test and not reading.lists:
         catalog = catalog_of(lister, context, reading.by_folder.places())
