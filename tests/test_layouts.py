@@ -193,11 +193,11 @@ def test_a_table_without_labels_beside_class_folders_is_left_alone(tmp_path):
 
 
 def test_a_table_beside_class_folders_that_may_hold_labels_is_asked_about(tmp_path):
-    source = tree(tmp_path / "s", "patient1/x{n}.jpg", "patient2/y{n}.jpg")
+    source = tree(tmp_path / "s", "berlin/x{n}.jpg", "paris/y{n}.jpg")
     rows = [f"{stem}{n}.jpg,{n % 2},{n}" for stem in "xy" for n in range(3)]
     (source / "findings.csv").write_text("\n".join(["file,tumour,stage", *rows]))
     assert "--class-depth 1" in refusal(source)
-    assert classes(read(source, class_depth=1)) == {"train": ["patient1", "patient2"]}
+    assert classes(read(source, class_depth=1)) == {"train": ["berlin", "paris"]}
     found = read(source, table="findings.csv", label_col="tumour")
     assert classes(found) == {"train": ["0", "1"]}
 
@@ -371,3 +371,88 @@ def test_an_excluded_folder_counts_as_matched(tmp_path):
     options = imgrec.SourceOptions(exclude="more/*")
     plan = imgrec.dry_run(source, imgrec.PackOptions(source=options))
     assert not any("matches no file" in warning for warning in plan.warnings)
+
+
+def test_folders_of_patients_are_asked_about(tmp_path):
+    source = tree(tmp_path / "s", "patient_01/{n}.jpg", "patient_02/{n}.jpg")
+    assert "--label-regex" in refusal(source)
+    assert classes(read(source, yes=True)) == {"train": ["patient_01", "patient_02"]}
+
+
+def test_folders_that_hold_splits_are_no_classes(tmp_path):
+    source = tree(
+        tmp_path / "s", "casting_512x512/ok/{n}.jpg", "casting_data/data/train/ok/{n}.jpg",
+        "casting_data/data/train/bad/{n}.jpg", "casting_data/data/test/ok/{n}.jpg",
+    )  # fmt: skip
+    assert "casting_data/data instead" in refusal(source)
+
+
+def test_a_container_among_classes_is_asked_about(tmp_path):
+    source = tree(tmp_path / "s", "images/{n}.jpg", "myntradataset/{n}.jpg")
+    assert "--exclude 'images/*'" in refusal(source)
+
+
+def test_tables_for_each_split_that_say_what_folders_say_give_the_splits(tmp_path):
+    source = tree(tmp_path / "s", "Forest/f{n}.jpg", "SeaLake/s{n}.jpg")
+    for at, split in enumerate(("train", "validation", "test")):
+        rows = [f"{at},Forest/f{at}.jpg,0,Forest", f"{at},SeaLake/s{at}.jpg,1,SeaLake"]
+        table(source, f"{split}.csv", ",Filename,Label,ClassName", *rows)
+    found = read(source)
+    assert classes(found) == {name: ["Forest", "SeaLake"] for name in ("train", "val", "test")}
+    assert "SeaLake/s2.jpg" in found["test"]
+
+
+def test_a_column_of_splits_is_found_by_its_cells_or_named_or_left(tmp_path):
+    source = tree(tmp_path / "s", "images/a{n}.jpg")
+    rows = ["a0,cat,train,test", "a1,dog,valid,train", "a2,cat,train,train"]
+    table(source, "labels.csv", "id,label,train-valid,other", *rows)
+    assert set(read(source)) == {"train"}  # two columns may be meant
+    assert set(read(source, split_col="train-valid")) == {"train", "val"}
+    assert set(read(source, split_col="none")) == {"train"}
+    assert "no such column" in refusal(source, split_col="nowhere")
+    table(source, "labels.csv", "id,label,part", "a0,cat,train", "a1,dog,valid", "a2,cat,train")
+    assert set(read(source)) == {"train", "val"}
+    table(source, "labels.csv", "id,label,split", "a0,cat,train", "a1,dog,id_val", "a2,cat,test")
+    assert "id_val" in refusal(source)
+
+
+def test_rows_with_too_many_cells_are_bad_rows(tmp_path):
+    source = tree(tmp_path / "s", "images/a{n}.jpg")
+    table(source, "labels.csv", "id,label,note", "a0,cat,x", "a1,dog,x, y", "a2,dog,x")
+    plan = imgrec.dry_run(source)
+    assert [file.reason for file in plan.bad] == ["labels.csv:3: 4 cells instead of 3"]
+
+
+def test_cells_may_be_lists_in_brackets(tmp_path):
+    source = tree(tmp_path / "s", "images/a{n}.jpg")
+    table(source, "labels.csv", "id,label", "a0,['cat']", "a1,\"['cat', 'dog']\"", "a2,['dog']")
+    plan = imgrec.dry_run(source)
+    assert plan.classes == ("cat", "dog")
+
+
+def test_paths_may_begin_above_the_source(tmp_path):
+    source = tree(tmp_path / "s", "v1/train/a{n}.jpg", "v1/valid/b{n}.jpg")
+    for split, stem in (("train", "a"), ("valid", "b")):
+        rows = [f"v1/{split}/{stem}{n}.jpg,{n % 2}" for n in range(3)]
+        table(source, f"v1/{split}.csv", "Path,target", *rows)
+    assert classes(read(source)) == {"train": ["0", "1"], "val": ["0", "1"]}
+
+
+def test_boxes_are_no_labels(tmp_path):
+    source = tree(tmp_path / "s", "images/a{n}.jpg")
+    table(source, "labels.csv", "id,label", "a0,n1 1 2 3 4", "a1,n2 1 2 3 4", "a2,n1 5 6 7 8")
+    assert "as of a box" in refusal(source)
+
+
+def test_tables_that_name_no_images_are_said_to_be_unused(tmp_path):
+    source = tree(tmp_path / "s", "a/{n}.jpg", "b/{n}.jpg")
+    table(source, "metadata.csv", "site,scanner", "x,p", "y,q")
+    warnings = imgrec.dry_run(source).warnings
+    assert any("metadata.csv is not used" in warning for warning in warnings)
+
+
+def test_test_images_are_taken_although_the_sample_names_other_ids(tmp_path):
+    source = tree(tmp_path / "s", "train/a{n}.jpg", "test/b{n}.jpg")
+    table(source, "train.csv", "id,image,label", "7,a0.jpg,x", "8,a1.jpg,y", "9,a2.jpg,x")
+    table(source, "sample_submission.csv", "id,label", "t1,x", "t2,x", "t3,x")
+    assert len(read(source, test_images="test", label_col="label")["test"]) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from imgrec.source.places import BESIDE, OUTSIDE, Place, Places
 from imgrec.source.probe import contents
 from imgrec.source.split_lists import refuse_split_lists
 from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
+from imgrec.text import globs_pattern
 
 _OTHER = "not an image"
 _NO_LABEL = "its name does not match --label-regex"
@@ -68,7 +70,7 @@ def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
         warnings=(
             *lister.warnings,
             *_empty_classes(tree.folders, places, class_folders),
-            *_doubts(tree.folders, places),
+            *_doubts(tree.folders, places, globs_pattern(context.options.exclude)),
         ),
         stamp=tree.stamp.merged(lister.stamp),
         homes=lister.homes,
@@ -163,9 +165,14 @@ def _empty_classes(
             yield f"{folder.path}: no images in this class folder, so it gets no label"
 
 
-def _doubts(folders: Sequence[Folder], places: Places) -> Iterator[str]:
+def _doubts(folders: Sequence[Folder], places: Places, left_out: re.Pattern[str]) -> Iterator[str]:
     """Yield what may not be as the user thinks."""
-    with_images = [folder for folder in folders if has_images(folder)]
+    with_images = [
+        folder
+        for folder in folders
+        if has_images(folder)
+        and not all(left_out.match(f"{folder.path}/{name}") for name in folder.files)
+    ]
     where = {folder.path: places.of_folder(folder.path) for folder in with_images}
     beside = sorted({path.split("/")[0] for path, place in where.items() if place == BESIDE})
     if beside:

@@ -8,17 +8,17 @@ two ways, the answer is a `SourceError` that names the option to add.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST
 from imgrec.options import FolderLayout, SourceOptions
+from imgrec.source.download.class_folders import refuse_doubtful, refuse_only_class
 from imgrec.source.download.file_names import leading_word_regex
+from imgrec.source.download.folder_tree import Node, count_images, within, listed, tree_of
 from imgrec.source.download.words import (
-    derived_from,
     is_container,
-    is_derived,
     is_side,
     is_unlabelled,
     split_in,
@@ -26,8 +26,6 @@ from imgrec.source.download.words import (
     words,
 )
 from imgrec.source.places import Places
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +50,6 @@ class FolderReading:
         return Places(self.roots, self.unlabelled, self.class_depth, regex)
 
 
-@dataclass(slots=True)
-class _Node:
-    """A folder with images in it or below it."""
-
-    path: str
-    images: tuple[str, ...] = ()
-    """Names of the images right in it."""
-    below: dict[str, _Node] = field(default_factory=dict)
-
-
 def read_folders(
     root: str, folders: Mapping[str, Sequence[str]], options: SourceOptions, *, has_sample: bool
 ) -> FolderReading:
@@ -70,7 +58,7 @@ def read_folders(
     `has_sample` tells whether a sample submission lies beside them, so that flat train images are
     expected to be labelled by their names. Raises SourceError where two readings are possible.
     """
-    top = _tree(folders)
+    top = tree_of(folders)
     if options.layout is FolderLayout.CLASSES:
         return _explicit(FolderReading(roots={"": ""}), options)
     if options.layout is FolderLayout.SPLITS:
@@ -86,18 +74,7 @@ def _explicit(reading: FolderReading, options: SourceOptions) -> FolderReading:
     )
 
 
-def _tree(folders: Mapping[str, Sequence[str]]) -> _Node:
-    top = _Node("")
-    for path in sorted(folders):
-        node = top
-        for name in path.split("/") if path else ():
-            inner = f"{node.path}/{name}" if node.path else name
-            node = node.below.setdefault(name, _Node(inner))
-        node.images = tuple(folders[path])
-    return top
-
-
-def _read(root: str, node: _Node, options: SourceOptions, has_sample: bool) -> FolderReading:
+def _read(root: str, node: Node, options: SourceOptions, has_sample: bool) -> FolderReading:
     """Read a folder whose meaning is open: what is below it decides."""
     beside: list[str] = []
     while (inner := _inner(root, node, options)) is not None:
@@ -107,7 +84,7 @@ def _read(root: str, node: _Node, options: SourceOptions, has_sample: bool) -> F
     return replace(reading, beside=(*reading.beside, *beside))
 
 
-def _inner(root: str, node: _Node, options: SourceOptions) -> _Node | None:
+def _inner(root: str, node: Node, options: SourceOptions) -> Node | None:
     """Return the one folder below that holds the images, if this one is only around it."""
     if options.label_regex or not node.below or any(splits_of(node.below).values()):
         return None
@@ -118,7 +95,7 @@ def _inner(root: str, node: _Node, options: SourceOptions) -> _Node | None:
         if options.yes or _are_parts(node):
             return None
         raise SourceError(
-            f"{_at(root, node)}: {_names(node.below)} hold images, and by their names none of "
+            f"{within(root, node)}: {listed(node.below)} hold images, and by their names none of "
             "them is a class",
             hint=f"leave some out with --exclude '{node.below[main[1]].path}/*', or pass --yes "
             "to pack them as the classes",
@@ -130,7 +107,7 @@ def _inner(root: str, node: _Node, options: SourceOptions) -> _Node | None:
     return None
 
 
-def _read_here(root: str, node: _Node, options: SourceOptions, has_sample: bool) -> FolderReading:
+def _read_here(root: str, node: Node, options: SourceOptions, has_sample: bool) -> FolderReading:
     """Read a folder that holds splits, classes or images right in it."""
     splits = splits_of(node.below)
     named = {name: split for name, split in splits.items() if split}
@@ -145,7 +122,7 @@ def _read_here(root: str, node: _Node, options: SourceOptions, has_sample: bool)
         return _parts(root, node, options)
     if holders := [name for name in named if _holds_only_folders(node.below[name])]:
         raise SourceError(
-            f"{_at(root, node)}: {holders[0]} may be a split or a class, as {others[0]} beside it "
+            f"{within(root, node)}: {holders[0]} may be a split or a class, as {others[0]} beside it "
             "is no split",
             hint="pass --layout splits or --layout classes",
             path=root,
@@ -153,41 +130,41 @@ def _read_here(root: str, node: _Node, options: SourceOptions, has_sample: bool)
     return _classes(root, node, options)
 
 
-def _are_parts(node: _Node) -> bool:
+def _are_parts(node: Node) -> bool:
     """Tell whether folders are numbered parts of one: `images_001` and `images_002`."""
     found = {tuple(word for word in words(name) if not word.isdecimal()) for name in node.below}
     are_named = all(is_container(name) and not is_side(name) for name in node.below)
     return len(node.below) > 1 and len(found) == 1 and are_named
 
 
-def _parts(root: str, node: _Node, options: SourceOptions) -> FolderReading:
+def _parts(root: str, node: Node, options: SourceOptions) -> FolderReading:
     """Read numbered parts, which together hold the classes, or images without class folders."""
     holders = [_holder(inner) for inner in node.below.values()]
     flat = {holder.path for holder in holders if not holder.below}
     if flat and len(flat) < len(holders):
         raise SourceError(
-            f"{root}: {_names(h.path for h in holders if h.below)} holds class folders, but "
-            f"{_names(flat)} only images",
+            f"{root}: {listed(h.path for h in holders if h.below)} holds class folders, but "
+            f"{listed(flat)} only images",
             hint=f"leave some out, as with --exclude '{min(flat)}/*'",
             path=root,
         )
     for holder in holders:
-        _refuse_doubtful(root, holder, options)
+        refuse_doubtful(root, holder, options)
     return FolderReading(roots=dict.fromkeys((h.path for h in holders), ""), flat=frozenset(flat))
 
 
-def _holds_only_folders(node: _Node) -> bool:
+def _holds_only_folders(node: Node) -> bool:
     return bool(node.below) and not node.images
 
 
-def _read_flat(node: _Node, has_sample: bool) -> FolderReading:
+def _read_flat(node: Node, has_sample: bool) -> FolderReading:
     """Read images without any class folder."""
     regex = leading_word_regex(node.images) if has_sample else ""
     flat = frozenset() if regex else frozenset({node.path})
     return FolderReading(roots={node.path: ""}, flat=flat, label_regex=regex)
 
 
-def _named_splits(root: str, top: _Node) -> dict[str, str]:
+def _named_splits(root: str, top: Node) -> dict[str, str]:
     named = {name: split for name, split in splits_of(top.below).items() if split}
     if not named:
         raise SourceError(
@@ -200,7 +177,7 @@ def _named_splits(root: str, top: _Node) -> dict[str, str]:
 
 def _splits(
     root: str,
-    node: _Node,
+    node: Node,
     named: Mapping[str, str],
     options: SourceOptions,
 ) -> FolderReading:
@@ -210,7 +187,7 @@ def _splits(
     odd = [name for name in others if not is_side(name) and not is_unlabelled(name)]
     if odd and options.layout is FolderLayout.AUTO and not options.yes:
         raise SourceError(
-            f"{_at(root, node)}: {', '.join(odd)} holds images beside {_names(named)}",
+            f"{within(root, node)}: {', '.join(odd)} holds images beside {listed(named)}",
             hint=f"leave it out with --exclude '{node.below[odd[0]].path}/*', or pass "
             "--layout classes if all of them are the classes",
             path=root,
@@ -230,10 +207,11 @@ def _splits(
         elif not holder.below:
             flat.add(holder.path)
         else:
-            _refuse_doubtful(root, holder, options)
+            refuse_doubtful(root, holder, options)
         roots[holder.path] = split
     if len(train_classes) == 1:
-        _refuse_only_class(root, next(h for h in holders.values() if h.below), options)
+        of_one = [h for h in holders.values() if h.below.keys() == train_classes]
+        refuse_only_class(root, of_one[0], options)
     regex = ""
     if flat and not options.label_regex:
         regex = _regex_of_flat([holders[n] for n in named if holders[n].path in flat], unlabelled)
@@ -250,7 +228,7 @@ def _splits(
     )
 
 
-def _holder(node: _Node) -> _Node:
+def _holder(node: Node) -> Node:
     """Return where the classes or images of a split are: `train/train/` means `train/`."""
     while not node.images and len(node.below) == 1:
         (name,) = node.below
@@ -262,14 +240,14 @@ def _holder(node: _Node) -> _Node:
     return node
 
 
-def _is_bare(holder: _Node, only: str, train_classes: Iterable[str], label_regex: str) -> bool:
+def _is_bare(holder: Node, only: str, train_classes: Iterable[str], label_regex: str) -> bool:
     """Tell whether the images of a test split have no class."""
     if not holder.below:
         return not (label_regex and any(map(re.compile(label_regex).search, holder.images)))
     return len(holder.below) == 1 and only not in train_classes and is_unlabelled(only)
 
 
-def _regex_of_flat(holders: Sequence[_Node], unlabelled: set[str]) -> str:
+def _regex_of_flat(holders: Sequence[Node], unlabelled: set[str]) -> str:
     """Return the pattern that takes classes from names, where a test set has no labels."""
     if not unlabelled:
         return ""
@@ -282,22 +260,22 @@ def _refuse_half_flat(root: str, roots: Mapping[str, str], flat: set[str], regex
     with_classes = [path for path in roots if path not in flat]
     if with_classes and any(roots[path] != TEST for path in with_classes):
         raise SourceError(
-            f"{root}: {_names(with_classes)} holds class folders, but {_names(flat)} only images",
+            f"{root}: {listed(with_classes)} holds class folders, but {listed(flat)} only images",
             hint="put the images of each class into a folder, or leave them out with "
             f"--exclude '{min(flat)}/*'",
             path=root,
         )
 
 
-def _classes(root: str, node: _Node, options: SourceOptions) -> FolderReading:
+def _classes(root: str, node: Node, options: SourceOptions) -> FolderReading:
     """Read class folders right in a folder."""
     if len(node.below) == 1:
-        _refuse_only_class(root, node, options)
-    _refuse_doubtful(root, node, options)
-    beside = [name for name in node.below if is_side(name)]
+        refuse_only_class(root, node, options)
+    refuse_doubtful(root, node, options)
+    beside = [name for name in node.below if is_container(name)]
     if beside and options.class_depth is None and not options.label_regex and not options.yes:
         raise SourceError(
-            f"{_at(root, node)}: {beside[0]} may be a class, or stand beside the classes",
+            f"{within(root, node)}: {beside[0]} may be a class, or stand beside the classes",
             hint=f"leave it out with --exclude '{node.below[beside[0]].path}/*', or pass --yes if "
             "it is a class",
             path=root,
@@ -305,126 +283,14 @@ def _classes(root: str, node: _Node, options: SourceOptions) -> FolderReading:
     return FolderReading(roots={node.path: ""})
 
 
-def _refuse_doubtful(root: str, node: _Node, options: SourceOptions) -> None:
-    """Raise SourceError if the folders in a folder may not be classes as they are.
-
-    `--class-depth` and `--label-regex` say where classes are, and `--yes` that all is well.
-    """
-    if options.class_depth is None and not options.label_regex and not options.yes:
-        _refuse_hashed(root, node)
-        _refuse_unclear_depth(root, node)
-    if not options.yes:
-        for inner in node.below.values():
-            _refuse_derived(root, inner)
-
-
-def _refuse_only_class(root: str, node: _Node, options: SourceOptions) -> None:
-    """Raise SourceError for a folder whose images would all be of one class."""
-    if options.class_depth is not None or options.label_regex or options.yes:
-        return
-    (name, inner), *_ = node.below.items()
-    hint = "put each class into a folder of its own, or pass --yes to pack all as one class"
-    if inner.below:
-        folders = f"{len(inner.below)} folders" if len(inner.below) > 1 else "only folder"
-        hint = (
-            f"pass --class-depth 2 if its {folders} are the classes, or --yes to pack all as "
-            "one class"
-        )
-    raise SourceError(f"{_at(root, node)}: {name} would be the only class", hint=hint, path=root)
-
-
-def _refuse_unclear_depth(root: str, node: _Node) -> None:
-    """Raise SourceError if classes may be one level down or deeper."""
-    for name, inner in node.below.items():
-        folders = [below for below in inner.below if not is_container(below)]
-        if inner.images or len(folders) < 2:
-            continue
-        example = f"{name}/{folders[0]}"
-        raise SourceError(
-            f"{_at(root, node)}: the class may be {name} or {example}, as {name} holds "
-            f"{len(folders)} folders of images and no image",
-            hint=f"pass --class-depth 1 for {name}, --class-depth 2 for {example}, or "
-            "--class-depth leaf for the folder of each image",
-            path=root,
-        )
-
-
-def _refuse_derived(root: str, node: _Node) -> None:
-    """Raise SourceError for masks and the like among the images of a class."""
-    for folder in _below(node):
-        name = folder.path.rpartition("/")[2]
-        if folder is not node and is_derived(name):
-            raise SourceError(
-                f"{root}: {folder.path}/ seems to hold no images of a class",
-                hint=f"leave it out with --exclude '*/{name}/*', or pass --yes to pack it",
-                path=root,
-            )
-        stems = {image.rpartition(".")[0] for image in folder.images}
-        derived = {stem: derived_from(stem) for stem in stems}
-        made = sorted(stem for stem, (origin, _) in derived.items() if origin in stems)
-        if made:
-            word = derived[made[0]][1]
-            raise SourceError(
-                f"{root}: {folder.path}/ holds {made[0]!r} beside {derived[made[0]][0]!r}, so it "
-                "seems to be no image of a class",
-                hint=f"leave such files out with --exclude '*{word}*', or pass --yes to pack them",
-                path=root,
-            )
-
-
-def _below(node: _Node) -> Iterator[_Node]:
-    """Yield a folder and all below it."""
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += node.below.values()
-
-
-def _refuse_hashed(root: str, node: _Node) -> None:
-    """Raise SourceError for folders that only spread files: a/b/c/abc1.jpg."""
-    if any(len(name) > 2 for name in node.below):
-        return
-    inner = [below for child in node.below.values() for below in child.below]
-    if inner and all(len(name) <= 2 for name in inner):
-        raise SourceError(
-            f"{_at(root, node)}: folders such as {_example(node)} spread files and name no class",
-            hint="name the table of labels with --manifest, or pass --class-depth",
-            path=root,
-        )
-
-
-def _example(node: _Node) -> str:
-    parts = []
-    while node.below:
-        name = min(node.below)
-        parts.append(name)
-        node = node.below[name]
-    return "/".join(parts)
-
-
-def _refuse_two_of_one(root: str, node: _Node, named: Mapping[str, str]) -> None:
+def _refuse_two_of_one(root: str, node: Node, named: Mapping[str, str]) -> None:
     for split in sorted(set(named.values())):
         same = [node.below[name] for name in sorted(named) if named[name] == split]
         if len(same) > 1:
-            fewest = min(same, key=_count)
+            fewest = min(same, key=count_images)
             raise SourceError(
                 f"{root}: the folders {' and '.join(one.path for one in same)} mean the same "
                 f"split, {split}",
                 hint=f"merge or rename them, or leave one out, as with --exclude '{fewest.path}/*'",
                 path=root,
             )
-
-
-def _count(node: _Node) -> int:
-    return sum(len(folder.images) for folder in _below(node))
-
-
-def _at(root: str, node: _Node) -> str:
-    return f"{root}/{node.path}" if node.path else root
-
-
-def _names(names: Iterable[str]) -> str:
-    found = sorted(names)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(found[:_SHOWN]) + more

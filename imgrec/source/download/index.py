@@ -48,11 +48,21 @@ class ImageIndex:
         path = normalize("NFC", text.strip().replace("\\", "/").lstrip("/"))
         if path in self._paths:
             return (self._paths[path],)
+        if "/" in path and (shorter := self._without_top(path)):
+            return (shorter,)
         folder, _, name = path.rpartition("/")
         found = self._names.get(name) or self._stems.get(name, ())
         if not folder:
             return found
         return [one for one in found if f"/{one}".rpartition("/")[0].endswith(f"/{folder}")]
+
+    def _without_top(self, path: str) -> str:
+        """Return the image of a path that begins above the source; "" if there is none."""
+        while "/" in path:
+            path = path.partition("/")[2]
+            if "/" in path and path in self._paths:
+                return self._paths[path]
+        return ""
 
     @cached_property
     def _paths(self) -> Mapping[str, str]:

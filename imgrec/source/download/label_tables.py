@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from enum import Enum
+from shlex import quote
 from typing import NamedTuple
 
-from imgrec.errors import SourceError
+from imgrec.errors import SourceError, UsageError
 from imgrec.model import TEST, TRAIN
 from imgrec.options import SourceOptions
 from imgrec.source.download.folders import FolderReading
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.seen import Seen, SeenTable
-from imgrec.source.download.targets import Columns
+from imgrec.source.download.targets import Columns, Target
 from imgrec.source.download.words import is_side, is_submission, split_of_file
-from imgrec.source.manifests.columns import is_path_column, squashed
+from imgrec.source.manifests.columns import (
+    is_label_column,
+    is_path_column,
+    is_split_column,
+    squashed,
+)
+from imgrec.source.split_words import split_word
 
 _LOOKED_AT = 400
 _SHOWN = 5
@@ -55,7 +62,7 @@ def naming_tables(
         is_other = seen.label_table not in ("", path) or path == seen.test_table
         if is_other or is_submission(path) or not len(table.lines):
             continue
-        at = _id_column(table.columns, wanted, index, options)
+        at = id_column(table.columns, wanted, index, options)
         if at is not None:
             table = _with_first_row(table, at, index)
         if at is not None and (options.table or not _is_aside(table.columns.texts(at), index)):
@@ -72,7 +79,8 @@ def _with_first_row(table: SeenTable, id_at: int, index: ImageIndex) -> SeenTabl
         return table
     names = tuple(f"column_{number}" for number in range(1, len(columns.names) + 1))
     cells = tuple((name, *rows) for name, rows in zip(columns.names, columns.cells, strict=True))
-    return SeenTable(Columns(columns.where, names, cells), (1, *table.lines), table.copy)
+    whole = Columns(columns.where, names, cells)
+    return table._replace(columns=whole, lines=(1, *table.lines))
 
 
 def _is_aside(texts: Sequence[str], index: ImageIndex) -> bool:
@@ -81,7 +89,7 @@ def _is_aside(texts: Sequence[str], index: ImageIndex) -> bool:
     return bool(folders) and all(any(map(is_side, folder.split("/"))) for folder in folders)
 
 
-def _id_column(
+def id_column(
     columns: Columns, wanted: str, index: ImageIndex, options: SourceOptions
 ) -> int | None:
     """Return the column that names images, or None."""
@@ -113,6 +121,37 @@ def _share_of_images(texts: Sequence[str], known: Callable[[str], bool]) -> floa
     return sum(map(known, looked_at)) / len(looked_at)
 
 
+NO_COLUMN = "none"
+"""What `--split-col` takes for no column."""
+
+
+def split_column(table: LabelTable, target: Target | None, options: SourceOptions) -> int | None:
+    """Return the column that says which split each row is of, or None.
+
+    It is named by an option, or as such columns usually are, or all its cells are splits. One that
+    is called split is taken even if it holds other words: they are then asked about.
+    """
+    columns = table.columns
+    if options.split_col == NO_COLUMN:
+        return None
+    if options.split_col:
+        at = columns.find(options.split_col)
+        if at is None:
+            raise UsageError(
+                f"--split-col {options.split_col}: {columns.where} has no such column",
+                hint=f"it has the columns {', '.join(columns.names)}",
+            )
+        return at
+    taken = {table.id_at, *(target.columns if target else ())}
+    found = []
+    for at, name in enumerate(columns.names):
+        meant = {split_word(cell) for cell in set(columns.texts(at))}
+        are_splits = "" not in meant and (len(meant) > 1 or is_split_column(name))
+        if at not in taken and (are_splits or squashed(name) == "split"):
+            found.append(at)
+    return found[0] if len(found) == 1 else None
+
+
 def is_test_table(
     table: LabelTable, tables: Sequence[LabelTable], sample: SeenTable | None
 ) -> bool:
@@ -124,14 +163,19 @@ def is_test_table(
     if table.split == TRAIN or not others:
         return False
     if sample is None:
-        # A test table with all the columns of another has labels, too.
-        return table.split == TEST and all(
-            not set(other.columns.names) <= set(table.columns.names) for other in others
-        )
+        # A test table with the labels, or all columns, of another has labels, too.
+        names = set(table.columns.names)
+        return table.split == TEST and all(_labels_of(other) - names for other in others)
     ids = {_bare(text) for text in sample.columns.texts(0)}
     own = [_bare(text) for text in table.ids()]
     is_asked = sum(text in ids for text in own) * 10 > len(own) * 9
     return table.split == TEST or is_asked
+
+
+def _labels_of(table: LabelTable) -> set[str]:
+    """Return the columns that hold labels by their names, or else all."""
+    names = set(table.columns.names)
+    return set(filter(is_label_column, names)) or names
 
 
 def _bare(text: str) -> str:
@@ -147,7 +191,12 @@ class Agreement(Enum):
 
 
 def agreement(
-    table: LabelTable, index: ImageIndex, folders: FolderReading, columns: Iterable[int]
+    table: LabelTable,
+    index: ImageIndex,
+    folders: FolderReading,
+    columns: Iterable[int],
+    *,
+    in_other_words: bool = False,
 ) -> Agreement:
     """Tell whether some column says of images what their folders say, in other words maybe."""
     places = folders.places()
@@ -162,7 +211,8 @@ def agreement(
         cells = table.columns.texts(at)
         pairs = {(cells[row].strip(), name) for row, name in zip(rows, classes, strict=True)}
         told = {(value, name) for value, name in pairs if name}
-        if _is_one_to_one(told):
+        are_same = all(squashed(value) == squashed(name) for value, name in told)
+        if _is_one_to_one(told) and (are_same or in_other_words):
             has_more = any(value for value, name in pairs if not name)
             return Agreement.MORE if has_more else Agreement.SAME
     return Agreement.OTHER
@@ -190,6 +240,6 @@ def parts_of_one(seen: Seen, tables: Sequence[LabelTable]) -> tuple[LabelTable, 
     raise SourceError(
         f"{seen.root}: {' and '.join(names[:_SHOWN])} each name images, so any of them may hold "
         "the labels",
-        hint=f"say which with --manifest {names[0]}",
+        hint=f"say which with --manifest {quote(names[0])}",
         path=seen.root,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 
-from imgrec.errors import SourceError, UsageError
-from imgrec.options import FolderLayout, SourceKind, SourceOptions
-from imgrec.source.download.file_names import suggested_regex
+from imgrec.errors import SourceError
+from imgrec.options import SourceKind, SourceOptions
 from imgrec.source.download.folders import FolderReading, read_folders
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.label_tables import (
@@ -18,8 +18,16 @@ from imgrec.source.download.label_tables import (
     is_test_table,
     naming_tables,
     parts_of_one,
+    split_column,
 )
 from imgrec.source.download.lists import SplitLists, refuse_lists, split_lists
+from imgrec.source.download.refusals import (
+    folders_decide,
+    no_labels,
+    no_table,
+    table_option,
+    template_refusal,
+)
 from imgrec.source.download.seen import Seen, SeenTable, names_in
 from imgrec.source.download.targets import (
     Target,
@@ -36,7 +44,7 @@ from imgrec.source.download.unlabelled import (
     told_test_set,
 )
 from imgrec.source.download.words import is_submission
-from imgrec.source.manifests.columns import is_path_column, is_split_column, squashed
+from imgrec.source.places import Place
 
 NO_SEPARATOR = "none"
 """What `--label-sep` takes for one label a cell."""
@@ -85,7 +93,7 @@ def understand(seen: Seen, options: SourceOptions) -> Reading:
     tables = naming_tables(seen, sample, index, options)
     folders = _Folders(seen, options, has_sample=sample is not None)
     notes = list(_unread(seen))
-    if tables and not _folders_decide(options):
+    if tables and not folders_decide(options):
         labels = [table for table in tables if not is_test_table(table, tables, sample)]
         tests = [table for table in tables if table not in labels]
         by_table = _by_table(seen, labels, sample, index, folders, options)
@@ -102,13 +110,14 @@ def understand(seen: Seen, options: SourceOptions) -> Reading:
             for table in labels
             if table not in folders.confirming
         ]
-    if _table_options(options):
-        raise _no_table(seen, options)
-    if (template := _template(seen, sample, index, options)) is not None:
+    if table_option(options):
+        raise no_table(seen, options)
+    notes += _unused_tables(seen, tables)
+    if (template := template_refusal(seen, sample, index, options)) is not None:
         raise template
     reading = folders.reading()
     if reading.flat:
-        raise _no_labels(seen, reading)
+        raise no_labels(seen, reading)
     test = told_test_set(seen, sample)
     if test is None and sample and reading.unlabelled:
         test = sample_set(sample)
@@ -153,34 +162,8 @@ class _Folders:
             return None
         if reading.flat or reading.label_regex:
             return None
-        places = reading.places()
-        found = {places.of_folder(folder) for folder in set(map(folder_of, self.seen.images))}
-        names = {place.class_name for place in found if not isinstance(place, str)} - {""}
+        names = {place.class_name for place in _places(reading, self.seen.images)} - {""}
         return reading if len(names) > 1 else None
-
-
-def _folders_decide(options: SourceOptions) -> bool:
-    """Tell whether options say that folders or file names are the classes."""
-    if options.table:
-        return False
-    is_told = options.layout is not FolderLayout.AUTO or options.class_depth is not None
-    return is_told or bool(options.label_regex)
-
-
-def _table_options(options: SourceOptions) -> str:
-    """Return an option that only a table can answer; "" if none is given."""
-    given = {
-        "--manifest": options.table,
-        "--path-col": options.path_col,
-        "--label-col": options.label_col,
-        "--onehot": options.onehot,
-        "--split-col": options.split_col,
-        "--group-col": options.group_col,
-        "--column": options.columns,
-        "--label-sep": options.label_sep,
-        "--label-names": options.label_names,
-    }
-    return next((option for option, value in given.items() if value), "")
 
 
 def _by_table(
@@ -194,7 +177,7 @@ def _by_table(
     """Read tables of labels; return None if the folders name the classes."""
     if not tables:
         return None
-    is_asked = bool(_table_options(options))
+    is_asked = bool(table_option(options))
     classes = None if is_asked else folders.classes()
     try:
         parts = parts_of_one(seen, tables)
@@ -202,11 +185,17 @@ def _by_table(
     except SourceError:
         if classes is None:
             raise
-        _refuse_unread(seen, tables, index, folders)
-        return None
+        parts, told = _same_as_folders(seen, tables, index, classes)
+        if told is None:
+            _refuse_unread(seen, tables, index, folders)
+            return None
+        target = told
+    tells_splits = len(parts) > 1 or split_column(parts[0], target, options) is not None
     if classes is not None and not target.is_asked_for:
-        agreeing = [agreement(part, index, classes, target.columns) for part in parts]
-        if all(agrees is Agreement.SAME for agrees in agreeing):
+        agreeing = [
+            agreement(part, index, classes, target.columns, in_other_words=True) for part in parts
+        ]
+        if all(agrees is Agreement.SAME for agrees in agreeing) and not tells_splits:
             folders.confirming = parts
             return None
         if options.yes:
@@ -216,7 +205,7 @@ def _by_table(
     if Agreement.OTHER in agreeing:
         raise SourceError(
             f"{seen.root}: {parts[0].columns.where} and the folders name different classes",
-            hint=f"pass --label-col {parts[0].columns.names[target.columns[0]]} to take the "
+            hint=f"pass --label-col {quote(parts[0].columns.names[target.columns[0]])} to take the "
             "table, or --class-depth 1 to take the folders",
             path=seen.root,
         )
@@ -232,6 +221,30 @@ def _by_table(
         groups=tuple(groups),
         template=options.image_template,
     )
+
+
+def _same_as_folders(
+    seen: Seen, tables: Sequence[LabelTable], index: ImageIndex, classes: FolderReading
+) -> tuple[tuple[LabelTable, ...], Target | None]:
+    """Return the tables and the column that says what folders say, if they tell splits as well."""
+    try:
+        parts = parts_of_one(seen, tables)
+    except SourceError:
+        return (), None
+    columns = [at for at in range(len(parts[0].columns.names)) if at != parts[0].id_at]
+    same = [
+        at
+        for at in columns
+        if all(agreement(part, index, classes, [at]) is Agreement.SAME for part in parts)
+    ]
+    return parts, Target((same[0],)) if same else None
+
+
+def _places(reading: FolderReading, paths: Iterable[str]) -> Iterator[Place]:
+    places = reading.places()
+    for folder in set(map(folder_of, paths)):
+        if not isinstance(place := places.of_folder(folder), str):
+            yield place
 
 
 def _refuse_unread(
@@ -254,7 +267,7 @@ def _refuse_unread(
                 f"{seen.root}: the folders may be the classes, but {table.columns.where} names "
                 f"the same images and may hold the labels, in {names}",
                 hint="pass --class-depth 1 to take the folders, or "
-                f"--manifest {table.columns.where} --label-col COLUMN to take the table",
+                f"--manifest {quote(table.columns.where)} --label-col COLUMN to take the table",
                 path=seen.root,
             )
     folders.confirming = tuple(confirming)
@@ -324,34 +337,6 @@ def _names(
     return known[path], path
 
 
-def _template(
-    seen: Seen, sample: SeenTable | None, index: ImageIndex, options: SourceOptions
-) -> SourceError | None:
-    """Return the refusal if ids are only the beginnings of several files' names."""
-    if options.image_template or _folders_decide(options):
-        return None
-    for path, table in sorted(seen.tables.items()):
-        columns = table.columns
-        named = [
-            at
-            for at, name in enumerate(columns.names)
-            if is_path_column(name)
-            or (sample and squashed(name) == squashed(sample.columns.names[0]))
-        ]
-        for at in named if not is_submission(path) else ():
-            templates = index.templates(columns.texts(at)[:_LOOKED_AT])
-            if templates:
-                shown = templates[0] if len(templates) == 1 else templates[len(templates) // 2 - 1]
-                count = f"{len(templates)} files" if len(templates) > 1 else "a file"
-                return SourceError(
-                    f"{seen.root}: ids of {path} name {count} each: "
-                    f"{', '.join(templates[:_SHOWN])}",
-                    hint=f"say which with --image-template '{shown}'",
-                    path=seen.root,
-                )
-    return None
-
-
 def _lists_beside_folders(
     seen: Seen, reading: FolderReading, index: ImageIndex, options: SourceOptions
 ) -> SplitLists | None:
@@ -373,8 +358,8 @@ def _lists_beside_table(
     options: SourceOptions,
 ) -> SplitLists | None:
     """Return the splits of images that a table labels; raise SourceError if they are not clear."""
-    columns = reading.tables[0].columns
-    has_splits = len(reading.tables) > 1 or any(map(is_split_column, columns.names))
+    column = split_column(reading.tables[0], reading.target, options)
+    has_splits = len(reading.tables) > 1 or column is not None
     if has_splits or test is not None or options.kind is not SourceKind.AUTO:
         return None
     found = [index.find(text) for text in reading.tables[0].ids()]
@@ -384,36 +369,14 @@ def _lists_beside_table(
     return lists
 
 
+def _unused_tables(seen: Seen, naming: Sequence[LabelTable]) -> Iterator[str]:
+    """Yield a sentence for each table that names no images."""
+    known = {table.columns.where for table in naming}
+    for path in sorted(seen.tables):
+        if path not in known and not is_submission(path) and path != seen.test_table:
+            yield f"{path} is not used: no column of it names images"
+
+
 def _unread(seen: Seen) -> Iterator[str]:
     for path, reason in sorted(seen.unreadable.items()):
         yield f"{path} was not read: {reason}"
-
-
-def _no_table(seen: Seen, options: SourceOptions) -> SourceError | UsageError:
-    option = _table_options(options)
-    if not seen.tables:
-        return UsageError(
-            f"{option} needs a table of labels, and {seen.root} has none",
-            hint=f"leave out {option}, or name the table with --manifest",
-        )
-    return SourceError(
-        f"{option} needs a table of labels, and none of {', '.join(sorted(seen.tables)[:_SHOWN])} "
-        f"names images in {seen.root}",
-        hint="name the column of images with --path-col, or the table with --manifest",
-        path=seen.root,
-    )
-
-
-def _no_labels(seen: Seen, reading: FolderReading) -> SourceError:
-    flat = sorted(path or "." for path in reading.flat)
-    tables = sorted(path for path in seen.tables if not is_submission(path))
-    told = f" and no table names them ({', '.join(tables[:_SHOWN])})" if tables else ""
-    names = [path.rpartition("/")[2] for path in seen.images if folder_of(path) in reading.flat]
-    regex = suggested_regex(names)
-    pattern = f"--label-regex '{regex}'" if regex else "--label-regex with a pattern"
-    return SourceError(
-        f"{seen.root}: the images in {', '.join(flat)} have no class folders{told}",
-        hint=f"pass {pattern} if names such as {names[0]} tell the class, name a table with "
-        "--manifest, or put the images of each class into a folder",
-        path=seen.root,
-    )

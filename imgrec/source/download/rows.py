@@ -10,13 +10,13 @@ from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN
 from imgrec.options import SourceOptions
 from imgrec.source.download.index import ImageIndex
-from imgrec.source.download.label_tables import LabelTable
+from imgrec.source.download.label_tables import LabelTable, split_column
 from imgrec.source.download.reading import Reading, TableReading
+from imgrec.source.download.seen import SeenTable
 from imgrec.source.download.targets import flagged
 from imgrec.source.download.unlabelled import TestSet
-from imgrec.source.manifests.columns import is_split_column
 from imgrec.source.manifests.tables import Cell, Table, TableKind
-from imgrec.source.split_words import split_word
+from imgrec.source.split_words import read_splits
 
 IMAGE, LABEL, SPLIT, ID = "(image)", "(label)", "(split)", "id"
 _SHOWN = 3
@@ -46,11 +46,12 @@ def tables_of(
     if reading.by_table is not None:
         has_test = reading.test is not None
         for part in reading.by_table.tables:
-            rows = _labelled(part, reading.by_table, index, others, has_test=has_test)
+            splits = _splits(part, reading.by_table, options, has_test=has_test)
+            rows = _labelled(part, reading.by_table, index, others, splits)
             if reading.lists:
                 told = reading.lists.splits
                 rows = (row._replace(split=told.get(row.image, row.split)) for row in rows)
-            found.append(_table(part.columns.where, rows, others))
+            found.append(_table(part.columns.where, rows, others, part.table))
     elif reading.by_folder is not None:
         rows = _of_folders(reading, index, len(others))
         found.append(_table(reading.lists.where if reading.lists else "folders", rows, others))
@@ -72,9 +73,13 @@ def _other_columns(reading: Reading, options: SourceOptions) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in wanted if name and name != ID))
 
 
-def _table(name: str, rows: Iterator[Row], others: Sequence[str]) -> Table:
+def _table(
+    name: str, rows: Iterator[Row], others: Sequence[str], source: SeenTable | None = None
+) -> Table:
     cells = list(rows)
     return Table(
+        faults=source.faults if source else (),
+        doubt=source.doubt if source else "",
         name=name,
         kind=TableKind.PARQUET,  # its columns have names, and cells may be lists
         keys=(IMAGE, LABEL, SPLIT, ID, *others),
@@ -88,11 +93,9 @@ def _labelled(
     reading: TableReading,
     index: ImageIndex,
     others: Sequence[str],
-    *,
-    has_test: bool,
+    splits: Sequence[str],
 ) -> Iterator[Row]:
     columns = part.columns
-    splits = _splits(part, len(reading.tables), has_test=has_test)
     labels = _labels(part, reading)
     places = [columns.find(name) for name in others]
     missing = [name for name, at in zip(others, places, strict=True) if at is None]
@@ -125,13 +128,15 @@ def _image(text: str, split: str, index: ImageIndex, template: str) -> str:
     return name
 
 
-def _splits(part: LabelTable, parts: int, *, has_test: bool) -> Sequence[str]:
+def _splits(
+    part: LabelTable, reading: TableReading, options: SourceOptions, *, has_test: bool
+) -> Sequence[str]:
     """Return the split of each row: of a column, of the file, or train beside a test set."""
-    columns = part.columns
-    told = [at for at, name in enumerate(columns.names) if is_split_column(name)]
-    if len(told) == 1 and all(map(split_word, columns.texts(told[0]))):
-        return list(map(split_word, columns.texts(told[0])))
-    split = part.split if parts > 1 else TRAIN if has_test else ""
+    at = split_column(part, reading.target, options)
+    if at is not None:
+        cells = part.columns.texts(at)
+        return read_splits(cells, part.columns.names[at], part.columns.where).splits
+    split = part.split if len(reading.tables) > 1 else TRAIN if has_test else ""
     return [split] * len(part.table.lines)
 
 

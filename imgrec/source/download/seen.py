@@ -7,7 +7,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import NamedTuple
 
@@ -21,12 +21,13 @@ from imgrec.source.download import coco
 from imgrec.source.download.targets import Columns
 from imgrec.source.listing import place_of_test_images
 from imgrec.source.manifests.columns import squashed
-from imgrec.source.manifests.tables import Table, TableKind, kind_of, read_table
+from imgrec.source.manifests.tables import Cell, Fault, Table, TableKind, kind_of, read_table
 from imgrec.source.spooled import spooled
 from imgrec.source.tfrecord import is_tfrecord
 from imgrec.source.tree import Folder, Lister
 from imgrec.storage.blobs import look
 from imgrec.storage.urls import is_url
+from imgrec.text import globs_pattern
 
 _SUFFIXES = {
     "table": (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".csv.gz", ".tsv.gz"),
@@ -56,6 +57,10 @@ class SeenTable(NamedTuple):
     """The line of each row."""
     copy: str
     """Where it can be read; "" if it was made of JSON."""
+    faults: tuple[Fault, ...] = ()
+    """Lines that could not be parsed."""
+    doubt: str = ""
+    """What to tell users about how the file was read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +97,8 @@ class Seen:
 
 def look_around(lister: Lister, context: Context) -> Seen:
     """List a download and read what may explain it; images are not opened."""
-    files = _sorted_out(lister.folders(), wanted(context.options))
+    left_out = globs_pattern(context.options.exclude)
+    files = _sorted_out(lister.folders(), wanted(context.options), left_out)
     seen = Seen(
         root=lister.root,
         images=[file.path for file in files["image"]],
@@ -168,15 +174,16 @@ def _set_aside_test_images(root: str, given: str, seen: Seen) -> None:
 
 
 def _sorted_out(
-    folders: Iterable[Folder], is_wanted: Callable[[str], bool]
+    folders: Iterable[Folder], is_wanted: Callable[[str], bool], left_out: re.Pattern[str]
 ) -> Mapping[str, list[TreeFile]]:
-    """Return the files of a download by kind; `--include` and `--exclude` choose images."""
+    """Return the files of a download by kind; `--include` chooses images only."""
     found: dict[str, list[TreeFile]] = defaultdict(list)
     for folder in folders:
         by_kind: dict[str, list[TreeFile]] = defaultdict(list)
         for file in files_of(folder):
             kind = _kind(file.path.rpartition("/")[2])
-            if kind in ("table", "list", "json") or is_wanted(file.path):
+            is_text = kind in ("table", "list", "json")
+            if is_wanted(file.path) or (is_text and not left_out.match(file.path)):
                 by_kind[kind].append(file)
         unknown = by_kind.pop("", [])
         # Content decides what is an image, but only where names do not.
@@ -236,13 +243,38 @@ def _read_table(file: TreeFile, copy: str, seen: Seen) -> None:
     if is_pixel_table(copy):
         seen.pixels.append(copy)
         return
-    table = read_table(copy, file.path)
+    table = _without_empty_columns(read_table(copy, file.path))
     names, skipped = _header(table)
     if names:
         rows = table.rows[skipped:]
         cells = tuple(zip(*rows, strict=True)) if rows else ((),) * len(names)
-        columns = Columns(file.path, names, cells)
-        seen.tables[file.path] = SeenTable(columns, table.lines[skipped:], copy)
+        columns = Columns(file.path, names, tuple(map(_unbracketed, cells)))
+        lines = table.lines[skipped:]
+        seen.tables[file.path] = SeenTable(columns, lines, copy, table.faults, table.doubt)
+
+
+def _without_empty_columns(table: Table) -> Table:
+    """Return a table without last columns that hold nothing, as spreadsheets write them."""
+    width = max(map(len, table.rows), default=0)
+    if table.keys or any(len(row) != width for row in table.rows):
+        return table
+    kept = width
+    while kept > 1 and not any(row[kept - 1] for row in table.rows):
+        kept -= 1
+    return table if kept == width else replace(table, rows=[row[:kept] for row in table.rows])
+
+
+def _unbracketed(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Return the cells of a column whose texts are lists in brackets, such as "['a', 'b']"."""
+    texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip()]
+    if not texts or not all(text[0] + text[-1] == "[]" for text in texts):
+        return cells
+    return [
+        tuple(word for part in cell.strip("[] ").split(",") if (word := part.strip(" '\"")))
+        if isinstance(cell, str)
+        else cell
+        for cell in cells
+    ]
 
 
 def _header(table: Table) -> tuple[tuple[str, ...], int]:
@@ -257,7 +289,7 @@ def _header(table: Table) -> tuple[tuple[str, ...], int]:
 
 
 def _is_path(cell: str) -> bool:
-    return extension(cell) in IMAGE_EXTENSIONS or "/" in cell
+    return extension(cell) in IMAGE_EXTENSIONS
 
 
 def _read_list(file: TreeFile, copy: str, seen: Seen) -> None:
@@ -312,6 +344,8 @@ def names_in(columns: Columns) -> Mapping[str, str]:
     if len(columns.names) < 2:
         return {}
     named = [at for at, name in enumerate(columns.names) if at and "name" in squashed(name)]
+    if len(named) != 1 and len(columns.names) > 2:
+        return {}
     at = named[0] if len(named) == 1 else 1
     keys = [text.strip() for text in columns.texts(0)]
     names = [text.strip() for text in columns.texts(at)]

@@ -63,7 +63,7 @@ class Target(NamedTuple):
 
 def choose_target(table: Columns, id_at: int, sample: Columns | None) -> Target:
     """Find the target of a table; raise SourceError if that is not clear."""
-    rest = [at for at in range(len(table.names)) if at != id_at]
+    rest = [at for at, name in enumerate(table.names) if at != id_at and squashed(name) != "split"]
     if not rest:
         raise SourceError(
             f"{table.where} has ids but no labels",
@@ -205,6 +205,12 @@ def list_separator(name: str, cells: Iterable[Cell], where: str) -> str:
         is_small = len(vocabulary) < len(distinct) or len(vocabulary) * 3 < len(texts)
         if is_plural(name) and recurs and is_small:
             return separator
+        if all(_is_box(parts[cell]) for cell in several):
+            raise SourceError(
+                f"{where}: {several[0]!r} in the column {name} is a label with numbers, as of a "
+                "box: this is no table of labels alone",
+                hint="if another column holds the class, name it with --label-col",
+            )
         alone = any(part in distinct for cell in several for part in parts[cell])
         if alone or is_plural(name) or (recurs and is_small) or len(several) == len(distinct):
             raise SourceError(
@@ -214,6 +220,12 @@ def list_separator(name: str, cells: Iterable[Cell], where: str) -> str:
                 "it is one",
             )
     return ""
+
+
+def _is_box(words_of_cell: Sequence[str]) -> bool:
+    """Tell whether a cell holds words and at least four numbers."""
+    numbers = sum(map(bool, map(as_integer, words_of_cell)))
+    return 4 <= numbers < len(words_of_cell)
 
 
 def _parts(cell: str, separator: str) -> list[str]:

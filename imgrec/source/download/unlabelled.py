@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from imgrec.model import TEST, TRAIN
+from imgrec.options import SourceOptions
 from imgrec.source.download.index import ImageIndex
-from imgrec.source.download.label_tables import LabelTable
+from imgrec.source.download.label_tables import LabelTable, id_column
 from imgrec.source.download.seen import Seen, SeenTable
 
 
@@ -49,9 +50,14 @@ def told_test_set(seen: Seen, sample: SeenTable | None) -> TestSet | None:
     """Return the test set that `--test-images` names."""
     if seen.test_table:
         table = seen.tables[seen.test_table]
-        return TestSet(table.columns.where, table.columns.texts(0), table.lines)
+        index = ImageIndex(seen.images, seen.file_of)
+        at = id_column(table.columns, "", index, SourceOptions())
+        return TestSet(table.columns.where, table.columns.texts(at or 0), table.lines)
     if seen.test_images and sample is not None:
-        return sample_set(sample)
+        index = ImageIndex(seen.test_images, seen.file_of)
+        named = sum(map(index.knows, sample.columns.texts(0)))
+        if named * 2 > len(sample.lines):
+            return sample_set(sample)
     if seen.test_images:
         return TestSet.of_paths(f"{folder_of(seen.test_images[0])}/", seen.test_images)
     return None

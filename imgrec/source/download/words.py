@@ -60,6 +60,7 @@ _CAMERAS = frozenset(
 """Leading words that cameras, scanners and tools give to all files alike."""
 _SIZE = re.compile(r"\d+ ?(x ?\d+|px|p)|(size|px) ?\d+", re.I)
 """A size in pixels, as in `jpeg-224x224`."""
+_SUFFIXES = re.compile(r"(\.\w{1,7})+$")
 _SUBMISSION = re.compile(r"sample[-_ ]?sub|submission|submit[-_ ]?sample", re.I)
 
 
@@ -77,9 +78,18 @@ def split_in(name: str) -> str:
 
     >>> split_in("test_stg1"), split_in("Training Set"), split_in("valley"), split_in("trainers")
     ('test', 'train', '', '')
+    >>> split_in("a. Training Set"), split_in("2")
+    ('train', '')
     """
-    found = words(name)
+    found = _unnumbered(words(name))
     return _split_of_word(found[0]) if found else ""
+
+
+def _unnumbered(found: list[str]) -> list[str]:
+    """Return words without what counts folders: `a. Training Set`, `2_test`."""
+    while len(found) > 1 and (len(found[0]) == 1 or found[0].isdecimal()):
+        found = found[1:]
+    return found
 
 
 def split_of_file(name: str) -> str:
@@ -90,7 +100,7 @@ def split_of_file(name: str) -> str:
     >>> split_of_file("train_val_list.txt"), split_of_file("train_test_split.txt")
     ('train', '')
     """
-    stem = os.path.basename(name).partition(".")[0]
+    stem = _SUFFIXES.sub("", os.path.basename(name))
     meant = {_split_of_word(word) for word in words(stem)} - {""}
     if meant == {TRAIN, VAL}:  # all that may be trained with
         return TRAIN
@@ -107,7 +117,7 @@ def splits_of(names: Iterable[str]) -> dict[str, str]:
 
     A first word that all of them share does not count: `hoh_train` and `hoh_test` are splits.
     """
-    found = {name: words(name) for name in names}
+    found = {name: _unnumbered(words(name)) for name in names}
     shared = 0
     if len(found) > 1:
         lists = list(found.values())

@@ -65,7 +65,8 @@ class Named:
 
 def open_images(place: str, context: Context) -> ManifestImages:
     """List a folder or an archive."""
-    return images_of(open_tree(place, context), place)
+    lister = open_tree(place, context)
+    return images_of(lister, lister.root)
 
 
 def images_of(lister: Lister, place: str) -> ManifestImages:
