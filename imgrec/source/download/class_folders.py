@@ -118,7 +118,8 @@ def _refuse_hashed(root: str, node: Node) -> None:
     inner = [below for child in node.below.values() for below in child.below]
     if inner and all(len(name) <= 2 for name in inner):
         raise SourceError(
-            f"{within(root, node)}: folders such as {_example(node)} spread files and name no class",
+            f"{within(root, node)}: folders such as {_example(node)} spread files, and name no "
+            "class",
             hint="name the table of labels with --manifest, or pass --class-depth",
             path=root,
         )

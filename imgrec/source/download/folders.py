@@ -16,7 +16,7 @@ from imgrec.model import TEST
 from imgrec.options import FolderLayout, SourceOptions
 from imgrec.source.download.class_folders import refuse_doubtful, refuse_only_class
 from imgrec.source.download.file_names import leading_word_regex
-from imgrec.source.download.folder_tree import Node, count_images, within, listed, tree_of
+from imgrec.source.download.folder_tree import Node, count_images, listed, tree_of, within
 from imgrec.source.download.words import (
     is_container,
     is_side,
@@ -122,8 +122,8 @@ def _read_here(root: str, node: Node, options: SourceOptions, has_sample: bool) 
         return _parts(root, node, options)
     if holders := [name for name in named if _holds_only_folders(node.below[name])]:
         raise SourceError(
-            f"{within(root, node)}: {holders[0]} may be a split or a class, as {others[0]} beside it "
-            "is no split",
+            f"{within(root, node)}: {holders[0]} may be a split or a class, as {others[0]} beside "
+            "it is no split",
             hint="pass --layout splits or --layout classes",
             path=root,
         )
