@@ -56,11 +56,11 @@ def list_of(value: object) -> list[Any]:
 
 
 def option_of(value: object) -> object:
-    """Return an option's value, or a list or map of such; raise TypeError for anything else."""
+    """Return an option's value, a list of such, or a map of texts; raise TypeError else."""
     if isinstance(value, list):
         return [_scalar(item) for item in value]
     if isinstance(value, dict):
-        return {text_of(key): _scalar(item) for key, item in value.items()}
+        return {text_of(key): text_of(item) for key, item in value.items()}
     return _scalar(value)
 
 
