@@ -456,3 +456,39 @@ def test_test_images_are_taken_although_the_sample_names_other_ids(tmp_path):
     table(source, "train.csv", "id,image,label", "7,a0.jpg,x", "8,a1.jpg,y", "9,a2.jpg,x")
     table(source, "sample_submission.csv", "id,label", "t1,x", "t2,x", "t3,x")
     assert len(read(source, test_images="test", label_col="label")["test"]) == 3
+
+
+def test_splits_with_other_classes_are_asked_about(tmp_path):
+    source = tree(
+        tmp_path / "s", "train/adeno_left/{n}.jpg", "train/large_left/{n}.jpg",
+        "test/adeno/{n}.jpg", "test/large/{n}.jpg",
+    )  # fmt: skip
+    assert "--map" in refusal(source)
+    same = [("adeno_left", "adeno"), ("large_left", "large")]
+    assert classes(read(source, class_map=same)) == {
+        "train": ["adeno", "large"],
+        "test": ["adeno", "large"],
+    }
+
+
+def test_words_that_folders_share_do_not_hide_splits_from_tables(tmp_path):
+    source = tree(tmp_path / "s", "ISIC_Training_Input/a{n}.jpg", "ISIC_Test_Input/b{n}.jpg")
+    table(source, "GroundTruth.csv", "image,MEL,NV", "a0,1,0", "a1,0,1", "a2,1,0")
+    assert classes(read(source)) == {"train": ["MEL", "NV"], "test": [""]}
+
+
+def test_a_list_of_labels_can_be_named(tmp_path):
+    source = tree(tmp_path / "s", "images/a{n}.jpg")
+    (source / "train.txt").write_text("p1 a0.jpg cat\np1 a1.jpg dog\np2 a2.jpg cat\n")
+    found = read(source, table="train.txt", path_col="column_2", label_col="column_3")
+    assert classes(found) == {"train": ["cat", "dog"]}
+
+
+def test_a_table_may_have_no_splits_and_no_lists(tmp_path):
+    source = tree(tmp_path / "s", "a{n}.jpg")
+    rows = ["a0.jpg,wild dog,Casual", "a1.jpg,dog,Sport", "a2.jpg,wild dog,Sport"]
+    table(source, "labels.csv", "image,label,usage", *rows)
+    manifest = source / "labels.csv"
+    assert "no splits" in refusal(manifest, label_sep="none")
+    found = read(manifest, split_col="none", label_sep="none")
+    assert classes(found) == {"train": ["dog", "wild dog"]}

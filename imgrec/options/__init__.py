@@ -14,10 +14,11 @@ from imgrec.options.choices import (
     SourceKind,
 )
 from imgrec.options.packing import PackOptions, ShardOptions, ShrinkOptions, SplitOptions
-from imgrec.options.source import LEAF, ColumnOption, SourceOptions
+from imgrec.options.source import LEAF, NONE, ColumnOption, SourceOptions
 
 __all__ = [
     "LEAF",
+    "NONE",
     "AlsoFormat",
     "Check",
     "CifarLabels",

@@ -20,6 +20,8 @@ from imgrec.options.parsing import (
     refusal,
 )
 
+NONE = "none"
+"""What `--label-sep` and `--split-col` take for no separator and no column."""
 LEAF = 0
 """The class depth at which the folder of an image, however deep, is its class."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from imgrec.errors import SourceError
-from imgrec.model import TEST
+from imgrec.model import TEST, TRAIN
 from imgrec.options import FolderLayout, SourceOptions
 from imgrec.source.download.class_folders import refuse_doubtful, refuse_only_class
 from imgrec.source.download.file_names import leading_word_regex
@@ -212,6 +212,10 @@ def _splits(
     if len(train_classes) == 1:
         of_one = [h for h in holders.values() if h.below.keys() == train_classes]
         refuse_only_class(root, of_one[0], options)
+    if options.class_depth is None and not options.class_map and not options.yes:
+        _refuse_other_classes(
+            root, [h for h in holders.values() if h.path not in unlabelled], roots
+        )
     regex = ""
     if flat and not options.label_regex:
         regex = _regex_of_flat([holders[n] for n in named if holders[n].path in flat], unlabelled)
@@ -226,6 +230,21 @@ def _splits(
         label_regex=regex,
         beside=tuple(node.below[name].path for name in others),
     )
+
+
+def _refuse_other_classes(root: str, holders: Sequence[Node], roots: Mapping[str, str]) -> None:
+    """Raise SourceError if most classes of a split are not in train, and the other way round."""
+    train = {name for holder in holders if roots[holder.path] == TRAIN for name in holder.below}
+    for holder in holders:
+        own = set(holder.below)
+        common = len(train & own)
+        if train and own and common * 2 < min(len(train), len(own)):
+            raise SourceError(
+                f"{root}: {holder.path} has other classes than train, such as "
+                f"{min(own - train)} and {min(train - own)}",
+                hint="give the same class one name with --map, or pass --yes if they are different",
+                path=root,
+            )
 
 
 def _holder(node: Node) -> Node:

@@ -10,7 +10,7 @@ from functools import cached_property
 from unicodedata import normalize
 
 from imgrec.model import TEST, TRAIN
-from imgrec.source.download.words import split_in
+from imgrec.source.download.words import split_in, splits_of
 
 _OTHER = {TRAIN: TEST, TEST: TRAIN}
 _SEPARATOR = re.compile(r"[-_. ]")
@@ -86,13 +86,24 @@ class ImageIndex:
         """Return the split that the folders of a path name; "" for none."""
         folder = path.rpartition("/")[0]
         if folder not in self._splits:
-            parts = map(split_in, folder.split("/"))
-            self._splits[folder] = next(filter(None, parts), "")
+            above, _, name = folder.rpartition("/")
+            own = self._siblings.get(above, {}).get(name) or split_in(name)
+            self._splits[folder] = (self.split_of(folder) if above else "") or own
         return self._splits[folder]
 
     @cached_property
     def _splits(self) -> dict[str, str]:
-        return {}
+        return {"": ""}
+
+    @cached_property
+    def _siblings(self) -> Mapping[str, Mapping[str, str]]:
+        """The split that each folder means among those beside it, by the folder above."""
+        below: dict[str, set[str]] = defaultdict(set)
+        for folder in {path.rpartition("/")[0] for path in self.paths}:
+            while folder:
+                folder, _, name = folder.rpartition("/")
+                below[folder].add(name)
+        return {above: splits_of(sorted(names)) for above, names in below.items()}
 
     @cached_property
     def _suffixes(self) -> Mapping[str, Sequence[str]]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.model import TEST, TRAIN
-from imgrec.options import SourceOptions
+from imgrec.options import NONE, SourceOptions
 from imgrec.source.download.folders import FolderReading
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.seen import Seen, SeenTable
@@ -121,10 +121,6 @@ def _share_of_images(texts: Sequence[str], known: Callable[[str], bool]) -> floa
     return sum(map(known, looked_at)) / len(looked_at)
 
 
-NO_COLUMN = "none"
-"""What `--split-col` takes for no column."""
-
-
 def split_column(table: LabelTable, target: Target | None, options: SourceOptions) -> int | None:
     """Return the column that says which split each row is of, or None.
 
@@ -132,7 +128,7 @@ def split_column(table: LabelTable, target: Target | None, options: SourceOption
     is called split is taken even if it holds other words: they are then asked about.
     """
     columns = table.columns
-    if options.split_col == NO_COLUMN:
+    if options.split_col == NONE:
         return None
     if options.split_col:
         at = columns.find(options.split_col)

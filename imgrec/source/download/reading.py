@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 
 from imgrec.errors import SourceError
-from imgrec.options import SourceKind, SourceOptions
+from imgrec.options import NONE, SourceKind, SourceOptions
 from imgrec.source.download.folders import FolderReading, read_folders
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.label_tables import (
@@ -46,8 +46,6 @@ from imgrec.source.download.unlabelled import (
 from imgrec.source.download.words import is_submission
 from imgrec.source.places import Place
 
-NO_SEPARATOR = "none"
-"""What `--label-sep` takes for one label a cell."""
 _LOOKED_AT = 400
 _SHOWN = 5
 
@@ -293,7 +291,7 @@ def _target(table: LabelTable, sample: SeenTable | None, options: SourceOptions)
 
 def _separator(parts: Sequence[LabelTable], target: Target, options: SourceOptions) -> str:
     if options.label_sep:
-        return "" if options.label_sep == NO_SEPARATOR else options.label_sep
+        return "" if options.label_sep == NONE else options.label_sep
     (at,) = target.columns
     cells = [cell for part in parts for cell in part.columns.cells[at]]
     return list_separator(parts[0].columns.names[at], cells, parts[0].columns.where)

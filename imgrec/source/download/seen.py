@@ -129,6 +129,7 @@ def _find_label_table(given: str, seen: Seen) -> str:
         named = inside or [_read_outside(given, seen)]
     else:
         end = f"/{given.strip('/')}"
+        _take_list(end, seen)
         named = [name for name in seen.tables if f"/{name}" == end]
         named = named or [name for name in seen.tables if f"/{name}".endswith(end)]
     if len(named) == 1 and named[0] in seen.tables:
@@ -139,6 +140,16 @@ def _find_label_table(given: str, seen: Seen) -> str:
         hint=f"it has {', '.join(sorted(seen.tables)[:_SHOWN]) or 'no table'}",
         path=seen.root,
     )
+
+
+def _take_list(end: str, seen: Seen) -> None:
+    """Make a table of the list that `--manifest` names: its columns have no names."""
+    for path in [path for path in seen.lists if f"/{path}".endswith(end)]:
+        rows = seen.lists[path]
+        if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
+            names = tuple(f"column_{number}" for number in range(1, len(rows[0]) + 1))
+            columns = Columns(path, names, tuple(zip(*rows, strict=True)))
+            seen.tables[path] = SeenTable(columns, range(1, len(rows) + 1), "")
 
 
 def _read_outside(path: str, seen: Seen) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError, UsageError
-from imgrec.options import SourceOptions
+from imgrec.options import NONE, SourceOptions
 
 _PATHS = frozenset(
     {
@@ -166,7 +166,7 @@ def _asked(options: SourceOptions) -> Iterator[tuple[str, str]]:
         for option, wanted in (
             ("path", options.path_col),
             ("label", options.label_col),
-            ("split", options.split_col),
+            ("split", options.split_col if options.split_col != NONE else ""),
             ("group", options.group_col),
         )
         if wanted
@@ -301,6 +301,8 @@ def _other_ways(header: Header, rest: Sequence[int], holds: Holds) -> str:
 
 
 def _split(header: Header, options: SourceOptions, taken: set[int]) -> int | None:
+    if options.split_col == NONE:
+        return None
     if options.split_col:
         return header.find(options.split_col, "--split-col")
     usual = header.usual(_SPLITS, taken) if header.is_told else []

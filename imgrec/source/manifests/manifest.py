@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import TypeGuard
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Column, Samples, Skipped
-from imgrec.options import SourceOptions
+from imgrec.options import NONE, SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.manifests.columns import Holds, Roles, choose_roles, describe
 from imgrec.source.manifests.extras import ExtraColumn, read_column
@@ -86,6 +86,8 @@ def scan(path: str, context: Context) -> Catalog:
     understood, and UsageError if an option names a column that it does not have.
     """
     files = manifest_files(path)
+    if context.options.label_sep == NONE:
+        context = replace(context, options=replace(context.options, label_sep=""))
     encoding = context.options.encoding
     tables = [
         read_table(path, name, encoding)
