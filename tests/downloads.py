@@ -113,6 +113,10 @@ def dogs_vs_cats(test: str = "test1") -> Download:
     )
 
 
+def dogs_vs_cats_redux() -> Download:
+    return dogs_vs_cats("test")
+
+
 def dogs_vs_cats_extracted() -> Download:
     packed = dogs_vs_cats("test")
     files = {"sampleSubmission.csv": packed.files["sampleSubmission.csv"]}
@@ -410,7 +414,7 @@ def plant_seedlings() -> Download:
 
 
 ALL: tuple[Callable[[], Download], ...] = (
-    dog_breed, dogs_vs_cats, dogs_vs_cats_extracted, aptos, plant_pathology_2020,
+    dog_breed, dogs_vs_cats, dogs_vs_cats_redux, dogs_vs_cats_extracted, aptos, plant_pathology_2020,
     plant_pathology_2021, cassava, imet, protein_atlas, state_farm, histopathologic, siim_isic,
     leaf,
     cifar10, happywhale, landmarks, plant_seedlings,

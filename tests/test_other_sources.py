@@ -203,6 +203,50 @@ def test_coco_style_json_is_a_source(tmp_path, data_dir):
     }
 
 
+@pytest.mark.parametrize("form", ["2020", "2022"])
+def test_the_categories_of_a_herbarium_are_its_classes(form, tmp_path, data_dir):
+    names = ["Acer rubrum", "Quercus alba"]
+    own, label = ("id", "name") if form == "2020" else ("image_id", "scientificName")
+    top = {"train": "nybg/train/images", "test": "nybg/test/images"}
+    inner = "images/" if form == "2020" else ""
+    if form == "2022":
+        top = {"train": "train_images", "test": "test_images"}
+    documents: dict[str, object] = {}
+    for split, count, start in (("train", 6, 100), ("test", 4, 100)):
+        images = []
+        for number in range(start, start + count):
+            within = f"00{number % 2}/{number % 10:02d}/{number}.jpg"
+            path = tmp_path / "s" / top[split] / within
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(photo(f"{split}{within}"))
+            images.append({own: f"{split}{number}", "file_name": inner + within})
+        documents[split] = {"images": images}
+        if split == "train":
+            documents[split] = {
+                "images": images,
+                "annotations": [
+                    {"image_id": image[own], "category_id": n % 2} for n, image in enumerate(images)
+                ],
+                "categories": [
+                    {"id" if form == "2020" else "category_id": n, label: name}
+                    for n, name in enumerate(names)
+                ],
+            }
+        elif form == "2022":
+            documents[split] = images
+    for split, document in documents.items():
+        path = f"nybg/{split}/metadata.json" if form == "2020" else f"{split}_metadata.json"
+        (tmp_path / "s" / path).write_text(json.dumps(document))
+    rows = [f"test{number},0" for number in range(100, 104)]
+    (tmp_path / "s" / "sample_submission.csv").write_text("\n".join(["Id,Predicted", *rows]))
+    found = pack(tmp_path / "s", data_dir)
+    assert {label for split, label, _ in found.values() if split == "train"} == set(names)
+    assert [split for split, *_ in found.values()].count("train") == 6
+    test = {name: r for name, (split, _, r) in found.items() if split == "test"}
+    assert sorted(r.columns["id"] for r in test.values()) == [f"test{n}" for n in range(100, 104)]
+    assert all("test" in name for name in test)
+
+
 def pixels(seed: int, count: int) -> str:
     return " ".join(map(str, np.random.default_rng(seed).integers(0, 256, count)))
 

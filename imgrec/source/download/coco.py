@@ -22,16 +22,21 @@ class Coco(NamedTuple):
 
 
 def parse(document: object, where: str) -> Coco | None:
-    """Read a JSON document; return None if it is not COCO-style."""
+    """Read a JSON document; return None if it is not COCO-style.
+
+    A list of images alone is, too. Some competitions call `id` otherwise.
+    """
+    if isinstance(document, list):
+        document = {"images": document}
     if not isinstance(document, dict):
         return None
     images = _objects(document.get("images"))
-    files = {_text(image.get("id")): _text(image.get("file_name")) for image in images}
+    files = {_first(image, "id", "image_id"): _first(image, "file_name") for image in images}
     files = {id_: name for id_, name in files.items() if id_ and name}
     if not files:
         return None
     names = {
-        _text(category.get("id")): _text(category.get("name"))
+        _first(category, "id", "category_id"): _first(category, "name", "scientificName")
         for category in _objects(document.get("categories"))
     }
     annotations = _objects(document.get("annotations"))
@@ -56,6 +61,11 @@ def parse(document: object, where: str) -> Coco | None:
 
 def _objects(value: object) -> list[dict[str, object]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _first(one: Mapping[str, object], *keys: str) -> str:
+    """Return the value of the first key that an object has, as text."""
+    return next((text for key in keys if (text := _text(one.get(key)))), "")
 
 
 def _text(value: object) -> str:

@@ -292,6 +292,8 @@ def _target(table: LabelTable, sample: SeenTable | None, options: SourceOptions)
 def _separator(parts: Sequence[LabelTable], target: Target, options: SourceOptions) -> str:
     if options.label_sep:
         return "" if options.label_sep == NONE else options.label_sep
+    if parts[0].table.has_names:
+        return ""
     (at,) = target.columns
     cells = [cell for part in parts for cell in part.columns.cells[at]]
     return list_separator(parts[0].columns.names[at], cells, parts[0].columns.where)

@@ -61,6 +61,8 @@ class SeenTable(NamedTuple):
     """Lines that could not be parsed."""
     doubt: str = ""
     """What to tell users about how the file was read."""
+    has_names: bool = False
+    """Whether each label is known to be one name, whatever blanks it has."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -331,7 +333,8 @@ def _read_json(file: TreeFile, copy: str, seen: Seen) -> None:
         seen.maps[file.path] = names
     elif found := coco.parse(document, file.path):
         count = len(found.columns.cells[0])
-        seen.tables[file.path] = SeenTable(found.columns, range(1, count + 1), "")
+        lines = range(1, count + 1)
+        seen.tables[file.path] = SeenTable(found.columns, lines, "", has_names=True)
         seen.file_of |= found.file_of
 
 
