@@ -414,7 +414,8 @@ def plant_seedlings() -> Download:
 
 
 ALL: tuple[Callable[[], Download], ...] = (
-    dog_breed, dogs_vs_cats, dogs_vs_cats_redux, dogs_vs_cats_extracted, aptos, plant_pathology_2020,
+    dog_breed, dogs_vs_cats, dogs_vs_cats_redux, dogs_vs_cats_extracted, aptos,
+    plant_pathology_2020,
     plant_pathology_2021, cassava, imet, protein_atlas, state_farm, histopathologic, siim_isic,
     leaf,
     cifar10, happywhale, landmarks, plant_seedlings,
