@@ -84,12 +84,13 @@ def _kind_of(source: str) -> SourceKind:
     if not os.path.lexists(source):
         return SourceKind.MANIFEST  # a pattern: see `_refuse_missing`
     from imgrec.source.archives.archive import is_archive
+    from imgrec.source.arrays.numpy_arrays import is_numpy
     from imgrec.source.arrays.pixel_table import is_pixel_table
     from imgrec.source.manifests.tables import is_table
 
     if is_tfrecord(source):
         return SourceKind.TFRECORD
-    if source.lower().endswith((".npy", ".npz")):
+    if is_numpy(source):
         return SourceKind.NUMPY
     if is_archive(source):
         return SourceKind.ARCHIVE

@@ -23,13 +23,16 @@ from imgrec.source.arrays.samples import TreeFile
 from imgrec.source.context import Context
 from imgrec.source.download.words import split_in, split_of_file
 from imgrec.source.manifests.columns import is_label_column, is_path_column, squashed
+from imgrec.source.match import Match
 from imgrec.source.probe import content_key, contents
 from imgrec.source.spooled import spooled
+from imgrec.storage.small_text import read_small_text
 
 _NAME = re.compile(r"\.tfrec(ord)?s?(-\d+-of-\d+)?$", re.I)
 _PAYLOAD_AT = 12
 """Where a record's payload begins: behind its length and the length's checksum."""
 _LOOKED_AT = 20
+_LABELS_FILE = "label.labels.txt"
 _NOT_IMAGE = "its image is of no known format"
 
 
@@ -70,12 +73,25 @@ class _Row(NamedTuple):
     id: str
 
 
-def scan(files: Sequence[TreeFile], names: Sequence[str], root: str, context: Context) -> Catalog:
-    """List the images of TFRecord files; `names` are those of the classes, where a file tells.
+def detect(listing: Sequence[TreeFile], context: Context) -> Match | None:
+    """Return the TFRecord files of a listing, and the classes that a file beside them names."""
+    files = tuple(file for file in listing if is_tfrecord(file.path.rpartition("/")[2]))
+    if not files:
+        return None
+    told = [file for file in listing if file.path.rpartition("/")[2] == _LABELS_FILE]
+    if len(told) != 1 or context.options.label_names is not None:
+        return Match(files)
+    copy = spooled(told[0].path, told[0].blob, told[0].size, context)
+    text = read_small_text(copy, told[0].path, "leave it out with --exclude")
+    return Match(files, tuple(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def scan(match: Match, root: str, context: Context) -> Catalog:
+    """List the images of TFRecord files.
 
     Raises SourceError if records hold no images, or if it is not clear which feature is the label.
     """
-    shards = _shards(files, context)
+    shards = _shards(match.files, context)
     _refuse_copies(shards, root)
     roles = _roles(shards, root, context.options)
     rows = dict(context.run(partial(_read_shard, roles), list(enumerate(shards))))
@@ -90,7 +106,7 @@ def scan(files: Sequence[TreeFile], names: Sequence[str], root: str, context: Co
         context.on_progress(len(rows[number]))
     if not good:
         raise SourceError(f"{root}: no record holds an image", path=root)
-    return _catalog(good, bad, roles, names, shards, context)
+    return _catalog(good, bad, roles, match.names, shards, context)
 
 
 def _catalog(

@@ -24,6 +24,7 @@ from imgrec.source.arrays.samples import (
 )
 from imgrec.source.context import Context
 from imgrec.source.download.words import words
+from imgrec.source.match import Match
 from imgrec.source.split_words import split_word
 from imgrec.source.spooled import spooled
 from imgrec.text import printable
@@ -53,14 +54,29 @@ class _Pair(NamedTuple):
     labels: Array | None
 
 
-def scan(files: Sequence[TreeFile], root: str, context: Context) -> Catalog:
+def detect(listing: Sequence[TreeFile], _: Context) -> Match | None:
+    """Return the NumPy files of a listing."""
+    files = tuple(file for file in listing if is_numpy(file.path))
+    return Match(files) if files else None
+
+
+def is_numpy(name: str) -> bool:
+    """Tell whether a file is called as NumPy's are.
+
+    >>> is_numpy("mnist.npz"), is_numpy("mnist.zip")
+    (True, False)
+    """
+    return name.lower().endswith((".npy", ".npz"))
+
+
+def scan(match: Match, root: str, context: Context) -> Catalog:
     """List the images of NumPy files.
 
     Raises SourceError if arrays are not 8-bit images, or if labels do not fit them.
     """
     arrays = [
         array
-        for file in files
+        for file in match.files
         for array in _arrays(spooled(file.path, file.blob, file.size, context), file.path, context)
     ]
     pairs = _pairs(arrays, root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from imgrec.errors import SourceError
@@ -29,11 +30,18 @@ from imgrec.source.manifests.files import ManifestFiles
 from imgrec.source.manifests.images import images_of
 from imgrec.source.manifests.manifest import resolve
 from imgrec.source.manifests.tables import Table
+from imgrec.source.match import Kind, Match
 from imgrec.source.tree import Lister, refuse_closed
 from imgrec.source.walk import Walk
 from imgrec.stamp import stamp_of
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, name_of, number
+
+KINDS: Mapping[SourceKind, Kind] = {
+    SourceKind.TFRECORD: tfrecord,
+    SourceKind.NUMPY: numpy_arrays,
+}
+"""The kinds whose images are inside other files, in the order in which they are looked for."""
 
 
 def scan_tree(lister: Lister, context: Context) -> Catalog:
@@ -86,51 +94,52 @@ def scan_packed(source: str, context: Context) -> Catalog:
     if os.path.isfile(source) and not is_archive(source):
         lister: Lister = Walk(os.path.dirname(source) or ".")
         file = TreeFile(name_of(os.path.basename(source)), source, os.path.getsize(source))
-        seen = Seen(root=source, records=[file], arrays=[file])
+        seen, match = Seen(root=source), Match((file,))
     else:
         lister = kept(open_tree(source, context))
         seen = look_around(lister, context)
-    if kind is SourceKind.TFRECORD:
-        seen.arrays = ()
-    else:
-        seen.records = ()
-    seen.pixels = []
-    if (catalog := _without_images(seen, lister, context)) is not None:
-        return catalog
-    raise SourceError(
-        f"{source} has no files of the kind {kind}",
-        hint="leave out --kind, and imgrec finds out what it is",
-        path=source,
-    )
+        found = KINDS[kind].detect(seen.packed, context)
+        if found is None:
+            raise SourceError(
+                f"{source} has no files of the kind {kind}",
+                hint="leave out --kind, and imgrec finds out what it is",
+                path=source,
+            )
+        match = found
+    return _completed(KINDS[kind].scan(match, seen.root, context), match, seen, lister, context)
 
 
 def _without_images(seen: Seen, lister: Lister, context: Context) -> Catalog | None:
     """Scan what holds images in other files: TFRecords, arrays or tables of pixels."""
-    sample, given = find_sample(seen), context.options.label_names
-    if seen.records:
-        files = seen.records
-        own = () if given else seen.label_names
-        catalog = tfrecord.scan(files, own, seen.root, context)
-    elif seen.arrays:
-        files = seen.arrays
-        catalog = numpy_arrays.scan(files, seen.root, context)
-    elif seen.pixels:
-        files = ()
-        chosen = one_for_each_split(seen.pixels, seen.root)
-        asked = AskedIds(sample.columns.names[0], sample.columns.texts(0)) if sample else None
-        catalog = scan_files(seen.root, chosen.files, lister.tally, context, asked)
-        catalog = replace(catalog, warnings=(*catalog.warnings, *chosen.notes))
-    else:
+    for kind in KINDS.values():
+        if (match := kind.detect(seen.packed, context)) is not None:
+            catalog = kind.scan(match, seen.root, context)
+            return _completed(catalog, match, seen, lister, context)
+    if not seen.pixels:
         return None
-    if given and files:  # tables of pixels have asked for it already
+    sample = find_sample(seen)
+    chosen = one_for_each_split(seen.pixels, seen.root)
+    asked = AskedIds(sample.columns.names[0], sample.columns.texts(0)) if sample else None
+    catalog = scan_files(seen.root, chosen.files, lister.tally, context, asked)
+    catalog = replace(catalog, warnings=(*catalog.warnings, *chosen.notes))
+    return _completed(catalog, Match(()), seen, lister, context)
+
+
+def _completed(
+    catalog: Catalog, match: Match, seen: Seen, lister: Lister, context: Context
+) -> Catalog:
+    """Add to a catalog what its listing, a sample submission and `--label-names` tell."""
+    given = context.options.label_names
+    if given and match.files:  # tables of pixels have asked for it already
         catalog = named_classes(catalog, given, seen.root)
-    on_disk = [file.blob for file in files if isinstance(file.blob, str) and not is_url(file.blob)]
+    files = [file.blob for file in match.files]
+    on_disk = [blob for blob in files if isinstance(blob, str) and not is_url(blob)]
     return replace(
         catalog,
         bad=(*catalog.bad, *sorted(lister.bad)),
         ignored=catalog.ignored or lister.tally.ignored(),
         warnings=(*lister.warnings, *catalog.warnings),
-        submission=submission_of(Reading(sample=sample), context.options),
+        submission=submission_of(Reading(sample=find_sample(seen)), context.options),
         stamp=catalog.stamp.merged(lister.stamp, *map(stamp_of, on_disk)),
         homes=lister.homes,
     )

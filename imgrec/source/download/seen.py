@@ -14,6 +14,7 @@ from typing import NamedTuple
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, extension, format_of
 from imgrec.errors import BadImage, SourceError
 from imgrec.options import SourceOptions
+from imgrec.source.arrays.numpy_arrays import is_numpy
 from imgrec.source.arrays.pixel_table import is_pixel_table
 from imgrec.source.arrays.samples import TreeFile, files_of
 from imgrec.source.context import Context
@@ -33,7 +34,6 @@ _SUFFIXES = {
     "table": (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".csv.gz", ".tsv.gz"),
     "list": (".txt", ".lst", ".list"),
     "json": (".json",),
-    "array": (".npy", ".npz"),
 }
 _OTHERS = frozenset(
     {"md", "html", "htm", "xml", "pdf", "py", "ipynb", "mat", "pkl", "dcm", "zip", "gz", "mp4",
@@ -46,7 +46,6 @@ _MOST_FILES = 60
 """More tables than this are data of the images themselves, such as one a picture."""
 _MOST_BYTES = 1 << 30
 _MOST_JSON_BYTES = 1 << 29
-_LABELS_FILE = "label.labels.txt"
 
 
 class SeenTable(NamedTuple):
@@ -85,12 +84,8 @@ class Seen:
     """JSON objects that name labels, by path."""
     file_of: dict[str, str] = field(default_factory=dict)
     """The file that an id stands for, by COCO-style JSON."""
-    records: Sequence[TreeFile] = ()
-    """TFRecord files."""
-    arrays: Sequence[TreeFile] = ()
-    """NumPy files."""
-    label_names: tuple[str, ...] = ()
-    """The classes that `label.labels.txt` names, beside TFRecords."""
+    packed: Sequence[TreeFile] = ()
+    """Files that may hold images, and text files beside them."""
     pixels: list[str] = field(default_factory=list)
     """Tables of pixels, where they can be read."""
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -104,8 +99,7 @@ def look_around(lister: Lister, context: Context) -> Seen:
     seen = Seen(
         root=lister.root,
         images=[file.path for file in files["image"]],
-        records=files["record"],
-        arrays=files["array"],
+        packed=[*files["packed"], *files["list"]],
     )
     for kind, read in (("table", _read_table), ("list", _read_list), ("json", _read_json)):
         for file in _few(files[kind]):
@@ -214,8 +208,8 @@ def _kind(name: str) -> str:
     for kind, suffixes in _SUFFIXES.items():
         if lower.endswith(suffixes):
             return kind
-    if is_tfrecord(name):
-        return "record"
+    if is_tfrecord(name) or is_numpy(name):
+        return "packed"
     return "other" if extension(name) in _OTHERS else ""
 
 
@@ -307,11 +301,6 @@ def _is_path(cell: str) -> bool:
 
 def _read_list(file: TreeFile, copy: str, seen: Seen) -> None:
     """Read a text file, of which nobody expects to be a list of images."""
-    name = file.path.rpartition("/")[2]
-    if name == _LABELS_FILE:
-        with open(copy, encoding="utf-8", errors="replace") as text:
-            seen.label_names = tuple(line.strip() for line in text if line.strip())
-        return
     try:
         table = read_table(copy, file.path)
     except SourceError:  # a read-me, say
