@@ -492,3 +492,17 @@ def test_a_table_may_have_no_splits_and_no_lists(tmp_path):
     assert "no splits" in refusal(manifest, label_sep="none")
     found = read(manifest, split_col="none", label_sep="none")
     assert classes(found) == {"train": ["dog", "wild dog"]}
+
+
+def test_labels_that_are_names_of_folders_may_have_blanks(tmp_path):
+    names = ["air hockey", "baseball", "field hockey"]
+    splits = ("train", "valid", "test")
+    paths = [f"{split}/{name}/{{n}}.jpg" for split in splits for name in names]
+    source = tree(tmp_path / "s", *paths)
+    rows = [
+        f"{path.replace('{n}', str(n))},{path.split('/')[1]},{path.split('/')[0]}"
+        for path in paths
+        for n in range(3)
+    ]
+    table(source, "sports.csv", "filepaths,labels,data set", *rows)
+    assert classes(read(source)) == {"train": names, "val": names, "test": names}

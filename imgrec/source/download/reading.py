@@ -207,7 +207,9 @@ def _by_table(
             "table, or --class-depth 1 to take the folders",
             path=seen.root,
         )
-    separator = "" if target.is_onehot else _separator(parts, target, options)
+    # Labels that are the names of folders are one name each, whatever blanks they have.
+    is_whole = target.is_onehot or (bool(agreeing) and not options.label_sep)
+    separator = "" if is_whole else _separator(parts, target, options)
     names, names_from = _names(seen, parts, target, separator, options)
     groups = () if options.group_col else group_columns(parts[0].columns, parts[0].id_at, target)
     return TableReading(

@@ -41,7 +41,14 @@ def find_test_set(
         return TestSet(table.columns.where, table.ids(), table.table.lines)
     if any(table.split == TEST for table in labels):
         return None
-    named = {path for table in labels for text in table.ids() for path in index.find(text, TRAIN)}
+    # An id that names a train image and a test image means the former, but one that names a test
+    # image alone labels it.
+    named = {
+        path
+        for table in labels
+        for text in table.ids()
+        for path in index.find(text, TRAIN) or index.find(text)
+    }
     bare = [path for path in index.paths if index.split_of(path) == TEST and path not in named]
     return TestSet.of_paths(f"{folder_of(bare[0])}/", bare) if bare else None
 
