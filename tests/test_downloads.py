@@ -78,3 +78,8 @@ def test_a_corrected_command_is_told_how_to_replace_a_wrong_first_pack(tmp_path,
         imgrec.pack(source, {"data_dir": data_dir})
     assert "--overwrite" in error.value.hint
     assert imgrec.pack(source, {"data_dir": data_dir, "overwrite": True}).is_new
+
+
+def test_a_list_of_labels_is_said_to_be_one_with_the_way_out(tmp_path):
+    source = downloads.write(downloads.plant_pathology_2021(), tmp_path)
+    assert any("--label-sep none" in warning for warning in imgrec.dry_run(source).warnings)

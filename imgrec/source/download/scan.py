@@ -166,7 +166,12 @@ def _scan_rows(lister: Lister, seen: Seen, reading: Reading, context: Context) -
         catalog,
         layout=describe(reading, tables),
         class_order=order or catalog.class_order,
-        warnings=(*catalog.warnings, *notes, *_left_alone(reading), *_offers(reading)),
+        warnings=(
+            *catalog.warnings,
+            *notes,
+            *_left_alone(reading),
+            *_offers(reading, context.options),
+        ),
     )
 
 
@@ -220,10 +225,14 @@ def _left_alone(reading: Reading) -> list[str]:
     return [f"{path}/ is left alone" for path in beside]
 
 
-def _offers(reading: Reading) -> list[str]:
+def _offers(reading: Reading, options: SourceOptions) -> list[str]:
+    """Say how to read the table otherwise, and what its columns could be used for."""
     groups = reading.by_table.groups if reading.by_table else ()
+    is_parted = reading.by_table is not None and reading.by_table.separator
+    parted = "cells are read as lists of labels; --label-sep none takes each as one label"
     return [
-        f"--group-col {name} would keep all images of one {name} in one split" for name in groups
+        *([parted] if is_parted and not options.label_sep else ()),
+        *(f"--group-col {name} would keep all images of one {name} in one split" for name in groups),
     ]
 
 
