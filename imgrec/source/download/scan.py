@@ -232,7 +232,7 @@ def _offers(reading: Reading, options: SourceOptions) -> list[str]:
     parted = "cells are read as lists of labels; --label-sep none takes each as one label"
     return [
         *([parted] if is_parted and not options.label_sep else ()),
-        *(f"--group-col {name} would keep all images of one {name} in one split" for name in groups),
+        *(f"--group-col {name} would keep images of one {name} in one split" for name in groups),
     ]
 
 
