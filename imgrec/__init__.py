@@ -1,7 +1,7 @@
 """Pack image-classification datasets into TFRecords that TFDS loads.
 
 import imgrec
-imgrec.pack("flowers", imgrec.PackOptions(val_fraction=0.1))
+imgrec.pack("flowers", imgrec.PackOptions(val_split=0.1))
 """
 
 from importlib import import_module
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
         leaks,
         open_dataset,
         pack,
+        preview,
+        report,
         unpack,
         verify,
         write_submission,
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
     )
     from imgrec.options.loading import Crop
     from imgrec.outcome import DatasetInfo, Packed, Report
-    from imgrec.showing import preview, report
 
 __version__ = "0.1.0"
 
@@ -112,7 +113,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Importing all of imgrec takes a tenth of a second, which every worker process would pay.
     if name in __all__:
-        for module in ("errors", "options", "model", "outcome", "api", "loaders", "showing"):
+        for module in ("errors", "options", "model", "outcome", "api", "loaders"):
             if hasattr(found := import_module(f"imgrec.{module}"), name):
                 return getattr(found, name)
     raise AttributeError(f"module 'imgrec' has no attribute {name!r}")

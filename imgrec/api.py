@@ -5,36 +5,42 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from imgrec import layout
-from imgrec.background import Background
 from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
 from imgrec.options import NearDups, PackOptions, SourceOptions
-from imgrec.options.parsing import options_of, parse_text
+from imgrec.options.declaration import options_of
+from imgrec.options.errors import OptionError
+from imgrec.options.parsing import parse_text
 from imgrec.placing import place, refuse_far
-from imgrec.source.brought import Brought, brought
+from imgrec.request import pack_options, resolve_manifest
 from imgrec.source.context import Context
 from imgrec.source.detect import detect, scan
+from imgrec.source.fetch import Fetched, fetched
 from imgrec.storage.paths import refuse_remote, to_path
-from imgrec.storage.stages import is_taken, open_staging
+from imgrec.storage.staging import is_taken, open_staging
 from imgrec.text import given_path
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine
-    from imgrec.inspection.leaking.leaks import Leaks
-    from imgrec.inspection.submitting.submit import Submitted
-    from imgrec.inspection.unpacking.unpack import Unpacked
-    from imgrec.inspection.verification.faults import Verified
+    from imgrec.inspect.leaks import Leaks
+    from imgrec.inspect.preview import Preview
+    from imgrec.inspect.report.page import ReportPage
+    from imgrec.inspect.submit.submission import Submitted
+    from imgrec.inspect.unpack.unpack import Unpacked
+    from imgrec.inspect.verify.verify import Verified
     from imgrec.model import Catalog, Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.packing import OnProgress
     from imgrec.read.dataset import Dataset
+
+_MOST_PREVIEWED = 1000
 
 
 def pack(
@@ -49,24 +55,23 @@ def pack(
     Nothing is visible under the dataset's name before all of it is written. Raises an
     `ImgrecError` otherwise; then nothing has changed.
 
-    Example: `imgrec.pack("flowers", imgrec.PackOptions(val_fraction=0.1)).info.load`.
+    Example: `imgrec.pack("flowers", imgrec.PackOptions(val_split=0.1)).info.load`.
     """
-    options = options_of(PackOptions, options)
     started_ns = time.time_ns()
+    source, options = _request(source, options)
     _require_writers(options)
-    source = parse_text("source", source)
     refuse_far(engine, source, options)
     if engine is not None and not engine.is_local:
         from imgrec.engine.places import anywhere
 
         source, options = anywhere(source, options)
-    with brought(source, options.source) as here:
+    with fetched(source, options.source) as here:
         return _pack(source, here, options, engine, on_progress, started_ns)
 
 
 def _pack(
     source: str,
-    here: Brought,
+    here: Fetched,
     options: PackOptions,
     engine: Engine | None,
     on_progress: OnProgress | None,
@@ -78,34 +83,31 @@ def _pack(
     is_free = options.overwrite or not is_taken(target)
     import imgrec.write.shard  # noqa: F401  # so that workers that are copies of us have it
 
-    with _running(engine, options) as running, ExitStack() as stack:
+    with running(engine, options.workers) as workers, ExitStack() as stack:
         staging = open_staging(target)
-        beside = None if running.is_local else target.parent
+        beside = None if workers.is_local else target.parent
         spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack, beside)
-        rest = Background("imgrec.packing")
 
         def seen(files: int) -> None:
-            rest.start()  # now that the scan is under way
             if on_progress:
                 on_progress("scan", files, None)
 
         context = Context(
             options=options.source,
-            run=running.run,
+            run=workers.run,
             on_progress=seen,
             spool=spool,
-            keeps_small=is_free and running.is_local,
+            keeps_small=is_free and workers.is_local,
         )
         catalog = scan(found, context)
-        rest.wait()
-        catalog = _refined(catalog, options, running, on_progress)
+        catalog = _refined(catalog, options, workers, on_progress)
         from imgrec.packing import Job, pack_catalog
 
         job = Job(
             source=source,
             asked=asked,
             options=options,
-            engine=running,
+            engine=workers,
             on_progress=on_progress,
             started_ns=started_ns,
             staging=staging,
@@ -123,9 +125,9 @@ def dry_run(
     on_progress: OnProgress | None = None,
 ) -> Plan:
     """Decide all that `pack` would, and write nothing."""
-    options = options_of(PackOptions, options)
-    with _running(engine, options) as running, ExitStack() as stack:
-        here = stack.enter_context(brought(parse_text("source", source), options.source))
+    source, options = _request(source, options)
+    with running(engine, options.workers) as workers, ExitStack() as stack:
+        here = stack.enter_context(fetched(source, options.source))
         found = detect(here.path, here.options)
 
         def seen(files: int) -> None:
@@ -133,9 +135,10 @@ def dry_run(
                 on_progress("scan", files, None)
 
         context = Context(
-            options=here.options, run=running.run, on_progress=seen, spool=_temporary(stack)
+            options=here.options, run=workers.run, on_progress=seen, spool=_temporary(stack)
         )
-        catalog = _refined(scan(found, context), options, running, on_progress)
+        catalog = _refined(scan(found, context), options, workers, on_progress)
+    from imgrec.notes import warnings_of
     from imgrec.plan.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 
@@ -144,15 +147,15 @@ def dry_run(
         refuse_bad_source(plan, plan.planned, (), options)
         _require_writers(options)
     except (SourceError, MissingExtra) as error:
-        said = (*plan.warnings, f"pack would refuse this: {error}")
-        plan = replace(plan, warnings=said, refused_with=error.exit_code)
+        notes = (*plan.notes, *warnings_of([f"pack would refuse this: {error}"]))
+        plan = replace(plan, notes=notes, refused_with=error.exit_code)
     return plan
 
 
 def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:
     """Say what a packed dataset holds, found by name or by a path at any level."""
+    from imgrec.read.documents import read_info
     from imgrec.read.locate import find_dataset
-    from imgrec.read.metadata import read_info
 
     return read_info(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))
 
@@ -186,14 +189,14 @@ def verify(
 
     Example: `assert not imgrec.verify("flowers").faults`.
     """
-    from imgrec.inspection.job import Job
-    from imgrec.inspection.verification.compare import Place
-    from imgrec.inspection.verification.find import find_folder
-    from imgrec.inspection.verification.verify import verify_folder
+    from imgrec.inspect.job import Job
+    from imgrec.inspect.verify.files import find_folder
+    from imgrec.inspect.verify.source import Place
+    from imgrec.inspect.verify.verify import verify_folder
 
     folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
-    with _running(engine, PackOptions()) as running, ExitStack() as stack:
-        job = Job(run=running.run, on_progress=on_progress)
+    with running(engine) as workers, ExitStack() as stack:
+        job = Job(run=workers.run, on_progress=on_progress)
         place = (
             Place(given_path(parse_text("source", source)), _temporary(stack)) if source else None
         )
@@ -217,14 +220,14 @@ def unpack(
 
     Example: `imgrec.unpack("flowers", "flowers_again").pack_again`.
     """
-    from imgrec.inspection.job import Job
-    from imgrec.inspection.unpacking.unpack import Wanted, unpack_folder
+    from imgrec.inspect.job import Job
+    from imgrec.inspect.unpack.unpack import Wanted, unpack_folder
     from imgrec.read.locate import find_dataset
 
     folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     place = given_path(parse_text("target", target))
-    with _running(engine, PackOptions()) as running:
-        job = Job(run=running.run, on_progress=on_progress)
+    with running(engine) as workers:
+        job = Job(run=workers.run, on_progress=on_progress)
         return unpack_folder(folder, place, Wanted(split, split_folders), job)
 
 
@@ -274,20 +277,115 @@ def leaks(
 
     Example: `assert not imgrec.leaks("flowers").is_leaking`.
     """
-    from imgrec.inspection.job import Job
-    from imgrec.inspection.leaking.find import Request, find
+    from imgrec.inspect.job import Job
+    from imgrec.inspect.leaks import Request, find_leaks
 
+    subject, options = _subject(what, source)
     request = Request(
-        what=parse_text("what", what),
+        what=subject,
         against=parse_text("against", against),
         data_dir=parse_text("data_dir", data_dir),
-        source=options_of(SourceOptions, source, "source"),
+        source=options,
         distance=distance,
         sheet=parse_text("sheet", sheet),
     )
-    with _running(engine, PackOptions()) as running, ExitStack() as stack:
-        job = Job(run=running.run, on_progress=on_progress)
-        return find(request, job, _temporary(stack))
+    with running(engine) as workers, ExitStack() as stack:
+        job = Job(run=workers.run, on_progress=on_progress)
+        return find_leaks(request, job, _temporary(stack))
+
+
+def report(
+    what: str | os.PathLike[str],
+    *,
+    path: str | os.PathLike[str] = "",
+    thumbnails: int | None = None,
+    data_dir: str | os.PathLike[str] = "",
+    source: SourceOptions | Mapping[str, object] | None = None,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> ReportPage:
+    """Look at every image of a dataset or a source, and show what is there as one HTML page.
+
+    `path` is where the page goes: `<name>_report.html` in the current folder if it is not given.
+
+    Example: `imgrec.report("flowers").path`.
+    """
+    thumbnails = PackOptions(thumbnails=thumbnails).thumbnails
+    from imgrec.inspect.job import Job
+    from imgrec.inspect.report.images import table_of_dataset
+    from imgrec.inspect.report.page import make_page
+    from imgrec.inspect.subject import find_subject
+    from imgrec.storage.named_files import refuse_no_file, write_out
+
+    refuse_no_file(parse_text("path", path), "report.html")
+
+    started = time.monotonic()
+    name, options = _subject(what, source)
+    subject = find_subject(name, options, parse_text("data_dir", data_dir))
+    with running(engine) as workers, TemporaryDirectory(prefix="imgrec-") as spool:
+        job = Job(run=workers.run, on_progress=on_progress)
+        if isinstance(subject, Path):
+            table, told = table_of_dataset(subject, job)
+        else:
+            from imgrec.examining import examine
+
+            table, told = examine(subject, options, job, spool)
+        page = make_page(table, told, job, thumbnails)
+    target = parse_text("path", path) or f"{layout.legal_name(told.name)}_report.html"
+    write_out(target, page.data)
+    return page.at(target, time.monotonic() - started)
+
+
+def preview(
+    what: str | os.PathLike[str],
+    *,
+    split: str = "",
+    class_name: str = "",
+    count: int = 24,
+    path: str | os.PathLike[str] = "",
+    data_dir: str | os.PathLike[str] = "",
+    source: SourceOptions | Mapping[str, object] | None = None,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> Preview:
+    """Draw a contact sheet of some images of a dataset or a source, with captions.
+
+    `split` and `class_name` choose images; otherwise all classes take turns. `path` is a PNG, JPEG
+    or WebP file; the default is `<name>_preview.png` in the current folder. Raises UnknownName
+    for an unknown split or class.
+
+    Example: `imgrec.preview("flowers", split="val", class_name="rose").path`.
+    """
+    if type(count) is not int or not 1 <= count <= _MOST_PREVIEWED:
+        raise OptionError(f"{{0}} must be from 1 to {_MOST_PREVIEWED}", "count")
+    from imgrec.inspect.contact_sheet import encode_sheet, refuse_other_formats
+    from imgrec.inspect.job import Job
+    from imgrec.inspect.preview import Wanted, choices_of_dataset, choices_of_plan, draw
+    from imgrec.inspect.subject import find_subject
+    from imgrec.storage.named_files import refuse_no_file, write_out
+
+    refuse_no_file(parse_text("path", path), "sheet.png")
+    refuse_other_formats(parse_text("path", path))
+
+    name, options = _subject(what, source)
+    wanted = Wanted(
+        split=parse_text("split", split),
+        class_name=parse_text("class_name", class_name),
+        count=count,
+    )
+    subject = find_subject(name, options, parse_text("data_dir", data_dir))
+    with running(engine) as workers, TemporaryDirectory(prefix="imgrec-") as spool:
+        job = Job(run=workers.run, on_progress=on_progress)
+        if isinstance(subject, Path):
+            choices = choices_of_dataset(subject)
+        else:
+            from imgrec.examining import plan_source
+
+            choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
+        sheet = draw(choices, wanted, job)
+    target = parse_text("path", path) or f"{layout.legal_name(choices.name)}_preview.png"
+    write_out(target, encode_sheet(sheet.data, target))
+    return sheet.at(target)
 
 
 def write_submission(
@@ -308,8 +406,8 @@ def write_submission(
 
     Example: `imgrec.write_submission("aptos", dict(zip(ids, scores)), "submission.csv")`.
     """
-    from imgrec.inspection.submitting.submit import Wanted, make_submission
-    from imgrec.storage.named_output import refuse_no_file, write_new
+    from imgrec.inspect.submit.submission import Wanted, make_submission
+    from imgrec.storage.named_files import refuse_no_file, write_new
 
     target = parse_text("path", path)
     refuse_no_file(target, "submission.csv")
@@ -320,8 +418,21 @@ def write_submission(
     return replace(submitted, path=target)
 
 
-def _running(engine: Engine | None, options: PackOptions) -> AbstractContextManager[Engine]:
-    return running(engine, options.workers)
+def _request(
+    source: str | os.PathLike[str], options: PackOptions | Mapping[str, object] | None
+) -> tuple[str, PackOptions]:
+    """Return a source and its options after deciding what a manifest means."""
+    asked = pack_options(options)
+    where, of_source = resolve_manifest(parse_text("source", source), asked.source)
+    return where, replace(asked, source=of_source)
+
+
+def _subject(
+    what: str | os.PathLike[str], source: SourceOptions | Mapping[str, object] | None
+) -> tuple[str, SourceOptions]:
+    """Return a dataset or a source, and how to read a source."""
+    options = options_of(SourceOptions, source, "source")
+    return resolve_manifest(parse_text("what", what), options)
 
 
 def _require_writers(options: PackOptions) -> None:

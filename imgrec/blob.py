@@ -1,14 +1,14 @@
-"""Where the bytes of a sample are: a small value that a worker reads as late as it can."""
+"""Where the bytes of a sample are: a small value that a worker reads as late as possible."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
 Slice: TypeAlias = tuple[str, int]
-"""Path and offset of bytes that stand as they are in a larger file: in a tar, or in a spool.
+"""Path and offset of uncompressed bytes in a larger file: in a tar, or in a spool.
 
-A plain tuple: there may be one for each of a million small files, and named ones were measured to
-take three times as long on their way to a worker.
+A plain tuple: there may be a million of them, and pickling named tuples was measured to take three
+times as long.
 """
 
 
@@ -17,7 +17,7 @@ class ZipMember(NamedTuple):
 
     path: str
     header_offset: int
-    """Where its local header is."""
+    """The offset of its local header."""
     packed_size: int
     method: int
     crc32: int
@@ -36,4 +36,4 @@ class Pixels(NamedTuple):
 
 
 Blob: TypeAlias = str | Slice | ZipMember | Pixels
-"""A path is a whole file. How many bytes a blob has is told beside it."""
+"""A path is a whole file. The size of a blob is kept beside it."""

@@ -12,10 +12,12 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.engine import Engine
 from imgrec.errors import DatasetExists, ImgrecError
-from imgrec.model import Plan, Skipped
+from imgrec.model import Plan
+from imgrec.notes import Note
 from imgrec.outcome import Report
-from imgrec.read.documents import read_document
-from imgrec.read.metadata import find_damage, read_fingerprint, read_report
+from imgrec.read.checksums import find_damage
+from imgrec.read.documents import read_fingerprint, read_report
+from imgrec.read.files import read_document
 from imgrec.read.samples import read_hashes
 from imgrec.text import printable
 from imgrec.write.recheck import Members, SourceCheck
@@ -83,17 +85,16 @@ def _bad_images(target: Path, plan: Plan, report: Report) -> dict[str, str]:
 
     Raises DatasetExists if the report lists other bad files than the plan does.
     """
-    planned = [*plan.bad, *plan.unplaced, *plan.left_out]
     noted = Counter(map(_shown, report.skipped))
-    known = Counter(map(_shown, planned))
+    known = Counter(map(_shown, plan.skipped))
     found = {file.filename: file.reason for file in (noted - known).elements()}
     bad = {
         name: found.pop(printable(name))
         for task in (plan.tasks if found else ())
-        for name in task.filenames
+        for name in task.samples.filenames
         if printable(name) in found
     }
-    if others := sorted([*(known - noted), *(Skipped(*file) for file in found.items())]):
+    if others := sorted([*(known - noted), *(Note(*file) for file in found.items())]):
         raise _exists(
             target,
             f"is not up to date: its {layout.SKIPPED} is wrong about {others[0].filename}",
@@ -101,8 +102,8 @@ def _bad_images(target: Path, plan: Plan, report: Report) -> dict[str, str]:
     return bad
 
 
-def _shown(file: Skipped) -> Skipped:
-    return Skipped(printable(file.filename), file.reason)
+def _shown(file: Note) -> Note:
+    return Note(printable(file.filename), file.reason)
 
 
 def _members(
@@ -111,11 +112,11 @@ def _members(
     """Yield the members of each shard that must be compared with the source."""
     hashes = _hashes_by_shard(read_hashes(target))
     for task in plan.tasks:
-        own = {name: bad[name] for name in task.filenames if name in bad}
+        own = {name: bad[name] for name in task.samples.filenames if name in bad}
         if are_trusted and not own:
             continue
         digests = hashes.get(task.filename, b"")
-        if len(digests) != 16 * (len(task.filenames) - len(own)):
+        if len(digests) != 16 * (len(task.samples.filenames) - len(own)):
             raise _damaged(target, f"{layout.SAMPLES} does not list what {task.filename} holds")
         yield Members(task=task, hashes=digests, bad=own, are_trusted=are_trusted)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from imgrec.errors import SourceError
-from imgrec.inspection.job import Job
-from imgrec.inspection.reporting.table import ImageTable, table_of_results
-from imgrec.inspection.subject import scan_for
+from imgrec.inspect.job import Job
+from imgrec.inspect.report.images import ImageTable, table_of_results
+from imgrec.inspect.subject import scan_for
 from imgrec.model import Catalog, Plan
 from imgrec.options import Check, PackOptions, SourceOptions
 from imgrec.outcome import Report, ShardResult
@@ -27,7 +27,7 @@ def plan_source(
 ) -> tuple[Catalog, Plan]:
     """List all images of a source, with the labels and splits that it gives them."""
     catalog = scan_for(job, source, options, spool)
-    return catalog, make_plan(catalog, PackOptions(source=options, shard_bytes=_PART_BYTES))
+    return catalog, make_plan(catalog, PackOptions(source=options, shard_size=_PART_BYTES))
 
 
 def examine(
@@ -41,9 +41,9 @@ def examine(
     found: dict[str, ShardResult] = {}
     for result in job.run(ShardExaminer(check=Check.DECODE, signs=True), plan.tasks):
         found[result.filename] = result
-        job.tell("look", len(result.records.filenames) + len(result.bad), plan.planned)
+        job.tell("look", len(result.records.samples.filenames) + len(result.bad), plan.planned)
     results = [found[task.filename] for task in plan.tasks]
-    if not any(result.records.filenames for result in results):
+    if not any(result.records.samples.filenames for result in results):
         raise SourceError(
             f"none of the {plan.planned + len(plan.bad)} images of {source.path} can be read",
             hint="imgrec pack says why",

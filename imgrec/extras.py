@@ -1,4 +1,4 @@
-"""Packages that only some uses need, imported when they do."""
+"""Optional packages, imported when they are needed."""
 
 from __future__ import annotations
 

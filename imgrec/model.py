@@ -6,15 +6,16 @@ All are immutable. Whatever there is one of per image is kept by column.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from imgrec.blob import Blob
 from imgrec.errors import PlanError
-from imgrec.near.found import Found, NearDuplicates
+from imgrec.near.duplicates import Found, NearDuplicates
+from imgrec.notes import Note, Noted, NoteKind, Notes, ignored_files, warnings_of
 from imgrec.options import Check, ColumnKind, ShrinkOptions
 from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.text import printable
@@ -27,7 +28,6 @@ TRAIN, VAL, TEST = "train", "val", "test"
 FOLD = "fold_"
 UNLABELLED = -1
 """The label of an image of which no class is known."""
-_EXAMPLES = 5
 _MOST_DIGITS = 20
 """Longer numbers do not count folds: names of splits in a dataset may be anything."""
 
@@ -81,9 +81,13 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """All images of a source, by column: a million of them are planned twice as fast as objects.
+    """The samples table: images by column, from the scan to the published dataset.
 
-    Column i of each belongs to one sample; the first are the fields of `Sample`, in its order.
+    Row i of each column is one sample. The first columns are the fields of `Sample`, in its order.
+    A column that is not known, or not needed any more, is empty. The scan fills all columns but
+    the last two, planning adds those and the final splits, a shard's task is a slice of the table,
+    and its result has the rows that were packed. Tuples, since a million samples are planned twice
+    as fast as objects, and names that are not UTF-8 do not fit into Arrow.
     """
 
     filenames: tuple[str, ...] = ()
@@ -98,9 +102,13 @@ class Samples:
     """The same for what looks alike."""
     pinned: tuple[str, ...] = ()
     """The split that each image must stay in, "" for any; empty if all are free."""
-    label_sets: tuple[tuple[str, ...], ...] = ()
+    class_sets: tuple[tuple[str, ...], ...] = ()
     """All classes of each image where one may have several; empty where each has one."""
     columns: tuple[Column, ...] = ()
+    labels: tuple[int, ...] = ()
+    """The label of each image; of several, the one by which it is put into a split."""
+    label_sets: tuple[tuple[int, ...], ...] = ()
+    """All labels of each image where one may have several; empty where each has one."""
 
     @classmethod
     def of(cls, rows: Iterable[Sample]) -> Samples:
@@ -112,35 +120,45 @@ class Samples:
 
     def pick(self, places: Sequence[int]) -> Samples:
         """Return the samples at `places`, in that order."""
-        return Samples(
-            **{
-                field.name: picked(getattr(self, field.name), places)
-                for field in fields(self)
-                if field.name != "columns"
-            },
-            columns=picked_columns(self.columns, places),
+        return self._each(lambda column: picked(column, places))
+
+    def slice(self, start: int, stop: int) -> Samples:
+        """Return the samples from `start` to `stop`."""
+        return self._each(lambda column: column[start:stop])
+
+    def _each(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Samples:
+        """Change every column that is known."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        columns = found.pop("columns")
+        changed = {name: change(column) for name, column in found.items() if column}
+        named = [column._replace(values=change(column.values)) for column in columns]
+        return Samples(**changed, columns=tuple(named))
+
+    def to_write(self) -> Samples:
+        """Return only the columns that a worker needs to write a shard."""
+        return replace(
+            self, class_names=(), splits=(), contents=(), near=(), pinned=(), class_sets=()
         )
+
+    def written(self, places: Sequence[int]) -> Samples:
+        """Return the samples at `places`, without where their bytes were."""
+        return replace(self, blobs=(), sizes=()).pick(places)
 
     def count_classes(self) -> Counter[str]:
         """Count the images of each class."""
-        if self.label_sets:
-            return Counter(chain.from_iterable(self.label_sets))
+        if self.class_sets:
+            return Counter(chain.from_iterable(self.class_sets))
         counts = Counter(self.class_names)
         del counts[""]
         return counts
 
     def classes(self) -> set[str]:
         """Return the classes that images have, with "" if one has none."""
-        return {*self.class_names, *chain.from_iterable(self.label_sets)}
+        return {*self.class_names, *chain.from_iterable(self.class_sets)}
 
     def __iter__(self) -> Iterator[Sample]:
         columns = self.filenames, self.class_names, self.splits, self.sizes
         return map(Sample._make, zip(*columns, self.contents, self.blobs, strict=True))
-
-
-def picked_columns(columns: Iterable[Column], places: Sequence[int]) -> tuple[Column, ...]:
-    """Return columns with only the values at `places`, in that order."""
-    return tuple(column._replace(values=picked(column.values, places)) for column in columns)
 
 
 def picked(column: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
@@ -150,29 +168,6 @@ def picked(column: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
     # It takes a third of the time of a comprehension.
     values: tuple[T, ...] = itemgetter(*places)(column)
     return values
-
-
-class Skipped(NamedTuple):
-    """A file of which something must be said, mostly why it is not packed."""
-
-    filename: str
-    reason: str
-
-
-class Resized(NamedTuple):
-    """Images that were shrunk, a few with their sizes: mostly all are, so not all are named."""
-
-    total: int
-    examples: tuple[Skipped, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ignored:
-    """Files of one kind that no one would expect to be packed."""
-
-    kind: str
-    count: int
-    examples: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +196,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
+class Catalog(Noted):
     """All that a source holds, before anything is decided about it."""
 
     name: str
@@ -214,20 +209,13 @@ class Catalog:
     """Class names in the order of their labels, where the source itself fixes it."""
     earlier_classes: tuple[str, ...] = ()
     """Those of the dataset that `--split-from` names, in the order of their labels."""
-    bad: tuple[Skipped, ...] = ()
-    """Files meant as images that are known not to be one before any pixel is looked at."""
-    unplaced: tuple[Skipped, ...] = ()
-    """Rows of a manifest that repeat another: all listed."""
-    left_out: tuple[Skipped, ...] = ()
-    """As in `Plan`."""
+    notes: Notes = ()
     near: Found | None = None
     """Its near-duplicates; None if they were not looked for."""
     beyond_limit: int = 0
     """How many images `--limit-per-class` leaves out."""
     matched_globs: frozenset[str] = frozenset()
     """Those of `--include` and `--exclude` that are known to fit some file of the source."""
-    ignored: tuple[Ignored, ...] = ()
-    warnings: tuple[str, ...] = ()
     submission: Submission | None = None
     """None if the source says nothing about predictions."""
     stamp: Stamp = NO_STAMP
@@ -239,7 +227,15 @@ class Catalog:
     homes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """The device and inode of each folder that was walked, by its path."""
 
-    def keep(self, places: Sequence[int], bad: Iterable[Skipped], kind: str) -> Catalog:
+    def noted(self, notes: Iterable[Note]) -> Catalog:
+        """Return this with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def warn(self, *warnings: str) -> Catalog:
+        """Return this with more remarks about the whole source."""
+        return self.noted(warnings_of(warnings))
+
+    def keep(self, places: Sequence[int], bad: Iterable[Note], kind: str) -> Catalog:
         """Return a catalog of the samples at `places` and of the bad files that are to stay.
 
         What is left out is counted as ignored, by `kind`. A class that loses all of its samples
@@ -261,35 +257,21 @@ class Catalog:
         gone = self.samples.classes() if stay else set(self.class_folders)
         gone -= samples.classes()
         folders = {name: where for name, where in self.class_folders.items() if name not in gone}
-        examples = tuple(sorted(left_out)[:_EXAMPLES])
-        ignored = Ignored(kind=kind, count=len(left_out), examples=examples)
-        said = (*self.ignored, ignored)
-        return replace(self, samples=samples, class_folders=folders, bad=stay, ignored=said)
-
-
-class SameImage(NamedTuple):
-    """Files of identical bytes, in order of their names."""
-
-    filenames: tuple[str, ...]
+        others = [note for note in self.notes if note.kind is not NoteKind.BAD]
+        notes = (*stay, *others, *ignored_files(kind, sorted(left_out)))
+        return replace(self, samples=samples, class_folders=folders, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTask:
-    """One shard to write: all a worker needs to know of its samples, by column, and no bytes."""
+    """One shard to write: a slice of the samples table, and no bytes."""
 
     split: str
     index: int
     filename: str
     expected_bytes: int
     """The most that the shard takes if every image is packed as it is."""
-    blobs: tuple[Blob, ...]
-    filenames: tuple[str, ...]
-    sizes: tuple[int, ...]
-    labels: tuple[int, ...]
-    label_sets: tuple[tuple[int, ...], ...] = ()
-    """As in `Samples`, as are the groups."""
-    groups: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
+    samples: Samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,12 +289,14 @@ def labels_by_split(tasks: Iterable[ShardTask]) -> dict[str, set[int]]:
     """Return the labels that the images of each split are to have."""
     found: dict[str, set[int]] = {}
     for task in tasks:
-        found.setdefault(task.split, set()).update(*(task.label_sets or (task.labels,)))
+        found.setdefault(task.split, set()).update(
+            *(task.samples.label_sets or (task.samples.labels,))
+        )
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Noted):
     """Everything that is decided before the first byte is written."""
 
     name: str
@@ -324,33 +308,22 @@ class Plan:
     check: Check
     shrink_to: ShrinkOptions | None
     fingerprint: str
-    bad: tuple[Skipped, ...]
-    unplaced: tuple[Skipped, ...]
-    """As in `Catalog`."""
-    left_out: tuple[Skipped, ...]
-    """Good images that are not packed because of what was asked for, such as leaked copies."""
-    ignored: tuple[Ignored, ...]
-    duplicates: tuple[SameImage, ...]
-    leaks: tuple[SameImage, ...]
-    conflicts: tuple[SameImage, ...]
+    notes: Notes
     near_duplicates: NearDuplicates | None
     """None if they were not looked for."""
-    warnings: tuple[str, ...]
     options: Mapping[str, object]
     """The options behind this plan, as plain values for the report."""
     submission: Submission | None = None
     """As in `Catalog`."""
     beyond_limit: int = 0
     """As in `Catalog`."""
-    unlisted_leaks: int = 0
-    """How many more leaks there are, where they are too many to name them all."""
     refused_with: int = 0
     """The exit code with which pack would refuse this; 0 if it would not."""
 
     @property
     def planned(self) -> int:
         """Count the images that are to be packed."""
-        return sum(len(task.filenames) for task in self.tasks)
+        return sum(len(task.samples.filenames) for task in self.tasks)
 
     def sum_up(self) -> Planned:
         """Return what is to be packed, in sum."""
@@ -358,7 +331,9 @@ class Plan:
             count=self.planned,
             labels=labels_by_split(self.tasks),
             columns=tuple(
-                (column.name, column.kind) for task in self.tasks[:1] for column in task.columns
+                (column.name, column.kind)
+                for task in self.tasks[:1]
+                for column in task.samples.columns
             ),
-            is_multilabel=any(task.label_sets for task in self.tasks[:1]),
+            is_multilabel=any(task.samples.label_sets for task in self.tasks[:1]),
         )

@@ -1,60 +1,58 @@
-"""Small pieces of HTML for notebooks, which show objects by their `_repr_html_`."""
+"""Cards for notebooks, which show objects by their `_repr_html_`."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
-from imgrec.text import markup, number, size
+from imgrec.html import render
 
-MOST_CLASSES, MOST_PICTURES = 20, 12
-_CELL = "text-align:{};padding:2px 12px 2px 0"
-
-
-def card(title: str, about: str, *parts: str) -> str:
-    """Return parts below a title."""
-    head = f"<strong>{markup(title)}</strong> <span style='opacity:.7'>{markup(about)}</span>"
-    return f"<div style='max-width:60em'>{head}{''.join(parts)}</div>"
+MAX_PICTURES = 12
+_MAX_CLASSES = 20
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], more: str = "") -> str:
-    """Return a table; what is no text stands right."""
-    top = "".join(f"<th style='{_CELL.format('left')}'>{markup(head)}</th>" for head in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-    rest = f"<div style='opacity:.7'>{markup(more)}</div>" if more else ""
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{rest}"
+class SplitRow(NamedTuple):
+    """A split."""
+
+    name: str
+    images: int
+    shards: int
+    bytes: int
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return f"<td style='{_CELL.format('left')}'>{markup(value)}</td>"
-    return f"<td style='{_CELL.format('right')}'>{value:,}</td>"
+class Picture(NamedTuple):
+    """A small JPEG."""
+
+    data: bytes
+    caption: str
 
 
-def class_table(classes: Sequence[str], counts: Sequence[tuple[str, Sequence[int] | None]]) -> str:
-    """Return the first classes, with the images that each has in every split that tells."""
-    known = [(split, by_label) for split, by_label in counts if by_label]
-    rows = [
-        (label, name, *(by_label[label] for _, by_label in known))
-        for label, name in enumerate(classes[:MOST_CLASSES])
-    ]
-    rest = len(classes) - MOST_CLASSES
-    more = f"… {number(rest, 'more class', 'more classes')}" if rest > 0 else ""
-    return table(("label", "class", *(split for split, _ in known)), rows, more)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A dataset in short; empty parts are left out."""
 
+    title: str
+    subtitle: str
+    splits: Sequence[SplitRow] = ()
+    pictures: Iterable[Picture] = ()
+    classes: Sequence[str] = ()
+    counts: Sequence[tuple[str, Sequence[int] | None]] = ()
+    """The name of each split, and its images by label if known."""
+    findings: Sequence[tuple[str, int]] = ()
 
-def split_table(splits: Iterable[tuple[str, int, int, int]]) -> str:
-    """Return splits: name, images, shards and bytes of each."""
-    rows = [(name, images, shards, size(total)) for name, images, shards, total in splits]
-    return table(("split", "images", "shards", "bytes"), rows)
-
-
-def strip(pictures: Iterable[tuple[bytes, str]]) -> str:
-    """Return JPEGs side by side, each with what is said of it when one points at it."""
-    images = "".join(
-        f"<img src='data:image/jpeg;base64,{base64.b64encode(data).decode()}' "
-        f"title='{markup(told)}' alt='{markup(told)}' style='height:72px;border-radius:6px'>"
-        for data, told in pictures
-    )
-    inside = "display:flex;flex-wrap:wrap;gap:4px;margin:6px 0"
-    return f"<div style='{inside}'>{images}</div>" if images else ""
+    def html(self) -> str:
+        """Return the card as HTML."""
+        known = [(split, images) for split, images in self.counts if images]
+        shown = self.classes[:_MAX_CLASSES]
+        values = {
+            "card": self,
+            "pictures": list(self.pictures),
+            "columns": [split for split, _ in known],
+            "rows": [
+                (name, [images[label] for _, images in known]) for label, name in enumerate(shown)
+            ],
+            "hidden": len(self.classes) - len(shown),
+        }
+        return render(Path(__file__).with_name("notebook.html"), values)

@@ -6,20 +6,16 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from imgrec.model import Column, Ignored, Resized, SameImage, Skipped
-from imgrec.near.found import NearDuplicates
+from imgrec.model import Samples
+from imgrec.near.duplicates import NearDuplicates
+from imgrec.notes import Noted, NoteKind, Notes, Resized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTable:
-    """What is known of each record of a shard, by column: a million rows stay small."""
+    """The records of a shard: the samples that were packed, and what writing them has shown."""
 
-    filenames: tuple[str, ...]
-    labels: array[int]
-    label_sets: tuple[tuple[int, ...], ...]
-    """As in `Samples`, as are the groups."""
-    groups: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
+    samples: Samples
     offsets: array[int]
     """Where each record's frame starts in the shard, before compression."""
     lengths: array[int]
@@ -39,7 +35,7 @@ class RecordTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardResult:
+class ShardResult(Noted):
     """The evidence of one written shard, gathered while writing it."""
 
     split: str
@@ -56,12 +52,8 @@ class ShardResult:
     records: RecordTable
     source_bytes: int
     """Size of the packed files as they are in the source."""
-    bad: tuple[Skipped, ...]
-    transcoded: tuple[Skipped, ...]
-    """Packed, but not as the file's own bytes, and why."""
-    damaged: tuple[Skipped, ...]
-    """Packed as they are, since every decoder accepts them, with what a strict one says."""
-    resized: Resized
+    notes: Notes
+    """About bad files, and those that were not packed as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +70,6 @@ class SplitInfo:
     def examples(self) -> int:
         """Count the records of the split."""
         return sum(self.shard_lengths)
-
-
-def _row(split: SplitInfo) -> tuple[str, int, int, int]:
-    return split.name, split.examples, len(split.shard_lengths), split.num_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +96,7 @@ class DatasetInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Noted):
     """What became of every file of a source; `report.json` in the dataset."""
 
     name: str
@@ -121,29 +109,23 @@ class Report:
     splits: tuple[SplitInfo, ...]
     source_bytes: int
     """Size of the files that were packed, as they are in the source."""
-    skipped: tuple[Skipped, ...]
-    ignored: tuple[Ignored, ...]
-    transcoded: tuple[Skipped, ...]
-    unlisted_transcoded: int = 0
-    """How many more there are, where they are too many to name them all."""
-    damaged: tuple[Skipped, ...]
-    resized: Resized | None = None
-    """None if images were to keep their size."""
-    duplicates: tuple[SameImage, ...]
-    leaks: tuple[SameImage, ...]
-    """Images that the source has in more than one split."""
-    unlisted_leaks: int = 0
-    """As `unlisted_transcoded`."""
-    conflicts: tuple[SameImage, ...]
+    notes: Notes
     near_duplicates: NearDuplicates | None = None
     """None if they were not looked for."""
-    warnings: tuple[str, ...]
+
+    @property
+    def resized(self) -> Resized | None:
+        """Images that were shrunk; None if images were to keep their size."""
+        if not self.options.keys() & {"short_side", "max_side"}:
+            return None
+        examples = self._of(NoteKind.RESIZED)
+        return Resized(len(examples) + self._unlisted(NoteKind.RESIZED), examples)
 
     def _repr_html_(self) -> str:
-        from imgrec import notebook
+        from imgrec.notebook import Card, SplitRow
 
         images = sum(split.examples for split in self.splits)
-        said = {
+        findings = {
             "skipped": len(self.skipped),
             "transcoded": len(self.transcoded) + self.unlisted_transcoded,
             "damaged": len(self.damaged),
@@ -153,14 +135,17 @@ class Report:
             "near-duplicates": self.near_duplicates.pairs if self.near_duplicates else 0,
             "warnings": len(self.warnings),
         }
-        found = [(what, count) for what, count in said.items() if count]
-        return notebook.card(
-            f"{self.name} {self.version}",
-            f"{images:,} images, {self.layout}",
-            notebook.split_table(map(_row, self.splits)),
-            notebook.class_table(self.classes, [(s.name, s.class_counts) for s in self.splits]),
-            notebook.table(("found", ""), found) if found else "",
-        )
+        return Card(
+            title=f"{self.name} {self.version}",
+            subtitle=f"{images:,} images, {self.layout}",
+            splits=[
+                SplitRow(split.name, split.examples, len(split.shard_lengths), split.num_bytes)
+                for split in self.splits
+            ],
+            classes=self.classes,
+            counts=[(split.name, split.class_counts) for split in self.splits],
+            findings=[(kind, count) for kind, count in findings.items() if count],
+        ).html()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,11 @@ from imgrec.model import Catalog, split_order
 from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.plan.select import choose
 from imgrec.read.dataset import Dataset
+from imgrec.read.documents import read_info
 from imgrec.read.locate import find_dataset
-from imgrec.read.metadata import read_info
 from imgrec.read.samples import read_splits
 from imgrec.source import near_dups
-from imgrec.source.closer_look import pin, without_small
+from imgrec.source.image_pass import pin, without_small
 from imgrec.source.split_file import pin_by_name
 from imgrec.source.split_words import split_word
 

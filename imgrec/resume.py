@@ -1,8 +1,8 @@
-"""Continuing a run that was cut off: which of its shards can be kept.
+"""Continue an interrupted run: find the finished shards that can be reused.
 
-A run notes its fingerprint and, for each shard that is finished, its result and the state of the
-source that it was made of. The next run of the same plan keeps the shards that are still, to the
-byte, what their results say. If the source may have changed since, it compares the images, too.
+A run notes its fingerprint and, for each finished shard, its result and the state of the source.
+The next run of the same plan reuses the shards whose bytes still match their results. If the source
+may have changed since, it compares the images, too.
 """
 
 from __future__ import annotations
@@ -10,33 +10,30 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from threading import Thread
-from typing import NamedTuple, Self, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_64_hexdigest
 
 from imgrec import __version__
 from imgrec.codec import result as result_codec
 from imgrec.codec.pixels import CODERS
+from imgrec.engine import Engine
 from imgrec.errors import DatasetError
 from imgrec.model import Plan, ShardTask
 from imgrec.origin import UNSEEN, Seen
 from imgrec.outcome import ShardResult
 from imgrec.stamp import Stamp
 from imgrec.storage.files import Seal, has_xxh3, is_intact
-from imgrec.storage.stages import Stage
+from imgrec.storage.staging import Stage
 from imgrec.write.recheck import Members, SourceCheck
 
 FilesOf: TypeAlias = Callable[[str], Iterable[str]]
 
 _RUN = "run"
-_THREADS = 2
-"""How many judge claims. A disk was measured to give two twice as much as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,29 +107,35 @@ def _difference(before: Mapping[str, object], run: Run) -> str:
     return ""
 
 
-def find_claims(staging: Stage, plan: Plan, run: Run, resumed: Resumed) -> list[Claim]:
-    """Return what the notes say about shards that seem to be whole."""
+def find_finished_shards(
+    staging: Stage, plan: Plan, run: Run, resumed: Resumed
+) -> list[FinishedShard]:
+    """Return the finished shards of an earlier run, judging by names and sizes of files."""
     found = []
     for task in plan.tasks if resumed.notes else ():
         seen, _, note = _unsealed(resumed.notes.get(task.filename, b"")).partition(b"\n")
-        with suppress(DatasetError):  # or it is as if it had not been finished
+        with suppress(DatasetError):  # a damaged note counts as a shard that is not finished
             result = result_codec.decode(note, task)
             are_trusted = _parse_seen(seen).is_still(run.stamp)
-            found.append(_claim(task, result, are_trusted=are_trusted, is_sure=staging.is_sure))
-    intact = staging.intact(seal for claim in found for seal in _seals(claim.result))
+            found.append(
+                _finished(task, result, are_trusted=are_trusted, reads_files=not staging.is_sure)
+            )
+    intact = staging.intact(seal for shard in found for seal in _seals(shard.result))
     return [
-        claim for claim in found if all(seal.filename in intact for seal in _seals(claim.result))
+        shard for shard in found if all(seal.filename in intact for seal in _seals(shard.result))
     ]
 
 
-def _claim(task: ShardTask, result: ShardResult, *, are_trusted: bool, is_sure: bool) -> Claim:
+def _finished(
+    task: ShardTask, result: ShardResult, *, are_trusted: bool, reads_files: bool
+) -> FinishedShard:
     members = Members(
         task=task,
         hashes=result.records.hashes,
         bad={file.filename: file.reason for file in result.bad},
         are_trusted=are_trusted,
     )
-    return Claim(result, members if result.bad or not are_trusted else None, not is_sure)
+    return FinishedShard(result, members if result.bad or not are_trusted else None, reads_files)
 
 
 def _parse_seen(note: bytes) -> Seen:
@@ -148,53 +151,43 @@ def _seals(result: ShardResult) -> list[Seal]:
     return [own, *(Seal(*beside) for beside in result.beside)]
 
 
-class Claim(NamedTuple):
-    """A shard that an earlier run has finished, as its note says."""
+class FinishedShard(NamedTuple):
+    """A shard that an earlier run has finished, according to its note."""
 
     result: ShardResult
     members: Members | None
-    """What is to be compared with the source; None if nothing is."""
+    """The images to compare with the source; None if that is not needed."""
     reads_files: bool
-    """Whether its own files are to be read."""
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether there is nothing to look at."""
-        return self.members is None and not self.reads_files
+    """Whether the files of the shard must be read to know that they are intact."""
 
 
-class Verdict(NamedTuple):
-    """Whether a claim holds."""
+class CheckedShard(NamedTuple):
+    """What a check of a finished shard has shown."""
 
-    filename: str
-    is_whole: bool
+    result: ShardResult
+    is_intact: bool
     """Whether its files are what was written."""
     is_current: bool
     """Whether its images are those of the source."""
 
-    @property
-    def is_true(self) -> bool:
-        """Whether the shard can be kept."""
-        return self.is_whole and self.is_current
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
-    """A picklable function that looks into the shards that are claimed to be in a folder."""
+class ShardCheck:
+    """A picklable function that checks the finished shards in a folder."""
 
     folder: str
     source_check: SourceCheck
 
-    def __call__(self, claim: Claim) -> Verdict:
-        """Read all that is claimed to be there, and the images that it was made of if need be."""
-        result = claim.result
-        is_whole = not claim.reads_files or self._is_whole(result)
+    def __call__(self, shard: FinishedShard) -> CheckedShard:
+        """Read the files of a shard, and the images that it was made of, as far as needed."""
+        result = shard.result
+        is_intact = not shard.reads_files or self._is_intact(result)
         is_current = True
-        if is_whole and claim.members:
-            is_current = not self.source_check(claim.members).filename
-        return Verdict(result.filename, is_whole, is_current)
+        if is_intact and shard.members:
+            is_current = not self.source_check(shard.members).filename
+        return CheckedShard(result, is_intact, is_current)
 
-    def _is_whole(self, result: ShardResult) -> bool:
+    def _is_intact(self, result: ShardResult) -> bool:
         path = os.path.join(self.folder, result.filename)
         beside = (Seal(*file) for file in result.beside)
         return has_xxh3(path, result.size, result.xxh3) and all(
@@ -202,51 +195,17 @@ class Judge:
         )
 
 
-class Hearing:
-    """Judges claims in a few threads, while the workers write what is missing.
-
-    Shards are written past the page cache, so that to read them is to wait for the disk: that
-    leaves the CPUs to the workers, which otherwise would be the ones to wait.
-    """
-
-    def __init__(self, judge: Judge, claims: Iterable[Claim]) -> None:
-        self._judge = judge
-        self._left = deque(claims)
-        self._verdicts: deque[Verdict] = deque()
-        count = min(len(self._left), _THREADS)
-        self._threads = [Thread(target=self._hear, daemon=True) for _ in range(count)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._left.clear()
-
-    def _hear(self) -> None:
-        while claim := self._next():
-            self._verdicts.append(self._judge(claim))
-
-    def _next(self) -> Claim | None:
-        try:
-            return self._left.popleft()  # which others do, too: to look first would not do
-        except IndexError:
-            return None
-
-    def verdicts(self) -> Iterator[Verdict]:
-        """Yield those that were not yielded before."""
-        while self._verdicts:
-            yield self._verdicts.popleft()
-
-    def rest(self) -> list[Claim]:
-        """Return the claims that no thread has begun to judge, and none will."""
-        return list(iter(self._next, None))
-
-    def wait(self) -> None:
-        """Wait until all claims that were not returned have a verdict."""
-        for thread in self._threads:
-            thread.join()
+def verify_finished_shards(
+    shards: Sequence[FinishedShard], check: ShardCheck, engine: Engine
+) -> Iterator[CheckedShard]:
+    """Yield what is known of finished shards, those first that need no check."""
+    doubtful = [shard for shard in shards if shard.members or shard.reads_files]
+    for shard in shards:
+        if not (shard.members or shard.reads_files):
+            yield CheckedShard(shard.result, is_intact=True, is_current=True)
+    if doubtful:
+        with closing(engine.run(check, doubtful)) as checked:
+            yield from checked
 
 
 def _decode(note: bytes) -> dict[str, object]:
@@ -262,7 +221,7 @@ def _made_by() -> str:
     specs = filter(None, map(find_spec, CODERS))
     folders = {os.path.dirname(os.path.dirname(spec.origin or "")) for spec in specs}
     packages = {package.replace("-", "_") for package in CODERS.values()}
-    # importlib.metadata tells the same, but to import it takes longer than to pack a few images.
+    # importlib.metadata would do, but importing it takes longer than packing a few images.
     found = (name for folder in folders for name in os.listdir(folder or os.curdir))
     about = (name for name in found if name.endswith((".dist-info", ".egg-info")))
     coders = sorted(name for name in about if name.partition("-")[0].lower() in packages)

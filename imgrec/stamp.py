@@ -1,4 +1,4 @@
-"""What identifies files without reading them: device, inode, size and times."""
+"""Stamps identify files without reading them: by device, inode, size and times."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _STATE_BITS = 128
 
 
 class Stamp(NamedTuple):
-    """What the operating system says about some files.
+    """The state of some files, as the operating system reports it.
 
-    Two stamps are equal only if they are about the same files, each at the same path, and nobody
-    has changed one of them in between.
+    Two stamps are equal only if they describe the same files at the same paths, and none of them
+    has changed in between.
     """
 
     newest_ns: int = 0
-    """When the newest of the files changed, by the clock of its own disk; 0 if that is unknown."""
+    """The latest change of any of the files, by the clock of its own disk; 0 if unknown."""
     state: int = 0
     """A sum of hashes, one for each file, so that the order of files does not matter."""
 
@@ -56,7 +56,7 @@ def state_of(path: str, found: os.stat_result) -> int:
 
 
 def stamp_of(path: str) -> Stamp:
-    """Return the stamp of a file, which a link may lead to; raise OSError if it is gone."""
+    """Return the stamp of a file or of the target of a link; raise OSError if it is gone."""
     path = os.path.abspath(path)
     found = os.stat(path)
     return Stamp(max(found.st_ctime_ns, os.lstat(path).st_ctime_ns), state_of(path, found))

@@ -110,6 +110,17 @@ def size(count: int) -> str:
     return f"{value:.1f} TiB"
 
 
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Return the first of some names, and how many more there are.
+
+    >>> listed("abc", 2)
+    'a, b and 1 more'
+    """
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
+
+
 def number(count: int, singular: str, plural: str = "") -> str:
     """Return a count with its noun.
 

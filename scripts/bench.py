@@ -1,54 +1,53 @@
 #!/usr/bin/env python3
-"""Race imgrec against everything else that packs and loads images, and say where it wins.
+"""Race imgrec against what else packs and loads images, and compare.
 
     .venv/bin/python scripts/bench.py                  pack, load, random, cold: half an hour
+    .venv/bin/python scripts/bench.py --only resume    the rest of a pack that was killed
     .venv/bin/python scripts/bench.py --only growth    time and memory by size (--full: the largest)
     .venv/bin/python scripts/bench.py --readme         put the last figures into README.md
 
-Each peer gets an environment of its own from PyPI, in bench-data/venvs, and the form that its
-documentation shows, with two workers where it has workers; whatever cannot be installed is left
-out, and why is printed. Contenders run in turn, round after round, each round beginning with
-another, and medians are compared. Packers are fresh processes, whose start-up counts; what they
-made is read back by a reader that is not imgrec's, counted and weighed. Loaders stay, go through
-one epoch to warm up, and give the images in order; what they give is counted, and must be of the
-size that was asked for. Everything is kept to two CPUs.
+Each peer has an environment of its own, made from PyPI in bench-data/venvs, and runs as its
+documentation shows, with two workers where it has workers. A peer that cannot be installed is left
+out, and the reason is printed. Contenders run in turn, round after round, and medians are compared.
+Packers are fresh processes, whose start-up counts; their output is read back by a reader that is
+not imgrec's, counted and weighed. Loaders stay, and go through one epoch to warm up; what they give
+is counted, and must have the size that was asked for. Everything runs on two CPUs.
 
-Figures go to bench-data/bench.json, where runs of different parts (`--only`) are put together;
-tables to bench.md, plots to plots/. Ratios hold on a quiet machine only; this needs Linux.
+Figures go to bench-data/bench.json, where the parts of several runs (`--only`) are put together,
+and to bench.md. Ratios hold on a quiet machine only. Needs Linux.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
+import os
 import platform
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench_pack import QUICK_SETS, SETS
-from bench_tools import CHECKOUT, WORK, Goal, goal_table, setting
-from benching import charts, growth, loading, markdown
-from benching.environments import NEEDS, Environment, NotInstalledError, here, made, this_python
-from benching.goals import goals_of
+from benching import figures, loading, own
+from benching.environments import NEEDS, THIS_PYTHON, Environment, NotInstalledError, here, made
+from benching.images import QUICK_SETS, SETS
 from benching.loading import LOADERS, READERS, Loader, Track
 from benching.packing import PACKERS, Packer, Race
+from benching.runs import CHECKOUT
 
-PARTS = ("pack", "load", "random", "cold", "growth")
-USUAL = PARTS[:-1]
+PARTS = ("pack", "load", "random", "cold", "resume", "growth")
+USUAL = PARTS[:4]
 OWN = ("pillow", "pyarrow", "simplejpeg")
-README_PLOT = CHECKOUT / ".github" / "speed.svg"
 START_ROUNDS = 3
 COLD_SETS = ("photos5k", "tiny50k")
 Measured = tuple[str, str, object]
-"""A part of the benchmark, what it was measured on, and what came of it, as a JSON value."""
+"""A part of the benchmark, what it was measured on ("" for all), and the result as a JSON value."""
 
 
 class Bench:
-    """One run: what was asked for, who can take part, and what was measured so far."""
+    """One run: its options, and who can take part."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -56,7 +55,7 @@ class Bench:
         self.sets = QUICK_SETS if options.quick else SETS
         self.rounds: int = 1 if options.quick else options.rounds
         self.skipped: dict[str, str] = {}
-        self._environments: dict[str, Environment | None] = {"": this_python()}
+        self._environments: dict[str, Environment | None] = {"": THIS_PYTHON}
         packers = self._able(PACKERS)
         self.packs = Race(self.work, packers, self._readers(packers))
 
@@ -88,17 +87,15 @@ class Bench:
             if name in self.options.data:
                 yield "cold", name, self.packs.cold(self.sets[name], self.rounds)
 
+    def resume(self) -> Iterator[Measured]:
+        """Measure what it costs to continue a pack that was killed."""
+        yield "resume", "", own.resume(self.work, self.sets["photos20k"], self.rounds)
+
     def growth(self) -> Iterator[Measured]:
         """Measure how time and memory grow."""
-        files, gigabytes = growth.FILES, growth.GIGABYTES
-        if self.options.full:
-            files, gigabytes = (*files, growth.MOST_FILES), (*gigabytes, *growth.MOST_GIGABYTES)
-        if self.options.quick:
-            files, gigabytes = (100, 1000), ()
-        tiny, photos = self.sets["tiny50k"], self.sets["photos20k"]
-        yield "growth", "files", growth.of_files(self.work, tiny, files)
-        if gigabytes:
-            yield "growth", "gigabytes", growth.of_bytes(self.work, photos, gigabytes)
+        sizes = (*own.FILES, own.MOST_FILES) if self.options.full else own.FILES
+        sizes = (100, 1000) if self.options.quick else sizes
+        yield "growth", "", own.growth(self.work, self.sets["tiny50k"], sizes)
 
     def versions(self) -> dict[str, str]:
         """Return what was run, by package."""
@@ -150,94 +147,70 @@ class Bench:
         return self._environments[name]
 
     def _readers(self, packers: Iterable[str]) -> dict[str, Environment]:
-        """Return who reads back what a packer made: TensorFlow what imgrec did."""
+        """Return who reads an output back: TensorFlow, not imgrec, what imgrec packed."""
         tensorflow = self._environment("tensorflow")
-        own = {name for name in packers if PACKERS[name].is_ours}
-        if own and tensorflow is None:
+        if tensorflow is None:
             raise SystemExit("TensorFlow is needed to read back what imgrec packs")
         return {
             name: tensorflow
-            if name in own and tensorflow
-            else self._environments[PACKERS[name].environment] or this_python()
+            if PACKERS[name].is_ours
+            else self._environments[PACKERS[name].environment] or THIS_PYTHON
             for name in packers
         }
 
 
 def _is_asked(name: str, contender: Packer | Loader, peers: Iterable[str]) -> bool:
     """Tell whether a contender is among those asked for; imgrec's own always are."""
-    is_ours = not contender.environment and contender.title.startswith("**")
-    return (
-        is_ours or name in peers or (bool(contender.environment) and contender.environment in peers)
-    )
+    is_ours = contender.title.startswith("**")
+    return is_ours or name in peers or contender.environment in peers
 
 
 def main() -> None:
-    """Run the parts that were asked for; print and write what they came to."""
+    """Run the parts that were asked for; print and write the figures."""
     options = _parser().parse_args()
-    path = options.work / "bench.json"
-    if options.readme or options.markdown:
-        figures = _known(path)
-        if not figures:
+    path: Path = options.work / "bench.json"
+    known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if options.readme:
+        if not known:
             raise SystemExit(f"there is no {path}: run the benchmark first")
-        if options.markdown:
-            print(markdown.written(figures), end="")
-        if options.readme:
-            markdown.into_readme(CHECKOUT / "README.md", figures)
-            (plot,) = [each for each in charts.draw(figures, _plots(path)) if each.stem == "speed"]
-            shutil.copyfile(plot, README_PLOT)
+        figures.write_readme(CHECKOUT / "README.md", known)
+        figures.draw(known, CHECKOUT / ".github" / "speed.svg")
         return
-    started = time.monotonic()
     loading.use_two_cpus()
     options.work.mkdir(parents=True, exist_ok=True)
+    if known.get("is_quick") != options.quick:
+        known = {"is_quick": options.quick}
     bench = Bench(options)
-    figures = _known(path)
-    if figures.get("is_quick") != options.quick:
-        figures = {"is_quick": options.quick}
     for part in options.only:
         measure: Callable[[], Iterator[Measured]] = getattr(bench, part)
         begun = time.monotonic()
         for section, name, value in measure():
-            figures.setdefault(section, {})[name] = value
-            figures["setting"] = _setting(bench)
-            figures["skipped"] = bench.left_out(figures.get("skipped", {}))
-            figures["goals"] = [goal.as_value() for goal in goals_of(figures)]
-            path.write_text(json.dumps(figures, indent=2) + "\n")
+            if name:
+                known.setdefault(section, {})[name] = value
+            else:
+                known[section] = value
+            known["setting"] = _setting(bench)
+            known["skipped"] = bench.left_out(known.get("skipped", {}))
+            path.write_text(json.dumps(known, indent=2) + "\n")
         print(f"{part}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
-    path.with_suffix(".md").write_text(markdown.written(figures))
-    plots = charts.draw(figures, _plots(path))
-    print(f"\n{markdown.written(figures)}")
-    print(goal_table(Goal(**_without(goal)) for goal in figures["goals"]))
-    print(f"\n{path}, bench.md, {len(plots)} plots; {time.monotonic() - started:.0f} s in all")
+    path.with_suffix(".md").write_text(figures.markdown(known))
+    print(f"\n{figures.markdown(known)}\n{figures.ratios(known)}")
     if options.quick:
         print("--quick: too few images and runs for any figure to mean anything")
 
 
-def _known(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
-def _plots(path: Path) -> Path:
-    return path.with_name("plots")
-
-
-def _without(goal: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in goal.items() if name != "is_met"}
-
-
 def _setting(bench: Bench) -> dict[str, Any]:
-    facts: dict[str, Any] = dict(setting(()))
-    own = {name: value for name, value in setting(OWN).items() if name in OWN}
-    return facts | {
-        "machine": _processor(),
+    """Return what the figures depend on."""
+    own_versions = {name: importlib.metadata.version(name) for name in OWN}
+    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    return {
+        "machine": cpu[0].partition(":")[2].strip() if cpu else platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "python": platform.python_version(),
         "rounds": bench.rounds,
-        "versions": own | bench.versions(),
+        "versions": own_versions | bench.versions(),
     }
-
-
-def _processor() -> str:
-    with open("/proc/cpuinfo") as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def _several(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
@@ -262,10 +235,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=3, metavar="N", help="default: %(default)s")
     add("--quick", action="store_true", help="few images, one round: only to see that it works")
     add("--here", action="store_true", help="make no environments: run what this one has")
-    add("--full", action="store_true", help="growth: up to a million files, and 20 GB")
-    add("--markdown", action="store_true", help="run nothing; print the last figures as Markdown")
+    add("--full", action="store_true", help="growth: up to a million files")
     add("--readme", action="store_true", help="run nothing; put the last figures into README.md")
-    add("--work", type=lambda text: Path(text).resolve(), default=WORK, metavar="DIR")
+    add(
+        "--work",
+        type=lambda text: Path(text).resolve(),
+        default=CHECKOUT / "bench-data",
+        metavar="DIR",
+    )
     return parser
 
 

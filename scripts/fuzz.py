@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests")]
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests/support")]
 
 from parsers import Parser, make_parsers, mutated  # noqa: E402  # they are where tests are
 

@@ -43,7 +43,7 @@ def run(seed: int) -> float:
     """Pack, train, and return the accuracy on images that were held back."""
     keras.utils.set_random_seed(seed)
     with tempfile.TemporaryDirectory() as data_dir:
-        options = imgrec.PackOptions(data_dir=data_dir, val_fraction=0.25)
+        options = imgrec.PackOptions(data_dir=data_dir, val_split=0.25)
         classes = imgrec.pack(SOURCE, options).info.classes
         train = imgrec.load(
             data_dir, "train", image_size=48, batch_size=16, shuffle=True, seed=seed

@@ -65,7 +65,7 @@ def run(seed: int) -> float:
     """Pack, train, and return the accuracy on images that were held back."""
     torch.manual_seed(seed)
     with tempfile.TemporaryDirectory() as data_dir:
-        imgrec.pack(SOURCE, imgrec.PackOptions(data_dir=data_dir, val_fraction=0.25))
+        imgrec.pack(SOURCE, imgrec.PackOptions(data_dir=data_dir, val_split=0.25))
         seen = imgrec.torch_dataset(data_dir, "train", image_size=48)
         unseen = imgrec.torch_dataset(data_dir, "val", image_size=48)
         model = make_model(len(seen.classes))

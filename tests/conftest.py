@@ -1,26 +1,24 @@
 from __future__ import annotations
 
+import gc
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+import sampling
 from browser import browser, watched  # noqa: F401  # fixtures, one browser for all
-from hypothesis import HealthCheck, settings
 from stores import s3_port, store  # noqa: F401  # fixtures: an S3 server on loopback
+from workers import in_this_process
 
 import imgrec
 
 # The datasets of whoever runs the tests are not to be found by them, and none is to be added.
 os.environ["TFDS_DATA_DIR"] = f"{os.devnull}/datasets"
-
-# Speed is not what tests are about: a busy machine must not fail them.
-settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("any machine")
 
 # Many tests pack a few images of one class, which looks like a mistake: they say that it is none.
 # What is asked about without that is the subject of the tests that use `asking`.
@@ -48,35 +46,83 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> None:
 def cli(tmp_path: Path, data_dir: Path) -> Cli:
     """Run `imgrec` as a user types it, with TFDS's data directory in a temporary folder.
 
-    Like other tests, `pack` and `plan` say --yes, unless `asking` is given.
+    It runs in this process, or, given options of `subprocess.run`, in one of its own. Like other
+    tests, `pack` and `plan` say --yes, unless `asking` is given.
     """
 
     def run(
-        *arguments: str | Path, asking: bool = False, **options: object
+        *arguments: str | Path, asking: bool = False, cwd: Path = tmp_path, **options: object
     ) -> subprocess.CompletedProcess[str]:
-        if arguments[:1] in (("pack",), ("plan",)) and not asking:
-            arguments = (arguments[0], "--yes", *arguments[1:])
-        environment = {**os.environ, "TFDS_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)}
+        words = [str(argument) for argument in arguments]
+        if words[:1] in (["pack"], ["plan"]) and not asking:
+            words.insert(1, "--yes")
+        variables = {"TFDS_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)}
+        if not options:
+            return run_in_process(words, cwd, variables)
+        standard = {"env": os.environ | variables, "text": True, "timeout": 120}
         return subprocess.run(  # type: ignore[call-overload, no-any-return]
-            [sys.executable, "-m", "imgrec", *map(str, arguments)],
-            **{
-                "cwd": tmp_path,
-                "env": environment,
-                "text": True,
-                "capture_output": True,
-                "timeout": 120,
-                **options,
-            },
+            [sys.executable, "-m", "imgrec", *words],
+            **{"cwd": cwd, "capture_output": True, **standard, **options},
         )
 
     return run
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long, so that no process is left alone with one at the end."""
+def run_in_process(
+    words: list[str], cwd: Path, variables: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as `python -m imgrec` does, and leave no trace of it in this process."""
+    from imgrec.cli.main import main
+
+    out, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        with chdir(cwd), redirect_stdout(out), redirect_stderr(errors):
+            code = main(words)
+    except SystemExit as ending:
+        code = ending.code
+    finally:
+        gc.enable()
+        os.environ.clear()
+        os.environ.update(before)
+    texts = []
+    for stream in (out, errors):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())
+    return subprocess.CompletedProcess(["imgrec", *words], code, *texts)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--exhaustive", action="store_true", help="run long sweeps as a whole")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sampling.configure(exhaustive=config.getoption("--exhaustive"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only --exhaustive runs, and begin with the files that take long.
+
+    Otherwise one process may be left alone with a long file at the end.
+    """
+    if not config.getoption("--exhaustive"):
+        config.hook.pytest_deselected(items=[*filter(_is_exhaustive, items)])
+        items[:] = [item for item in items if not _is_exhaustive(item)]
     marks = ("slow", "spark", "stores", "browser", "torch")
     long = {item.path for item in items if any(map(item.get_closest_marker, marks))}
     items.sort(key=lambda item: item.path not in long)
+
+
+def _is_exhaustive(item: pytest.Item) -> bool:
+    return item.get_closest_marker("exhaustive") is not None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Start worker processes only for tests about them."""
+    with nullcontext() if item.get_closest_marker("processes") else in_this_process():
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

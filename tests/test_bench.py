@@ -24,11 +24,12 @@ def bench(work: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_quick_race_of_packers_ends_in_figures_a_table_and_plots(tmp_path: Path) -> None:
+def test_a_quick_race_of_packers_ends_in_figures_and_tables(tmp_path: Path) -> None:
     if find_spec("tensorflow") is None:
         pytest.skip("tensorflow is not installed")
-    bench(
+    printed = bench(
         tmp_path,
         *("--quick", "--here", "--only", "pack", "--data", "tiny50k", "--peers", ",".join(PEERS)),
     )
@@ -43,9 +44,12 @@ def test_a_quick_race_of_packers_ends_in_figures_a_table_and_plots(tmp_path: Pat
     )
     assert race["images"] == 1000
     assert min(race["output_bytes"].values()) >= race["bytes"]
-    assert {goal["target"] for goal in figures["goals"]} == {1.5, 2, 7}
-    assert (tmp_path / "plots" / "pack-tiny50k.svg").read_text().startswith("<?xml")
-    rows = bench(tmp_path, "--markdown").splitlines()
+    rows = printed.splitlines()
+    assert [row.split(" | ")[2] for row in rows if row.startswith("| pack ")] == [
+        "<= 2.00 |",
+        "<= 0.14 |",
+    ]
+    assert (tmp_path / "bench.md").read_text() in printed
     assert [row for row in rows if row.startswith("| TFDS `GeneratorBasedBuilder` | ")]
     assert [row for row in rows if "--check structure" in row and "(1)" in row]
 

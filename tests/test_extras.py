@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from imgrec.storage.remote.systems import _EXTRAS as STORES
+from imgrec.storage.remote.filesystem import _EXTRAS as STORES
 from imgrec.write.twins import _EXTRAS as FORMATS
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -30,7 +30,7 @@ def in_code() -> Iterator[str]:
                 if isinstance(node.value, ast.Constant):
                     yield str(node.value.value)
                 else:
-                    assert path.stem in ("twins", "systems"), path  # their tables are read below
+                    assert path.stem in ("twins", "filesystem"), path  # their tables are read below
     yield from FORMATS.values()
     yield from (extra for _package, extra in STORES.values())
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from parsers import DOCUMENTS, Parser, make_parsers, mutated
+from sampling import examples
 
 pytestmark = pytest.mark.fuzz
 
@@ -35,7 +36,7 @@ def test_the_seeds_of_a_parser_are_read(name: str, parsers: dict[str, Parser]) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress=list(HealthCheck))
 @given(chance=st.randoms(use_true_random=False))
 def test_damaged_bytes_give_a_result_or_our_error(
     parsers: dict[str, Parser], name: str, chance: random.Random
@@ -44,7 +45,7 @@ def test_damaged_bytes_give_a_result_or_our_error(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(30, suppress=list(HealthCheck))
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_result_or_our_error(
     parsers: dict[str, Parser], name: str, data: bytes

@@ -34,10 +34,10 @@ from imgrec.codec import phash
 from imgrec.codec.image import prepare
 from imgrec.codec.result import decode as decode_note
 from imgrec.errors import BadImage, DatasetError, SourceError
-from imgrec.inspection.reporting.snippets import snippets_for
+from imgrec.inspect.report.gather import snippets_for
 from imgrec.layout import data_source_line, load_line
 from imgrec.options import Check
-from imgrec.read.metadata import read_info, read_report
+from imgrec.read.documents import read_info, read_report
 
 GIB = 1 << 30
 
@@ -210,7 +210,7 @@ def test_no_reason_in_skipped_csv_is_computed_where_lines_are_split_at_semicolon
     rows = [f"rose/{n}.jpg,rose,{n}" for n in range(8)]
     rows.append('rose/8.jpg,rose,"a;=1+1;\t@x\n-1"')
     write_tree(source, {"table.csv": "\n".join(["path,label,n", *rows]).encode()})
-    options = imgrec.SourceOptions(columns=("n:int",))
+    options = imgrec.SourceOptions(column=("n:int",))
     folder = pack(source / "table.csv", tmp_path / "out", max_bad=1.0, source=options)
     text = (folder / "skipped.csv").read_bytes().decode()
     assert "1+1" in text
@@ -251,7 +251,7 @@ def test_a_manifest_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path: Pat
     write_tree(tmp_path, {"a.jpg": jpeg(1)})
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(gzip.compress(b"id,label\n" + (b"a.jpg," + b"x" * 100_000 + b"\n") * 1100))
-    with pytest.raises(SourceError, match="as only a bomb does"):
+    with pytest.raises(SourceError, match="a decompression bomb"):
         imgrec.dry_run(packed, engine=ENGINE)
 
 
@@ -367,7 +367,7 @@ def test_gzipped_images_of_no_bytes_each_are_refused(tmp_path: Path) -> None:
         "train-images-idx3-ubyte.gz": gzip.compress(images, 1),
         "train-labels-idx1-ubyte.gz": gzip.compress(labels, 1),
     })  # fmt: skip
-    with pytest.raises(SourceError, match=r"5,000,000 images in .* as only a bomb does"):
+    with pytest.raises(SourceError, match=r"5,000,000 images in .* decompression bomb"):
         imgrec.dry_run(tmp_path / "x", engine=ENGINE)
 
 
@@ -421,7 +421,7 @@ def test_a_pipe_in_a_dataset_holds_nothing_up(tmp_path: Path, name: str) -> None
         "told(lambda: imgrec.open_dataset(sys.argv[1])['train'].of_class('rose'))\n"
         "told(lambda: imgrec.report(sys.argv[1], path=sys.argv[2]))\n"
         "told(lambda: imgrec.pack(sys.argv[3],"
-        " imgrec.PackOptions(data_dir=sys.argv[4], val_fraction=0.25)))\n"
+        " imgrec.PackOptions(data_dir=sys.argv[4], val_split=0.25)))\n"
     )
     places = (folder, tmp_path / "r.html", tmp_path / "flowers", tmp_path / "datasets")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -450,21 +450,22 @@ def test_documents_that_make_no_sense_are_our_error(
     value = json.loads((folder / document).read_text())
     change(value)
     (folder / document).write_text(json.dumps(value))
-    with pytest.raises(DatasetError, match="is not what a packed dataset has there"):
+    with pytest.raises(DatasetError) as caught:
         imgrec.open_dataset(folder)
+    assert str(caught.value).startswith(str(folder / document))
 
 
 def test_a_document_larger_than_any_is_not_read(tmp_path: Path) -> None:
     folder = make_flowers(tmp_path)
     os.truncate(folder / "dataset_info.json", 1 << 40)
-    with pytest.raises(DatasetError, match=r"dataset_info\.json is larger than 256\.0 MiB"):
+    with pytest.raises(DatasetError, match=r"dataset_info\.json: the file is larger than"):
         imgrec.open_dataset(folder)
 
 
 def test_more_classes_than_any_dataset_has_are_not_read(tmp_path: Path) -> None:
     folder = make_flowers(tmp_path)
     (folder / "label.labels.txt").write_bytes(b"a\n" * (3 << 20))
-    with pytest.raises(DatasetError, match=r"label.labels.txt names more than 1,048,576 classes"):
+    with pytest.raises(DatasetError, match=r"label.labels.txt: it names more than 1,048,576"):
         imgrec.open_dataset(folder)
 
 
@@ -476,7 +477,7 @@ def test_json_that_would_take_gigabytes_or_is_too_deep_is_not_read(
     folder = make_flowers(tmp_path)
     (folder / "label.labels.txt").unlink()
     (folder / document).write_bytes(value)
-    with pytest.raises(DatasetError, match=f"{document} is not what a packed dataset has there"):
+    with pytest.raises(DatasetError, match=f"{document}: the file is not JSON"):
         imgrec.open_dataset(folder)
 
 
@@ -582,4 +583,4 @@ def test_more_records_than_bytes_are_not_believed(cli: Cli, tmp_path: Path, verb
     (folder / "dataset_info.json").write_text(json.dumps(value))
     done = cli(verb, str(folder), *([str(tmp_path / "tree")] if verb == "unpack" else []))
     assert (done.returncode, done.stdout) == (5, "")
-    assert "dataset_info.json tells of" in done.stderr
+    assert "dataset_info.json" in done.stderr

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT
 
 from imgrec.cli.main import make_parser
-from imgrec.cli.tree import Verb, read_tree
+from imgrec.cli.parser import verb_parsers
 
 README = (ROOT / "README.md").read_text()
 CONSOLE = re.findall(r"```console\n\$ (.*?)\n(.*?)```", README, re.DOTALL)
@@ -23,7 +23,7 @@ WALK = README.partition("\n## A competition, ")[2].partition("\n## ")[0]
 """From a download to a submission."""
 OTHERS = {name: [code for code in PYTHON if name in code] for name in ("torch", "grain")}
 """The code that needs a package which not everyone has."""
-VERBS = read_tree(make_parser())
+VERBS = dict(verb_parsers(make_parser()))
 
 
 @pytest.fixture(scope="module")
@@ -118,26 +118,27 @@ def options_in(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", " ".join(code)))
 
 
-def options_of(verb: Verb) -> set[str]:
-    return {flag for option in verb.options for flag in option.flags} - {"-h", "--help"}
+def options_of(verb: str) -> set[str]:
+    flags = {flag for action in VERBS[verb]._actions for flag in action.option_strings}
+    return flags - {"-h", "--help"}
 
 
 def test_every_verb_has_a_page_in_the_readme_and_every_page_a_verb() -> None:
-    assert sorted(pages().keys() - {""}) == sorted(verb.name for verb in VERBS)
+    assert sorted(pages().keys() - {""}) == sorted(VERBS)
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_every_option_of_a_verb_is_on_its_page(verb: Verb) -> None:
-    known = options_in(pages()[""]) | options_in(pages()[verb.name])
-    if any("SOURCE" in place.value for place in verb.places):
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_of_a_verb_is_on_its_page(verb: str) -> None:
+    known = options_in(pages()[""]) | options_in(pages()[verb])
+    if any("SOURCE" in str(action.metavar) for action in VERBS[verb]._actions):
         known |= options_in(pages()["pack"])  # which says how a source is read
     assert sorted(options_of(verb) - known) == []
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_every_option_on_the_page_of_a_verb_exists(verb: Verb) -> None:
-    page = pages()[verb.name]  # which several verbs may share
-    there = set().union(*(options_of(one) for one in VERBS if pages()[one.name] == page))
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_on_the_page_of_a_verb_exists(verb: str) -> None:
+    page = pages()[verb]  # which several verbs may share
+    there = set().union(*(options_of(one) for one in VERBS if pages()[one] == page))
     others = {"-dc"}
     assert sorted(options_in(page) - there - others) == []
 

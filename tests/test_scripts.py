@@ -7,12 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from waiting import wait_for
 
 TOOLS = ("sh", "bash", "env", "dirname", "cat", "cmp", "cp", "mkdir", "rm", "sleep")
 """What the scripts call besides the programs that the stubs stand for."""
@@ -209,11 +208,3 @@ def test_two_set_ups_at_once_take_turns(checkout: Checkout) -> None:
     both = [checkout.start("scripts/imgrec", PIP_SECONDS="0.5") for _ in range(2)]
     assert [(process.communicate(timeout=60), process.returncode)[1] for process in both] == [0, 0]
     assert sum("pip install" in call for call in checkout.calls()) == 1
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen within 30 s")

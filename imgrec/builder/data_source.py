@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import tensorflow_datasets as tfds  # type: ignore[import-untyped]  # it has no types
 from tensorflow_datasets.core.data_sources import base  # type: ignore[import-untyped]
 
-from imgrec import layout
 from imgrec.builder.info import PackInfo, open_info
 from imgrec.codec import decode
 from imgrec.errors import OutOfRange
 from imgrec.outcome import DatasetInfo
-from imgrec.read.metadata import read_info
-from imgrec.read.shards import Shards, joined
+from imgrec.read.documents import read_info
+from imgrec.read.random_access import LocalShards
+from imgrec.read.shards import shard_lengths, shard_paths
+from imgrec.read.splits import joined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +32,9 @@ class _Records:
     """The serialized records of a split, by their place in it."""
 
     def __init__(self, pack: DatasetInfo, instructions: Iterable[Any]) -> None:
-        self._shards = Shards(pack)
-        starts = _starts(pack)
+        self._shards = LocalShards(pack)
+        names = [os.path.basename(path) for path in shard_paths(pack)]
+        starts = dict(zip(names, accumulate(shard_lengths(pack), initial=0), strict=False))
         self._numbers = joined(
             [
                 range(first := starts[Path(file.filename).name] + file.skip, first + file.take)
@@ -47,21 +50,11 @@ class _Records:
             number = self._numbers[place]
         except IndexError as error:
             raise OutOfRange(
-                f"there are {len(self)} records, and none of number {place}",
+                f"record {place} is out of range: there are {len(self)} records",
                 hint=f"count from 0 to {len(self) - 1}",
             ) from error
-        data, start, end = self._shards.read(number)
+        _, data, start, end = self._shards.read(number)
         return data[start:end]
-
-
-def _starts(pack: DatasetInfo) -> dict[str, int]:
-    """Return the number of the first record of each shard, counted through all splits."""
-    lengths = {
-        layout.shard_filename(pack.name, split.name, index, len(split.shard_lengths)): length
-        for split in pack.splits
-        for index, length in enumerate(split.shard_lengths)
-    }
-    return dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))
 
 
 class _Picture(tfds.decode.Decoder):  # type: ignore[misc]  # of a class without types

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import glob
+import logging
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from os.path import expanduser
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import tensorflow_datasets as tfds  # type: ignore[import-untyped]  # it has no types
 from tensorflow_datasets.core import dataset_builder  # type: ignore[import-untyped]
@@ -14,16 +18,42 @@ from tensorflow_datasets.core import dataset_builder  # type: ignore[import-unty
 from imgrec import api, layout
 from imgrec.builder.data_source import DECODED, PackDataSource, each
 from imgrec.builder.info import PackInfo
-from imgrec.builder.subject import already_packed, to_be_packed
-from imgrec.builder.telling import LOG, Bars, log_what_was_left_out
 from imgrec.errors import DatasetError, DatasetNotFound, UsageError
 from imgrec.options import PackOptions
 from imgrec.options.parsing import parse_text
+from imgrec.outcome import Packed
+from imgrec.read.documents import read_info
+from imgrec.read.locate import find_dataset
+from imgrec.request import options_from, refuse_unknown, resolve_manifest
+from imgrec.source.detect import detect
 from imgrec.storage.paths import refuse_remote
 
+_LOG = logging.getLogger("imgrec")
+_TITLES = {"scan": "Scanning", "pack": "Packing"}
+_PATIENCE_S = 1
+"""How long something may take without a bar."""
 _NAME = "imgrec"
+_OWN = ("dataset", "source")
+"""Keywords of a builder that are not options of a pack."""
 _FORMATS = frozenset({None, "tfrecord", "array_record"})
 """Those that can be asked for: `tfds.data_source` asks for array_record to read at random."""
+
+
+class _Subject(NamedTuple):
+    """The pack of a builder."""
+
+    name: str
+    options: PackOptions
+    """How it is made, or was: of one that is there, no more than the version and the classes."""
+    source: str = ""
+    """What it is made of; empty if it is there."""
+    folder: str = ""
+    """Where it is, if that is known already."""
+
+    @property
+    def has_lost_its_source(self) -> bool:
+        """Tell whether it cannot be made any more."""
+        return not os.path.lexists(self.source) and not glob.glob(self.source, recursive=True)
 
 
 class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a class without types
@@ -33,7 +63,7 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
 
     class Flowers(imgrec.builder.Builder):
         SOURCE = "/data/flowers.zip"
-        OPTIONS = imgrec.PackOptions(val_fraction=0.1)
+        OPTIONS = imgrec.PackOptions(val_split=0.1)
     """
 
     name = _NAME
@@ -78,14 +108,14 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
             refuse_remote(place, "imgrec.builder")
         if called and not (source or options.get("manifest")):
             asked = f"{called}:{version}" if version else called
-            self._subject = already_packed(asked, where, options)
+            self._subject = _already_packed(asked, where, options)
             refuse_remote(self._subject.folder, "imgrec.builder")
             given = {"dataset": self._subject.folder}
         else:
             defaults = replace(self.OPTIONS, version=str(version or self.VERSION), data_dir=where)
             name = called or ("" if self.name == _NAME else self.name)
             what = parse_text("source", source or self.SOURCE)
-            self._subject = to_be_packed(what, options, defaults, name)
+            self._subject = _to_be_packed(what, options, defaults, name)
         self._is_known = not self._subject.source
         self.name = self._subject.name
         self.VERSION = tfds.core.Version(self._subject.options.version)
@@ -151,7 +181,7 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
                 )
             return
         if subject.has_lost_its_source and self._is_there and not is_anew:
-            LOG.warning("%s is gone; reading %s as it is", subject.source, self.data_dir)
+            _LOG.warning("%s is gone; reading %s as it is", subject.source, self.data_dir)
         else:
             self._pack(overwrite=is_anew or subject.options.overwrite)
         self._is_known = True
@@ -163,10 +193,10 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # of a 
             data_dir=str(self.data_dir_root),
             overwrite=overwrite,
         )
-        with Bars() as bars:
+        with _Bars() as bars:
             packed = api.pack(self._subject.source, options, on_progress=bars)
         if packed.is_new:
-            log_what_was_left_out(packed)
+            _log_warnings(packed)
         self.info.read_from_directory(self.data_dir)
 
     @property
@@ -241,3 +271,91 @@ def _refuse_unfit(download_config: Any) -> None:
         raise UsageError(
             "max_examples_per_split is not for packs", hint="give limit_per_class to the builder"
         )
+
+
+def _to_be_packed(
+    source: str, given: Mapping[str, object], defaults: PackOptions, name: str
+) -> _Subject:
+    """Return a pack to be made of a source, and called as the options, `name` or the source say.
+
+    Raises UsageError if it cannot be, and SourceError if there is no such source.
+    """
+    refuse_unknown(given, _OWN)
+    options = options_from(given, defaults)
+    if options.shard_compression:
+        raise UsageError(
+            f"compression {options.compression} makes shards that TFDS cannot read",
+            hint="leave it out; `imgrec pack --compression` makes them for other readers",
+        )
+    if not (source or options.source.manifest):
+        raise UsageError(
+            "there is nothing to pack or to read",
+            hint="give source, what is to be packed, or dataset, the name or path of a pack",
+        )
+    source, of_source = resolve_manifest(source, options.source)
+    options = replace(options, source=of_source)
+    name = options.name or name
+    name = layout.checked_name(name) if name else _own_name(source, options)
+    return _Subject(name, options, source=source)
+
+
+def _own_name(source: str, options: PackOptions) -> str:
+    return layout.dataset_name(detect(source, options.source).name, "")
+
+
+def _already_packed(dataset: str, data_dir: str, given: Mapping[str, object]) -> _Subject:
+    """Return a pack that is there, found by name or by a path at any level.
+
+    Raises DatasetNotFound if it is not, and UsageError for options that only packing has.
+    """
+    refuse_unknown(given, _OWN)
+    fit = ("classes", "classes_append")
+    unfit = sorted(name for name, value in given.items() if value and name not in fit)
+    if unfit:
+        raise UsageError(
+            f"{unfit[0]} is for packing, and {dataset} is packed already",
+            hint="give source too, to pack, or leave it out",
+        )
+    folder = find_dataset(dataset, data_dir)
+    refuse_remote(os.fspath(folder), "imgrec.builder")
+    pack = read_info(folder)
+    options = replace(options_from(given), version=pack.version)
+    return _Subject(pack.name, options, folder=pack.path)
+
+
+def _log_warnings(packed: Packed) -> None:
+    """Log the warnings of a pack: TFDS shows no summary."""
+    info, report = packed.info, packed.report
+    said = list(report.warnings)
+    if skipped := len(report.skipped):
+        files = f"{skipped} file{'s' * (skipped > 1)}"
+        said.append(f"{files} skipped: see {Path(info.path) / layout.SKIPPED}")
+    for warning in said:
+        _LOG.warning("%s %s: %s", info.name, info.version, warning)
+
+
+class _Bars:
+    """The progress bars of a pack, unless `tfds.disable_progress_bar()` was called."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._bar: Any = None  # of tqdm, or what TFDS has in its place
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Move the bar of a stage on."""
+        from tensorflow_datasets.core.utils import tqdm_utils  # type: ignore[import-untyped]
+
+        if stage != self._stage:
+            self.__exit__()
+            self._stage = stage
+            self._bar = tqdm_utils.tqdm(
+                desc=_TITLES[stage], total=total, unit=" images", leave=False, delay=_PATIENCE_S
+            )
+        self._bar.update(done)

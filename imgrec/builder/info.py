@@ -1,8 +1,7 @@
-"""What TFDS knows of a pack, which is what the pack's own files say."""
+"""What TFDS knows of a pack: what the pack's own files say."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,28 +10,29 @@ import tensorflow_datasets as tfds  # type: ignore[import-untyped]  # it has no 
 from imgrec import layout
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo
-from imgrec.read.metadata import read_info
+from imgrec.read.documents import Documents, read_documents, read_info
+from imgrec.read.files import refusal
 
 if TYPE_CHECKING:
     from os import PathLike
 
 
 class PackInfo(tfds.core.DatasetInfo):  # type: ignore[misc]  # of a class without types
-    """What there is to say of a pack; next to nothing before it is packed."""
+    """The facts about a pack; almost none before it is packed."""
 
     def initialize_from_bucket(self) -> None:
-        """Look nowhere: what is packed here is not in the bucket of TFDS's catalogue."""
+        """Do nothing: the bucket of TFDS's catalogue does not have what is packed here."""
 
     def read_from_directory(self, dataset_info_dir: str | PathLike[str]) -> None:
-        """Take all from a pack; raise DatasetError if it cannot be read, or its labels are wrong.
+        """Read a pack; raise DatasetError if it cannot be read, or its labels are wrong.
 
-        Nothing is left of what was read before, from a pack that has since been replaced.
+        Facts about an earlier pack, which has since been replaced, are forgotten.
         """
-        pack = read_info(Path(dataset_info_dir))
-        refuse_unreadable(pack)
+        documents = read_documents(Path(dataset_info_dir))
+        refuse_unreadable(documents.info())
         tfds.core.DatasetInfo.__init__(self, builder=self._identity)
         super().read_from_directory(dataset_info_dir)
-        self._refuse_wrong_labels(Path(pack.path))
+        self._refuse_wrong_labels(documents)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -46,30 +46,16 @@ class PackInfo(tfds.core.DatasetInfo):  # type: ignore[misc]  # of a class witho
             return layout.SEQUENCE_LABELS, self.features["labels"].feature
         return layout.LABELS, self.features["label"]
 
-    def _refuse_wrong_labels(self, folder: Path) -> None:
+    def _refuse_wrong_labels(self, documents: Documents) -> None:
         """Raise DatasetError unless there is one name for each class.
 
         TFDS loads them in a thread whose errors no one looks at, and so takes any.
         """
-        file, feature = self._label
-        path = folder / file
-        lines = path.read_text("utf-8").split("\n") if path.is_file() else []
-        names = [line.strip() for line in lines if line.strip()]  # as TFDS does
-        more = [name for name, times in Counter(names).items() if times > 1]
-        if not names:
-            wrong = "is missing, or empty"
-        elif len(names) != feature.num_classes:
-            wrong = f"names {len(names)} classes, and {layout.FEATURES} tells of"
-            wrong = f"{wrong} {feature.num_classes}"
-        elif more:
-            wrong = f"names {more[0]!r} more than once"
-        else:
-            return
-        raise DatasetError(
-            f"{path} {wrong}",
-            hint="it was changed since it was packed: restore it, or pack again and overwrite",
-            path=str(path),
-        )
+        file, _ = self._label
+        for fault in documents.faults:
+            if fault.path == file:
+                hint = "it was changed since it was packed: restore it, or pack again and overwrite"
+                raise refusal(documents.folder, fault, hint)
 
 
 def refuse_unreadable(pack: DatasetInfo) -> None:

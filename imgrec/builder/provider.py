@@ -16,8 +16,8 @@ from tensorflow_datasets.core.utils import file_utils  # type: ignore[import-unt
 
 from imgrec.builder.dataset_builder import Builder
 from imgrec.errors import DatasetNotFound
+from imgrec.read.documents import read_fingerprint
 from imgrec.read.locate import find_dataset
-from imgrec.read.metadata import read_fingerprint
 from imgrec.storage.paths import is_remote
 
 _is_aside: ContextVar[bool] = ContextVar("_is_aside", default=False)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
+from imgrec.cli.parser import VERBS
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
+    from imgrec.cli.parser import Verbs
     from imgrec.outcome import Leftover
 
 _EXAMPLES = """\
@@ -24,7 +25,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "clean",
-        help="remove what packs that were cut off left",
+        help=VERBS["clean"],
         description="Remove the hidden folders of packs that were cut off and are not to be "
         "continued. Datasets, and packs that are running, are left alone.",
         epilog=_EXAMPLES,

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
+from imgrec.cli.parser import VERBS
 from imgrec.cli.terminal import table, this_terminal
 from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.diagnosis.diagnose import Case, Diagnosis
-    from imgrec.inspection.diagnosis.facts import Contents, Environment, FeatureFacts, Finding
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.doctor.diagnose import Case, Diagnosis
+    from imgrec.inspect.doctor.facts import Contents, Environment, FeatureFacts, Finding
 
 _EXAMPLES = """\
 examples:
@@ -31,7 +32,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "doctor",
-        help="say why tfds.load fails, and what works",
+        help=VERBS["doctor"],
         description="Say why tfds.load fails, and print the line that works. Of TFRecords that "
         "TFDS knows nothing of, say what is in them and how to read them. Exit code 1 if anything "
         "is wrong.",
@@ -53,8 +54,8 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Look for causes and print them."""
-    from imgrec.inspection.diagnosis.diagnose import diagnose
-    from imgrec.inspection.diagnosis.environment import look_around
+    from imgrec.inspect.doctor.diagnose import diagnose
+    from imgrec.inspect.doctor.environment import look_around
 
     found = diagnose(parsed.asked, parsed.data_dir, look_around(tries=not parsed.quick))
     print(render.as_json(as_value(found)) if parsed.json else "\n".join(_lines(found)))

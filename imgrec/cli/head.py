@@ -6,13 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
+from imgrec.cli.options import add_dataset, whole
+from imgrec.cli.parser import VERBS
 from imgrec.cli.terminal import table, this_terminal
 from imgrec.cli.values import columns_text, labels_text, record_value
-from imgrec.cli.working import add_dataset
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.records import Place
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.records import Place
     from imgrec.read.record import Record
 
 _EXAMPLES = """\
@@ -29,14 +30,14 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "head",
-        help="show the first records of a dataset",
+        help=VERBS["head"],
         description="Show the first records of a split, one a line: number, class, shape, format, "
         "bytes and file.",
         epilog=_EXAMPLES,
     )
     add_dataset(parser)
     add = parser.add_argument
-    add("-n", dest="count", type=int, default=10, metavar="N", help="how many; default: 10")
+    add("-n", dest="count", type=whole, default=10, metavar="N", help="how many; default: 10")
     add("--split", default="", metavar="S", help="such as val or train[100:]; default: the first")
     add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
@@ -45,7 +46,7 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Read the first records and print them."""
     from imgrec import api
-    from imgrec.inspection.records import place_of, read_head
+    from imgrec.inspect.records import place_of, read_head
 
     dataset = api.open_dataset(parsed.dataset, data_dir=parsed.data_dir)
     part, records = read_head(dataset, parsed.split, parsed.count)
@@ -64,7 +65,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _row(place: Place, record: Record) -> tuple[str, ...]:
-    from imgrec.inspection.records import format_of
+    from imgrec.inspect.records import format_of
 
     cells = (
         f"{place.split} {place.number}",

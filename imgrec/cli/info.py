@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from imgrec.cli import render
 from imgrec.cli.chart import class_lines, side_lines
+from imgrec.cli.options import add_dataset
+from imgrec.cli.parser import VERBS
 from imgrec.cli.terminal import Terminal, this_terminal
-from imgrec.cli.working import add_dataset
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.image_stats import ImageStats, Spread
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.image_stats import ImageStats, Spread
     from imgrec.outcome import DatasetInfo
 
 _EXAMPLES = """\
@@ -28,7 +29,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "info",
-        help="show what a packed dataset holds",
+        help=VERBS["info"],
         description="Show splits, classes with their counts, image sizes, formats, shards, bytes "
         "and fingerprint of a dataset.",
         epilog=_EXAMPLES,
@@ -44,7 +45,7 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Look a dataset up and print what it holds."""
     from imgrec import api
-    from imgrec.inspection.image_stats import read_image_stats
+    from imgrec.inspect.image_stats import read_image_stats
 
     info = api.info(parsed.dataset, data_dir=parsed.data_dir)
     stats = read_image_stats(info)

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.subject import add_subject, subject_of
-from imgrec.cli.working import add_workers, working
+from imgrec.cli.options import add_subject, add_workers, number, subject_of
+from imgrec.cli.parser import VERBS
+from imgrec.cli.workers import working
 from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.leaking.leaks import Kind, LeakedImage, LeakPair, Leaks
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.leaks import Kind, LeakedImage, LeakPair, Leaks
 
 _FAULTS = 1
 """Exit code if an image is in two splits, or in the other dataset."""
@@ -42,7 +43,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "leaks",
-        help="show the images that are there twice, exactly or nearly",
+        help=VERBS["leaks"],
         description="Show which images of a dataset or a source are the same or look alike: "
         "across splits first, then across classes, then the rest. Exit code 1 if an image is in "
         "two splits, or in the other dataset.",
@@ -53,7 +54,7 @@ def add_to(verbs: Verbs) -> None:
     add("--against", default="", metavar="DATASET", help="show which images that has, too")
     add(
         "--distance",
-        type=float,
+        type=number,
         default=4.0,
         metavar="N",
         help="how far near-duplicates may be apart, in thousandths; default: 4, at most: 50",

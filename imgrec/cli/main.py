@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
-from imgrec.cli.parser import Parser
+from imgrec.cli.parser import VERBS, Parser, verb_parsers
 from imgrec.cli.render import safe
 from imgrec.errors import ImgrecError
+from imgrec.options import OptionError
 
-_VERBS = (
-    "pack", "plan", "info", "report", "preview", "head", "show", "view", "verify", "unpack",
-    "leaks", "submit", "doctor", "clean", "completion",
-)  # fmt: skip
-"""Each has the module of its name."""
 _EPILOG = """\
 exit codes:
   0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution, 7 missing extra,
@@ -27,14 +22,12 @@ exit codes:
 
 examples:
   imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")
-  imgrec pack --help                        what there is to a verb
+  imgrec pack --help                        options of a verb
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    # One run makes millions of small values and hardly a cycle: looking for some costs a fifth.
-    gc.disable()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -42,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given[:1] == ["help"]:
             given = [*given[1:2], "--help"]
-        # One verb is enough to know, and to import what it needs, if it is named.
-        options = make_parser(given[:1] if {*given[:1]} & {*_VERBS} else _VERBS).parse_args(given)
-        code: int = options.run(options)
+        code = _run_verb(given)
         _flush()
         return code
     except ImgrecError as error:
@@ -73,6 +64,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 6
 
 
+def _run_verb(given: Sequence[str]) -> int:
+    is_verb = given[:1] and given[0] in VERBS
+    parser = make_parser(
+        given[:1] if is_verb else () if {*given} <= {"-h", "--help", "--version"} else VERBS
+    )
+    options = parser.parse_args(given)
+    try:
+        code: int = options.run(options)
+    except OptionError as error:
+        verb = next(one for name, one in verb_parsers(parser) if name == given[0])
+        raise error.spelled(verb.spell if isinstance(verb, Parser) else str) from error
+    return code
+
+
+def _parsed_verbs(given: Sequence[str]) -> Collection[str]:
+    """Return the verbs whose options are needed: the one given, none for help, or all."""
+    if given and given[0] in VERBS:
+        return given[:1]
+    return () if {*given} <= {"-h", "--help", "--version"} else VERBS.keys()
+
+
 def _use_utf8() -> None:
     """Start again in Python's UTF-8 mode if the locale has another encoding.
 
@@ -90,15 +102,8 @@ def _use_utf8() -> None:
 def run() -> NoReturn:
     """Run the command as a program of its own."""
     _use_utf8()
-    # pyarrow imports numpy where there is one, which takes as long as packing a thousand photos.
-    # It works without, and nothing else needs numpy in this process, which is all ours.
-    sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]  # None bars the import
     _open_closed_streams()
-    code = main()
-    # Taking a million small values apart one by one, just to end, takes seconds.
-    with suppress(OSError):
-        _flush()
-    os._exit(code)
+    sys.exit(main())
 
 
 def _open_closed_streams() -> None:
@@ -140,8 +145,11 @@ def _complain_of_ourselves(error: Exception) -> None:
     )
 
 
-def make_parser(verbs: Sequence[str] = _VERBS) -> Parser:
-    """Return the parser of verbs and their options."""
+def make_parser(verbs: Collection[str] = VERBS.keys()) -> Parser:
+    """Return a parser that lists all verbs and parses the options of `verbs`.
+
+    The module of a verb is imported only for its options: all of them would take 0.2 s.
+    """
     parser = Parser(
         prog="imgrec",
         description="Pack image-classification datasets into TFRecords that TFDS loads.",
@@ -149,8 +157,11 @@ def make_parser(verbs: Sequence[str] = _VERBS) -> Parser:
     )
     parser.add_argument("--version", action="version", version=_version())
     parsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in verbs:
-        import_module(f"imgrec.cli.{verb}").add_to(parsers)
+    for verb, what in VERBS.items():
+        if verb in verbs:
+            import_module(f"imgrec.cli.{verb}").add_to(parsers)
+        else:
+            parsers.add_parser(verb, help=what)
     return parser
 
 

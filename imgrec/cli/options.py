@@ -1,153 +1,181 @@
-"""The options of pack and plan, from parsed arguments to values."""
+"""Options on the command line, derived from their declarations."""
 
 from __future__ import annotations
 
 import argparse
-import glob
-import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
-from imgrec.errors import UsageError
-from imgrec.options import PackOptions, SourceKind, SourceOptions
-from imgrec.options.source import LabelLine
-from imgrec.storage.urls import is_url
-from imgrec.text import given_path
+from imgrec.cli import render
+from imgrec.options import PackOptions, SourceOptions
+from imgrec.options.declaration import Option, declared_options
+from imgrec.options.packing import IMAGES, OUTPUT, SHARDS
+from imgrec.options.source import DATASET, MANIFESTS, PART, SOURCE, SPLITS
 
-
-def source_of(parsed: argparse.Namespace) -> str:
-    """Return the source that is asked for; raise UsageError if there is none."""
-    source: str | None = parsed.source
-    if parsed.manifest and not _is_inside(parsed):
-        return str(parsed.manifest)
-    if source is None:
-        raise UsageError("there is no SOURCE to pack", hint="name a folder, an archive or a file")
-    return source
+Add: TypeAlias = Callable[..., object]
+"""The method that adds an option to a parser or a group."""
+_OPTIONS = {**declared_options(PackOptions), **declared_options(SourceOptions)}
+_TYPES = {**get_type_hints(PackOptions), **get_type_hints(SourceOptions)}
 
 
-def _is_inside(parsed: argparse.Namespace) -> bool:
-    """Tell whether --manifest names a table in SOURCE: nothing outside has that name."""
-    manifest = parsed.manifest
-    if not parsed.source or not manifest or is_url(manifest) or glob.has_magic(manifest):
-        return False
-    return not os.path.lexists(given_path(manifest))
+def whole(text: str) -> int:
+    """Parse a whole number."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from error
+
+
+def number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError as error:
+        percent = text.strip().removesuffix("%")
+        is_percentage = percent != text.strip() and percent.replace(".", "", 1).isdecimal()
+        hint = f"; write {float(percent) / 100:g}" if is_percentage else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number{hint}") from error
+
+
+def add_option(add: Add, name: str) -> None:
+    """Add a declared option; its value is None unless it is given."""
+    field, declared = _OPTIONS[name]
+    flag = flag_of(name)
+    kinds = [kind for kind in (get_args(_TYPES[name]) or (_TYPES[name],)) if kind is not Ellipsis]
+    if bool in kinds:
+        action = "store_false" if field.default else "store_true"
+        flag = flag.replace("--", "--no-", 1) if field.default else flag
+        add(flag, dest=name, action=action, default=None, help=declared.help)
+        return
+    words = next((kind for kind in kinds if _is_enum(kind)), None)
+    settings: dict[str, Any] = {"metavar": declared.metavar, "help": _escaped(declared)}
+    if words:
+        settings["choices"] = choices = list(map(str, words))
+        default = f"; default: {field.default}" if field.default else ""
+        settings |= {"metavar": "|".join(choices), "help": _escaped(declared) + default}
+    elif declared.text is None:
+        settings["type"] = whole if int in kinds else number if float in kinds else str
+    if isinstance(field.default, tuple) and declared.metavar != "FILE":
+        settings["action"] = "append"
+    add(flag, dest=name, default=None, **settings)
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of an option."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _is_enum(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, StrEnum)
+
+
+def _escaped(declared: Option) -> str:
+    return declared.help.replace("%", "%%")
+
+
+def _add_groups(parser: argparse.ArgumentParser, groups: Iterable[str]) -> None:
+    for title in groups:
+        group = parser.add_argument_group(title)
+        for name, (_, declared) in _OPTIONS.items():
+            if declared.group == title:
+                add_option(group.add_argument, name)
+
+
+def given_options(parsed: argparse.Namespace) -> dict[str, object]:
+    """Return the declared options that the command line has, as plain values."""
+    values = {name: getattr(parsed, name, None) for name in _OPTIONS}
+    return {name: _plain(name, value) for name, value in values.items() if value is not None}
+
+
+def _plain(name: str, value: object) -> object:
+    """Make a plain value of the words of the command line."""
+    text = _OPTIONS[name][1].text
+    if text is None:
+        return value
+    if isinstance(value, list):
+        return [one for word in value for one in text(word)]  # type: ignore[attr-defined]  # lists
+    return text(str(value))
+
+
+def add_pack_options(parser: argparse.ArgumentParser) -> None:
+    """Add the source and all options of `PackOptions` to a verb."""
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        nargs="?",
+        default="",
+        help="folder, archive, manifest, CIFAR or IDX files; imgrec detects which",
+    )
+    _add_groups(parser, (DATASET, SOURCE, MANIFESTS, PART, SPLITS, IMAGES, SHARDS, OUTPUT))
+    add_output(parser.add_argument)
+
+
+def add_output(add: Add) -> None:
+    """Add the form of the output."""
+    add("--json", action="store_true", help="print one JSON object")
+    add("--quiet", action="store_true", help="show no progress")
 
 
 def pack_options(parsed: argparse.Namespace) -> PackOptions:
-    """Turn parsed arguments into a value; raise UsageError if they cannot be."""
-    return PackOptions(
-        source=source_options(parsed),
-        name=parsed.name,
-        version=parsed.version,
-        data_dir=parsed.data_dir,
-        val_fraction=parsed.val_split,
-        test_fraction=parsed.test_split,
-        folds=parsed.folds,
-        seed=parsed.seed,
-        split_from=parsed.split_from,
-        split_file=parsed.split_file,
-        classes=_read_names("--classes", parsed.classes) if parsed.classes else None,
-        classes_append=parsed.classes_append,
-        class_order=parsed.class_order,
-        shards=parsed.shards,
-        shard_bytes=parsed.shard_size,
-        compression=parsed.compression,
-        also=tuple(parsed.also),
-        short_side=parsed.short_side,
-        max_side=parsed.max_side,
-        quality=parsed.quality,
-        check=parsed.check,
-        on_bad=parsed.on_bad,
-        max_bad=parsed.max_bad,
-        on_leak=parsed.on_leak,
-        near_dups=parsed.near_dups,
-        thumbnails=parsed.thumbnails,
-        workers=parsed.workers,
-        overwrite=parsed.overwrite,
-        resume=parsed.resume,
+    """Return the options of a pack."""
+    from imgrec.request import options_from
+
+    return options_from(given_options(parsed), spell=flag_of)
+
+
+def add_dataset(parser: argparse.ArgumentParser) -> None:
+    """Add a dataset, and where to look it up."""
+    parser.add_argument(
+        "dataset", metavar="DATASET", help="a name, name:version, or a path at any level"
     )
+    add_data_dir(parser.add_argument)
 
 
-def source_options(parsed: argparse.Namespace) -> SourceOptions:
-    """Turn those of them that say how a source is read into a value."""
-    return SourceOptions(
-        kind=SourceKind.MANIFEST if parsed.manifest and not _is_inside(parsed) else parsed.kind,
-        table=parsed.manifest if _is_inside(parsed) else "",
-        test_images=parsed.test_images,
-        yes=parsed.yes,
-        layout=parsed.layout,
-        follow_links=parsed.follow_links,
-        class_depth=parsed.class_depth,
-        label_regex=parsed.label_regex,
-        images=_images(parsed),
-        image_template=parsed.image_template,
-        path_col=parsed.path_col,
-        label_col=parsed.label_col,
-        split_col=parsed.split_col,
-        group_col=parsed.group_col,
-        label_names=_read_label_names(parsed.label_names) if parsed.label_names else None,
-        fold_case=parsed.fold_case,
-        keep_case=parsed.keep_case,
-        columns=tuple(parsed.columns),
-        encoding=parsed.encoding,
-        label_sep=_separator(parsed.label_sep),
-        onehot=parsed.onehot,
-        cifar100_labels=parsed.cifar100_labels,
-        max_archive_bytes=parsed.max_archive_bytes,
-        group_by=parsed.group_by,
-        include=tuple(parsed.include),
-        exclude=tuple(parsed.exclude),
-        min_side=parsed.min_side,
-        limit_per_class=parsed.limit_per_class,
-        class_map=_read_map(parsed.map) if parsed.map else (),
-        only_classes=tuple(parsed.only_classes),
-        drop_classes=tuple(parsed.drop_classes),
-        min_per_class=parsed.min_per_class,
+def add_data_dir(add: Add, text: str = "where to look up names; default: where TFDS looks") -> None:
+    """Add the data directory of a verb that reads datasets."""
+    add("--data-dir", default="", metavar="DIR", help=text)
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the number of workers, and the form of the output."""
+    add_option(parser.add_argument, "workers")
+    add_output(parser.add_argument)
+
+
+class Subject(NamedTuple):
+    """A dataset or a source to look at."""
+
+    what: str
+    options: SourceOptions
+
+
+def add_subject(parser: argparse.ArgumentParser) -> None:
+    """Add a dataset or a source, and the options for reading a source."""
+    parser.add_argument(
+        "source",
+        metavar="DATASET|SOURCE",
+        nargs="?",
+        default="",
+        help="a dataset's name, name:version or path; or a source to be packed",
     )
+    add_data_dir(parser.add_argument)
+    _add_groups(parser, (SOURCE, MANIFESTS))
 
 
-def _images(parsed: argparse.Namespace) -> str:
-    """Return where the images of a manifest are: SOURCE is, if there is a manifest too."""
-    if _is_inside(parsed):
-        return str(parsed.images)
-    if parsed.manifest and parsed.source and parsed.images:
-        raise UsageError(
-            f"--images {parsed.images} and SOURCE {parsed.source} both say where the images are",
-            hint="with --manifest, leave out one of them",
-        )
-    return str(parsed.images or (parsed.source if parsed.manifest else "") or "")
+def subject_of(parsed: argparse.Namespace) -> Subject:
+    """Return the dataset or source to look at; note when a dataset hides a folder."""
+    from imgrec.inspect.subject import shadowing
+    from imgrec.request import options_from
+
+    given = {name: value for name, value in given_options(parsed).items() if name in _OF_SOURCE}
+    subject = Subject(parsed.source, options_from(given, spell=flag_of).source)
+    if root := subject.what and shadowing(subject.what, subject.options, parsed.data_dir):
+        what = subject.what
+        note = f"{what}: the dataset in {root}; for the folder here, write ./{what}"
+        print(render.safe(note), file=sys.stderr)
+    return subject
 
 
-def _separator(given: str | None) -> str:
-    if given == "":
-        raise UsageError(
-            "--label-sep is empty",
-            hint="give what parts the labels of a cell, in quotes, such as '|' or ' '",
-        )
-    return given or ""
-
-
-def _read_names(option: str, filename: str) -> tuple[str, ...]:
-    from imgrec.plan.labels import parse_classes
-    from imgrec.storage.small_text import read_small_text
-
-    called = f"{option} {filename}"
-    hint = "give a text file of one class name a line"
-    return parse_classes(read_small_text(filename, called, hint), called)
-
-
-def _read_label_names(filename: str) -> tuple[LabelLine, ...]:
-    from imgrec.plan.labels import parse_classes
-    from imgrec.source.label_names import parse_label_names
-    from imgrec.storage.small_text import read_small_text
-
-    called = f"--label-names {filename}"
-    hint = "give a text file of one class name a line, a CSV of label,name or a JSON map"
-    text = read_small_text(filename, called, hint)
-    return parse_label_names(text, called) or parse_classes(text, called)
-
-
-def _read_map(filename: str) -> tuple[tuple[str, str], ...]:
-    from imgrec.plan.classes import parse_map
-    from imgrec.storage.small_text import read_small_text
-
-    called = f"--map {filename}"
-    return parse_map(read_small_text(filename, called, "give a CSV file of old,new"), called)
+_OF_SOURCE: Mapping[str, object] = declared_options(SourceOptions)

@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.arguments import add_pack_options
-from imgrec.cli.options import pack_options, source_of
+from imgrec.cli.options import add_pack_options, pack_options
+from imgrec.cli.parser import VERBS
 from imgrec.cli.twice import twice_json, twice_lines
-from imgrec.cli.working import add_engine, engine_of, working
+from imgrec.cli.workers import add_engine, engine_of, working
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
+    from imgrec.cli.parser import Verbs
     from imgrec.outcome import Packed
 
 _EXAMPLES = """\
@@ -28,7 +28,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "pack",
-        help="pack a source into a dataset",
+        help=VERBS["pack"],
         description="Pack images with labels into sharded TFRecords that tfds.load finds by name.",
         epilog=_EXAMPLES,
     )
@@ -39,14 +39,16 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Pack, and print what came of it."""
-    options, source = pack_options(parsed), source_of(parsed)
+    options = pack_options(parsed)
     import imgrec.source.probe  # so that workers that are copies of us have it
     import imgrec.write.shard  # noqa: F401  # the same
 
     with working(parsed, engine_of(parsed)) as workers:
         from imgrec import api  # while the workers start
 
-        packed = api.pack(source, options, engine=workers.engine, on_progress=workers.progress)
+        packed = api.pack(
+            parsed.source, options, engine=workers.engine, on_progress=workers.progress
+        )
     print(render.as_json(as_value(packed)) if parsed.json else as_text(packed))
     return 0
 

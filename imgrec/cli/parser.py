@@ -1,24 +1,42 @@
-"""The parser of the command line: what it cannot read is one sentence and a hint."""
+"""The parser of the command line. Its errors are one sentence and a hint."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 from imgrec.errors import UsageError
+from imgrec.options.declaration import renamed_hint
 from imgrec.unknown import closest
 
-_REQUIRED = "the following arguments are required: "
-_UNKNOWN = "unrecognized arguments: "
+Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add_subparsers` returns; argparse does not name the type."""
+VERBS: Mapping[str, str] = {
+    "pack": "pack a source into a dataset",
+    "plan": "show what pack would do, without writing anything",
+    "info": "show splits, classes and sizes of a dataset",
+    "report": "show a dataset or a source as one HTML page",
+    "preview": "show some images of a dataset or a source",
+    "head": "show the first records of a dataset",
+    "show": "show one record of a dataset",
+    "view": "browse a dataset in a local web page",
+    "verify": "check every byte of a dataset",
+    "unpack": "restore the files that a dataset was packed from",
+    "leaks": "find exact and near-duplicates",
+    "submit": "write predictions as a competition expects them",
+    "doctor": "explain why tfds.load fails",
+    "clean": "remove the remains of interrupted packs",
+    "completion": "print a script that completes imgrec in a shell",
+}
+"""What each verb does. The verb is in the module of its name, which is imported only to run it."""
 _EXAMPLE = re.compile(r'(?:eval "\$\()?imgrec \S.*?(?=  |$)', re.MULTILINE)
-_NUMBERS = {"int": "whole number", "float": "number"}
 
 
 class Help(argparse.HelpFormatter):
-    """Help whose indented lines, such as examples, stay as they are written."""
+    """Help that keeps indented lines, such as examples, as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         lines = (
@@ -29,10 +47,14 @@ class Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises UsageError, with what was likely meant, instead of leaving."""
+    """A parser that raises UsageError with a hint instead of leaving.
+
+    argparse raises errors in four places, told apart by their structure and never by their text:
+    a type function raised ArgumentTypeError, with our own sentence; a value is none of `choices`;
+    an option has too few or too many values; or (through `error`) arguments are missing.
+    """
 
     def __init__(self, **options: Any) -> None:  # whatever argparse takes
-        # Errors that are raised come with the argument that they are about.
         ours = {"formatter_class": Help, "allow_abbrev": False, "exit_on_error": False}
         super().__init__(**{**ours, **options})
 
@@ -41,61 +63,84 @@ class Parser(argparse.ArgumentParser):
         args: Sequence[str] | None = None,
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse arguments; raise UsageError for those that the verb does not have."""
+        """Parse arguments; raise UsageError for unknown ones."""
         try:
             parsed, unknown = super().parse_known_args(args, namespace)
         except argparse.ArgumentError as error:
-            raise self._wrong(error) from error
+            raise self._wrong_value(error) from error
         if unknown:
             raise self._unknown(unknown[0])
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError for what argparse finds without an argument to name."""
-        if message.startswith(_REQUIRED):
-            raise self._missing(message.removeprefix(_REQUIRED))
-        raise UsageError(message.removeprefix(_UNKNOWN), hint=self._help())
+        """Raise UsageError for missing arguments: argparse has no other error without an action."""
+        del message
+        raise self._missing()
 
-    def _missing(self, arguments: str) -> UsageError:
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise UsageError, with the likely choice, for a value that is not among the choices."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        meant = closest(choices, str(value))
+        hint = f"did you mean {meant}? " if meant else ""
+        if isinstance(action, argparse._SubParsersAction):
+            raise UsageError(
+                f"there is no verb {value!r}", hint=f"{hint}Choose from {_or(choices)}"
+            )
+        name = f"{action.option_strings[-1]} " if action.option_strings else ""
+        raise UsageError(f"{name}{value!r} is not a choice", hint=f"{hint}Choose {_or(choices)}")
+
+    def spell(self, name: str) -> str:
+        """Return an option as the command line writes it."""
+        names = (
+            one.option_strings[-1]
+            for one in self._actions
+            if one.dest == name and one.option_strings
+        )
+        return next(names, name)
+
+    def _missing(self) -> UsageError:
         if verbs := [verb for verb, _ in verb_parsers(self)]:
-            hint = f"give {_either(verbs)}; or --help, or --version"
-            return UsageError("there is no verb", hint=hint)
+            return UsageError("no verb given", hint=f"choose {_or(verbs)}; or --help, or --version")
         example = _EXAMPLE.search(self.epilog or "")
         hint = f"for example: {example[0].rstrip()}" if example else self._help()
-        return UsageError(f"{self._verb()} needs {arguments}", hint=hint)
+        needed = [str(one.metavar) for one in self._actions if one.required]
+        return UsageError(f"{self._verb()} needs {' and '.join(needed)}", hint=hint)
 
     def _unknown(self, text: str) -> UsageError:
         if not text.startswith("-"):
-            return UsageError(f"{text!r} is one argument too many", hint=self._help())
+            return UsageError(f"unexpected argument {text!r}", hint=self._help())
         name = text.partition("=")[0]
         if any(name in verb._option_string_actions for _, verb in verb_parsers(self)):
-            hint = f"options come after the verb, as in imgrec VERB {name}"
-            return UsageError(f"{name} stands before the verb", hint=hint)
+            return UsageError(f"{name} must come after the verb", hint=f"write imgrec VERB {name}")
         options = [option for action in self._actions for option in action.option_strings]
+        renamed = renamed_hint(name.removeprefix("--").replace("-", "_")).replace("_", "-")
         meant = _meant(options, name)
-        hint = f"did you mean {meant}? " if meant else ""
+        hint = f"{renamed}. " if renamed else f"did you mean {meant}? " if meant else ""
         return UsageError(f"{self._verb()} has no option {name}", hint=hint + self._help())
 
-    def _wrong(self, error: argparse.ArgumentError) -> UsageError:
-        """Say what is wrong with the value of an argument."""
+    def _wrong_value(self, error: argparse.ArgumentError) -> UsageError:
         name = error.argument_name or ""
         action = next((one for one in self._actions if _name(one) == name), None)
         if action is None:
-            return UsageError(f"{name}: {error.message}" if name else error.message)
-        if isinstance(action, argparse._SubParsersAction):
-            return _wrong_verb(error.message, list(action.choices))
-        message, hint = _said(name, action, error.message)
-        return UsageError(message, hint=hint or self._help())
+            return self._missing()
+        hint = f"{name} {action.metavar}: {plain_help(action)}" if action.metavar else self._help()
+        if isinstance(error.__context__, argparse.ArgumentTypeError):
+            return UsageError(f"{name} {error.__context__}", hint=hint)
+        if action.nargs == 0:
+            return UsageError(f"{name} takes no value", hint=self._help())
+        return UsageError(f"{name} needs a value", hint=hint)
 
     def _verb(self) -> str:
         return self.prog.rpartition(" ")[2]
 
     def _help(self) -> str:
-        return f"{self.prog} --help shows what there is"
+        return f"see {self.prog} --help"
 
 
 def _name(action: argparse.Action) -> str:
-    """Name an argument as argparse does in its errors."""
+    """Name an argument as `ArgumentError.argument_name` does."""
     return "/".join(action.option_strings) or str(action.metavar or action.dest)
 
 
@@ -107,59 +152,17 @@ def verb_parsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argpars
 
 
 def _meant(options: Sequence[str], wanted: str) -> str:
-    """Return the options that begin as what was written does, else the one that is like it."""
+    """Return the options that begin like a word, else the most similar one."""
     if begun := [one for one in options if wanted.startswith("--") and one.startswith(wanted)]:
-        return _either(begun)
-    by_word = {one.lstrip("-"): one for one in options}  # all begin alike: that tells nothing
+        return _or(begun)
+    by_word = {one.lstrip("-"): one for one in options}  # dashes would make all of them similar
     return by_word.get(closest(list(by_word), wanted.lstrip("-")), "")
 
 
-def _either(choices: Sequence[str]) -> str:
+def _or(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]
 
 
-def _wrong_verb(message: str, verbs: Sequence[str]) -> UsageError:
-    wanted = _quoted(message)
-    meant = closest(verbs, wanted)
-    hint = f"did you mean {meant}? " if meant else ""
-    return UsageError(f"there is no verb {wanted!r}", hint=f"{hint}There is {', '.join(verbs)}")
-
-
-def _quoted(message: str) -> str:
-    """Return the value that a message of argparse quotes."""
-    match = re.search(r"'(.*?)'(?= \(choose|$)", message)
-    return match[1] if match else ""
-
-
-def _said(name: str, action: argparse.Action, message: str) -> tuple[str, str]:
-    """Say an error of argparse in our words, with a hint."""
-    is_place = not action.option_strings
-    hint = f"{name} {action.metavar}: {plain_help(action)}" if action.metavar else ""
-    if message.startswith("expected "):
-        return f"{name} needs a value", hint
-    if message.startswith("ignored explicit argument"):
-        return f"{name} takes no value", ""
-    if message.startswith("invalid choice"):
-        choices = [str(choice) for choice in action.choices or ()]
-        wanted = _quoted(message)
-        meant = closest(choices, wanted)
-        shown = "" if is_place else f"{name} "
-        hint = f"did you mean {shown}{meant}?" if meant else "" if is_place else hint
-        return f"{shown}{wanted!r} is none of {', '.join(choices)}", hint
-    if match := re.match(r"not allowed with argument (.*)", message):
-        return f"{name} and {match[1]} do not go together", "leave out one of them"
-    if match := re.match(r"invalid (int|float) value: (.*)", message):
-        return f"{name} {match[2]} is no {_NUMBERS[match[1]]}", _as_fraction(match[2]) or hint
-    return f"{name}: {message}", hint
-
-
-def _as_fraction(value: str) -> str:
-    """Return the hint of how a percentage is written; "" if the value is none."""
-    match = re.fullmatch(r"'(\d+\.?\d*)\s*%'", value)
-    return f"write it as {float(match[1]) / 100:g}" if match else ""
-
-
 def plain_help(action: argparse.Action) -> str:
-    """Return what is said of an argument, as help shows it."""
-    text = str(action.help or "").replace("%(default)s", str(action.default))
-    return text.replace("%%", "%")
+    """Return the help of an argument as people see it."""
+    return str(action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.arguments import add_pack_options
-from imgrec.cli.options import pack_options, source_of
+from imgrec.cli.options import add_pack_options, pack_options
+from imgrec.cli.parser import VERBS
 from imgrec.cli.twice import twice_json, twice_lines
-from imgrec.cli.working import working
+from imgrec.cli.workers import working
 from imgrec.model import UNLABELLED
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
+    from imgrec.cli.parser import Verbs
     from imgrec.model import Plan, ShardTask
 
 _ROWS = 3
@@ -31,7 +31,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "plan",
-        help="show what pack would do, writing nothing",
+        help=VERBS["plan"],
         description="Show what pack would do with the same options, writing nothing. If pack would "
         "refuse the source, the exit code is the one that pack would have.",
         epilog=_EXAMPLES,
@@ -42,11 +42,13 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Plan, and print the plan."""
-    options, source = pack_options(parsed), source_of(parsed)
+    options = pack_options(parsed)
     with working(parsed) as workers:
         from imgrec import api  # while the workers start
 
-        plan = api.dry_run(source, options, engine=workers.engine, on_progress=workers.progress)
+        plan = api.dry_run(
+            parsed.source, options, engine=workers.engine, on_progress=workers.progress
+        )
     print(render.as_json(as_value(plan)) if parsed.json else as_text(plan))
     return plan.refused_with
 
@@ -56,8 +58,8 @@ def _splits(plan: Plan) -> list[tuple[str, int, int, int]]:
     images: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for task in plan.tasks:
-        images[task.split] += len(task.filenames)
-        sizes[task.split] += sum(task.sizes)
+        images[task.split] += len(task.samples.filenames)
+        sizes[task.split] += sum(task.samples.sizes)
     shards = Counter(task.split for task in plan.tasks)
     return [(split, images[split], shards[split], sizes[split]) for split in images]
 
@@ -74,7 +76,7 @@ def as_value(plan: Plan) -> dict[str, object]:
             split: {"examples": images, "bytes": total, "shards": shards}
             for split, images, shards, total in _splits(plan)
         },
-        "skipped": render.skipped_json([*plan.bad, *plan.unplaced, *plan.left_out]),
+        "skipped": render.skipped_json(plan.skipped),
         "ignored": sum(kind.count for kind in plan.ignored),
         **twice_json(plan),
         **({"resize": plan.shrink_to.deciding()} if plan.shrink_to else {}),
@@ -86,7 +88,7 @@ def as_value(plan: Plan) -> dict[str, object]:
 def _class_lines(plan: Plan, splits: Sequence[str]) -> Iterator[str]:
     counts: Counter[tuple[str, int]] = Counter()
     for task in plan.tasks:
-        for labels in task.label_sets or (task.labels,):
+        for labels in task.samples.label_sets or (task.samples.labels,):
             counts.update((task.split, label) for label in labels)
     for label, name in enumerate(plan.classes):
         shares = ", ".join(f"{counts[split, label]:,} {split}" for split in splits)
@@ -119,19 +121,21 @@ def _storage_lines(plan: Plan) -> Iterator[str]:
 def _first_rows(plan: Plan) -> Iterator[str]:
     """Show some of the first records of each split."""
     rows = [
-        f"{task.split}  {task.filenames[place]}  {_labels(plan, task, place)}"
+        f"{task.split}  {task.samples.filenames[place]}  {_labels(plan, task, place)}"
         for task in plan.tasks
         if task.index == 0
-        for place in range(min(_ROWS, len(task.filenames)))
+        for place in range(min(_ROWS, len(task.samples.filenames)))
     ]
     for number, row in enumerate(rows):
         yield render.line("" if number else "first rows", row)
 
 
 def _labels(plan: Plan, task: ShardTask, place: int) -> str:
-    labels = task.label_sets[place] if task.label_sets else (task.labels[place],)
+    labels = (
+        task.samples.label_sets[place] if task.samples.label_sets else (task.samples.labels[place],)
+    )
     names = [plan.classes[label] for label in labels if label != UNLABELLED]
-    extras = [f"{column.name}={column.values[place]}" for column in task.columns]
+    extras = [f"{column.name}={column.values[place]}" for column in task.samples.columns]
     return "  ".join([" ".join(names) or "no label", *extras])
 
 
@@ -144,7 +148,7 @@ def as_text(plan: Plan) -> str:
         *render.split_lines(splits),
         render.line("classes", render.number(len(plan.classes), "class", "classes")),
         *_class_lines(plan, [split for split, *_ in splits]),
-        *render.said_lines("skipped", [*plan.bad, *plan.unplaced, *plan.left_out], _ALL),
+        *render.said_lines("skipped", plan.skipped, _ALL),
         *render.ignored_lines(plan.ignored),
         *twice_lines(plan, _ALL),
         *_resize_lines(plan),

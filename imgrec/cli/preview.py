@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.subject import add_subject, subject_of
-from imgrec.cli.working import add_workers, working
+from imgrec.cli.options import add_subject, add_workers, subject_of, whole
+from imgrec.cli.parser import VERBS
+from imgrec.cli.workers import working
 from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.previewing import Preview
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.preview import Preview
 
 _CHUNK = 4096
 """The most that kitty takes of a picture at once."""
@@ -28,7 +29,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "preview",
-        help="show some images of a dataset or a source",
+        help=VERBS["preview"],
         description="Draw some images of a dataset, or of a source, with their labels and names "
         "as one picture. A terminal that can show it (kitty, Ghostty, WezTerm, iTerm2) does.",
         epilog="example: imgrec preview flowers --split val --class rose -n 12",
@@ -38,7 +39,7 @@ def add_to(verbs: Verbs) -> None:
     add = parser.add_argument
     add("--split", default="", metavar="S", help="only of this split")
     add("--class", dest="class_name", default="", metavar="C", help="only of this class")
-    add("-n", dest="count", type=int, default=24, metavar="N", help="how many; default: 24")
+    add("-n", dest="count", type=whole, default=24, metavar="N", help="how many; default: 24")
     add(
         "-o", dest="path", default="", metavar="FILE", help="default: NAME_preview.png; .jpg, .webp"
     )
@@ -50,9 +51,9 @@ def run(parsed: argparse.Namespace) -> int:
     """Draw the sheet, and show it or say where it is."""
     subject = subject_of(parsed)
     with working(parsed) as workers:
-        from imgrec import showing  # while the workers start
+        from imgrec import api  # while the workers start
 
-        sheet = showing.preview(
+        sheet = api.preview(
             subject.what,
             split=parsed.split,
             class_name=parsed.class_name,

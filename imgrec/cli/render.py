@@ -13,7 +13,7 @@ from imgrec.text import printable, visible, without_line
 from imgrec.text import size as text_size
 
 if TYPE_CHECKING:
-    from imgrec.model import Ignored, Skipped
+    from imgrec.notes import Ignored, Note
     from imgrec.outcome import DatasetInfo, Report, SplitInfo
 
 _WIDTH = 12
@@ -104,7 +104,7 @@ def storage_lines(info: DatasetInfo) -> list[str]:
     return lines
 
 
-def said_lines(title: str, files: Sequence[Skipped], where: str = "see report.json") -> list[str]:
+def said_lines(title: str, files: Sequence[Note], where: str = "see report.json") -> list[str]:
     """Return what is to be said of some files: reasons with counts and the first names of each."""
     if not files:
         return []
@@ -167,6 +167,6 @@ def storage_json(info: DatasetInfo) -> dict[str, object]:
     return value
 
 
-def skipped_json(files: Iterable[Skipped]) -> list[dict[str, str]]:
+def skipped_json(files: Iterable[Note]) -> list[dict[str, str]]:
     """Return files and reasons as JSON values."""
     return [{"file": printable(file.filename), "reason": file.reason} for file in files]

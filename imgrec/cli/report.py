@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.arguments import add_thumbnails
-from imgrec.cli.subject import add_subject, subject_of
-from imgrec.cli.working import add_workers, working
+from imgrec.cli.options import add_option, add_subject, add_workers, subject_of
+from imgrec.cli.parser import VERBS
+from imgrec.cli.workers import working
 from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.reporting.make import ReportPage
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.report.page import ReportPage
 
 
 def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "report",
-        help="show a dataset, or a source, as one HTML page",
+        help=VERBS["report"],
         description="Look at every image of a dataset, or of a source before it is packed, and "
         "write one HTML page that shows it: counts, charts, pictures, and all that is odd. It "
         "needs no network and can be sent on.",
@@ -33,7 +33,7 @@ def add_to(verbs: Verbs) -> None:
     add = parser.add_argument
     add("-o", dest="path", default="", metavar="HTML", help="default: NAME_report.html")
     add("--open", action="store_true", help="open it in the browser")
-    add_thumbnails(add)
+    add_option(add, "thumbnails")
     add_workers(parser)
     parser.set_defaults(run=run)
 
@@ -42,9 +42,9 @@ def run(parsed: argparse.Namespace) -> int:
     """Write the page, and print where it is."""
     subject = subject_of(parsed)
     with working(parsed) as workers:
-        from imgrec import showing  # while the workers start
+        from imgrec import api  # while the workers start
 
-        page = showing.report(
+        page = api.report(
             subject.what,
             path=parsed.path,
             thumbnails=parsed.thumbnails,

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
+from imgrec.cli.options import add_dataset
+from imgrec.cli.parser import VERBS
 from imgrec.cli.terminal import table, this_terminal
 from imgrec.cli.values import (
     beginning,
@@ -17,11 +19,10 @@ from imgrec.cli.values import (
     labels_text,
     record_value,
 )
-from imgrec.cli.working import add_dataset
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.records import Place
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.records import Place
     from imgrec.read.record import Record
 
 _EXAMPLES = """\
@@ -37,7 +38,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "show",
-        help="show one record of a dataset",
+        help=VERBS["show"],
         description="Show one record: its file, label, shape, image and columns, and where it is.",
         epilog=_EXAMPLES,
     )
@@ -59,21 +60,21 @@ def add_to(verbs: Verbs) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Find a record and print it."""
     from imgrec import api
-    from imgrec.inspection import records
-    from imgrec.storage.named_output import write_new
+    from imgrec.inspect import records
+    from imgrec.storage.named_files import write_new
 
     dataset = api.open_dataset(parsed.dataset, data_dir=parsed.data_dir)
     number = records.find_number(dataset, parsed.record, parsed.split)
     place = records.place_of(dataset, number)
     if parsed.raw:
-        features = records.read_features(dataset, number)
+        features = dataset.features(number)
         value = {"split": place.split, "number": place.number, "features": features_value(features)}
         rows = [feature_row(name, features[name]) for name in sorted(features)]
         text = table([list(map(render.safe, row)) for row in rows], this_terminal())
         title = _title(dataset.info.name, place)
         print(render.as_json(value) if parsed.json else f"{title}\n{text}")
         return 0
-    record = records.read_record(dataset, number)
+    record = next(iter(dataset.read_all([number])))
     if parsed.out == _STDOUT:
         sys.stdout.buffer.write(record.image)
         return 0
@@ -92,7 +93,7 @@ def _title(name: str, place: Place) -> str:
 
 
 def _lines(record: Record, place: Place, out: str) -> Iterator[str]:
-    from imgrec.inspection.records import format_of
+    from imgrec.inspect.records import format_of
 
     height, width, channels = record.shape
     numbers = ", ".join(map(str, record.labels))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.working import add_dataset
+from imgrec.cli.options import add_dataset
+from imgrec.cli.parser import VERBS
 from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.submitting.submit import Submitted
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.submit.submission import Submitted
 
 
 def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "submit",
-        help="write predictions as a competition takes them",
+        help=VERBS["submit"],
         description="Write predictions in the form and the order of the sample submission that "
         "came with the download: probabilities, labels, or lists of labels, with every id once.",
         epilog="example: imgrec submit aptos predictions.csv -o submission.csv",
@@ -41,8 +41,6 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Write the file, and print what it is."""
-    if sys.modules.get("numpy", run) is None:
-        del sys.modules["numpy"]  # which is barred where it is not needed, and here it is
     from imgrec import api
 
     submitted = api.write_submission(
@@ -75,6 +73,8 @@ def as_text(submitted: Submitted) -> str:
         render.line("columns", render.names(submitted.columns)),
         render.line("form", submitted.form),
     ]
+    if submitted.conversion:
+        lines.append(render.line("scores", f"turned into probabilities by {submitted.conversion}"))
     if submitted.filled:
         lines.append(render.line("filled", render.number(submitted.filled, "row")))
     return "\n".join(lines)

@@ -9,8 +9,9 @@ from imgrec.cli.render import line, more, number
 from imgrec.options import OnLeak
 
 if TYPE_CHECKING:
-    from imgrec.model import Plan, SameImage
-    from imgrec.near.found import NearDuplicates, NearPair
+    from imgrec.model import Plan
+    from imgrec.near.duplicates import NearDuplicates, NearPair
+    from imgrec.notes import SameImage
     from imgrec.outcome import Report
 
 _SHOWN = 3

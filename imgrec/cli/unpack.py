@@ -7,11 +7,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.working import add_dataset, add_workers, working
+from imgrec.cli.options import add_dataset, add_workers
+from imgrec.cli.parser import VERBS
+from imgrec.cli.workers import working
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.unpacking.unpack import Unpacked
+    from imgrec.cli.parser import Verbs
+    from imgrec.inspect.unpack.unpack import Unpacked
 
 _EXAMPLES = """\
 examples:
@@ -24,7 +26,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "unpack",
-        help="restore the files that a dataset was packed from",
+        help=VERBS["unpack"],
         description="Write every image of a dataset under its name into a new folder.",
         epilog=_EXAMPLES,
     )

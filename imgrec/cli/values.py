@@ -11,7 +11,7 @@ from imgrec.text import printable
 
 if TYPE_CHECKING:
     from imgrec.codec.example import Feature
-    from imgrec.inspection.records import Place
+    from imgrec.inspect.records import Place
     from imgrec.read.record import Record
 
 _KINDS = {bytes: "bytes", int: "int64", float: "float"}
@@ -39,7 +39,7 @@ def column_text(value: object) -> str:
 
 def record_value(record: Record, place: Place) -> dict[str, object]:
     """Return a record, but for its image, as a JSON value."""
-    from imgrec.inspection.records import format_of
+    from imgrec.inspect.records import format_of
 
     return {
         "split": place.split,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.working import add_dataset, add_workers, working
+from imgrec.cli.options import add_dataset, add_workers
+from imgrec.cli.parser import VERBS
+from imgrec.cli.workers import working
 from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.verification.faults import Fault, Verified
+    from imgrec.cli.parser import Verbs
+    from imgrec.faults import Fault
+    from imgrec.inspect.verify.verify import Verified
 
 _EXAMPLES = """\
 examples:
@@ -23,14 +25,13 @@ examples:
 """
 _SHOWN = 20
 """How many faults of one kind are shown of a file."""
-_WORD = re.compile(r"(?<!\S)[a-z]+(?=[,:;]?(?:\s|$))")
 
 
 def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "verify",
-        help="find out whether a packed dataset is sound",
+        help=VERBS["verify"],
         description="Look at every byte of a dataset and list all faults, each with its file and "
         "offset. Exit code 1 if there are any.",
         epilog=_EXAMPLES,
@@ -83,7 +84,7 @@ def as_value(verified: Verified) -> dict[str, object]:
 
 
 def _value(fault: Fault, called: str) -> dict[str, object]:
-    return {"file": printable(fault.path), "offset": fault.offset, called: printable(fault.what)}
+    return {"file": printable(fault.path), "offset": fault.offset, called: fault.what}
 
 
 def as_text(verified: Verified) -> str:
@@ -112,8 +113,8 @@ def _note_lines(notes: Sequence[Fault]) -> Iterator[str]:
 
 def _fault_lines(faults: Sequence[Fault]) -> Iterator[str]:
     """Yield a line for each fault; of many of one kind in one file, for the first of them."""
-    kinds = [(fault.path, _kind(fault.what)) for fault in faults]
-    counts, told = Counter(kinds), Counter[tuple[str, str]]()
+    kinds = [(fault.path, fault.code, fault.facts.get("column")) for fault in faults]
+    counts, told = Counter(kinds), Counter[tuple[object, ...]]()
     for fault, kind in zip(faults, kinds, strict=True):
         told[kind] += 1
         if told[kind] <= _SHOWN:
@@ -121,11 +122,6 @@ def _fault_lines(faults: Sequence[Fault]) -> Iterator[str]:
         if told[kind] == _SHOWN < counts[kind]:
             more = f"… and {counts[kind] - _SHOWN:,} more of this kind: --json lists all"
             yield render.safe(f"{fault.path}: {more}")
-
-
-def _kind(what: str) -> str:
-    """Return what faults of one kind have in common: their words, without names and numbers."""
-    return " ".join(_WORD.findall(what))
 
 
 def _fault_line(fault: Fault) -> str:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import gc
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from imgrec.cli import render
-from imgrec.cli.working import add_dataset
-from imgrec.storage.unpacked import write_blocks
+from imgrec.cli.options import add_dataset, whole
+from imgrec.cli.parser import VERBS
+from imgrec.storage.spool import write_blocks
 from imgrec.text import markup
 
 if TYPE_CHECKING:
-    from imgrec.cli.types import Verbs
-    from imgrec.inspection.viewing.server import Serving
+    from imgrec.cli.parser import Verbs
+    from imgrec.view.server import Serving
 
 _REDIRECT = """\
 <!doctype html>
@@ -33,7 +32,7 @@ def add_to(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "view",
-        help="browse a packed dataset in a local page",
+        help=VERBS["view"],
         description="Serve a page to browse a dataset: filters, thumbnails, every record in full, "
         "two classes side by side. It can be reached from this machine only, by the address that "
         "is printed. Ctrl-C ends it.",
@@ -42,7 +41,7 @@ def add_to(verbs: Verbs) -> None:
     )
     add_dataset(parser)
     add = parser.add_argument
-    add("--port", type=int, default=0, metavar="P", help="default: any that is free")
+    add("--port", type=whole, default=0, metavar="P", help="default: any that is free")
     add("--open", action="store_true", help="open the page in the browser")
     add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
@@ -50,10 +49,7 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Serve the page until it is interrupted."""
-    if sys.modules.get("numpy", run) is None:
-        del sys.modules["numpy"]  # which is barred where it is not needed, and here it is
-    gc.enable()  # this process may run for days
-    from imgrec.inspection.viewing.server import view
+    from imgrec.view.server import view
 
     with ExitStack() as stack:
 

@@ -1,4 +1,4 @@
-"""Files that are compressed as a whole: a gzip or a zlib stream, the same bytes on every machine.
+"""Files compressed as a whole: a gzip or zlib stream, the same bytes on every machine.
 
 gzip  1f 8b · 08 deflate · 00 no name · 00000000 no time · 00 · ff no system · deflated bytes
       uint32 LE CRC-32 · uint32 LE length modulo 2^32
@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
+from imgrec.codec import tfrecord
 from imgrec.errors import CorruptRecord
 
 GZIP, ZLIB = "gzip", "zlib"
 _GZIP_HEAD = bytes.fromhex("1f8b 0800 0000 0000 00ff")
 _GZIP_FOOT = struct.Struct("<II")
 _WINDOW_BITS = {GZIP: 31, ZLIB: 15}
-"""Of a reader, as zlib takes them: 16 more for a gzip stream."""
+"""As zlib readers take them: 16 more for a gzip stream."""
 _RAW_WINDOW_BITS = -15
 _LEVEL = 6
 _PIECE_BYTES = 1 << 16
 
 
 class Compressor(Protocol):
-    """What turns bytes into a compressed stream, piece by piece."""
+    """Turns bytes into a compressed stream, piece by piece."""
 
     def compress(self, data: bytes, /) -> bytes:
-        """Return what is to be written after more `data`."""
+        """Return the next bytes of the stream, after more `data`."""
         ...
 
     def flush(self) -> bytes:
@@ -36,7 +37,7 @@ class Compressor(Protocol):
 
 
 class _GzipCompressor:
-    # zlib can write the header itself, but then one byte of it tells the operating system.
+    # zlib's own header has a byte for the operating system, so files would differ between machines.
 
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW_WINDOW_BITS)
@@ -55,34 +56,44 @@ class _GzipCompressor:
 
 
 def compressor(compression: str) -> Compressor:
-    """Return what writes a gzip or zlib stream."""
+    """Return a writer of gzip or zlib streams."""
     return _GzipCompressor() if compression == GZIP else zlib.compressobj(_LEVEL)
 
 
-class Decompressed:
-    """What a compressed file holds, read from front to back.
+class Readable(Protocol):
+    """A file that is read from front to back."""
 
-    Memory is bounded by what is asked for and is there, however small the file is. Raises
-    CorruptRecord, which names `path` and how far the file was read, if it is no such stream, is
-    damaged, is cut short, or goes on after its end.
+    def read(self, size: int, /) -> bytes:
+        """Return the next `size` bytes; fewer only at the end."""
+        ...
+
+    def tell(self) -> int:
+        """Return how much has been read."""
+        ...
+
+
+class Decompressed:
+    """The contents of a compressed file, read from front to back.
+
+    Memory is bounded by what is asked for, however small the file is. Raises CorruptRecord, with
+    the offset in the file, if the stream is damaged, is cut short, or does not end the file.
     """
 
-    def __init__(self, file: BinaryIO, compression: str, *, path: str) -> None:
+    def __init__(self, file: Readable, compression: str) -> None:
         self._file = file
         self._compression = compression
-        self._path = path
         self._inflate = zlib.decompressobj(_WINDOW_BITS[compression])
         self._is_begun = False
         self._unpacked = b""
         self._place = 0
-        """How much of what is unpacked was read."""
+        """How much of `_unpacked` was read."""
 
     def read(self, size: int) -> bytes:
         """Return the next `size` bytes; fewer only where the stream ends."""
         start, self._place = self._place, self._place + size
         pieces = [self._unpacked[start : self._place]]
         missing = size - len(pieces[0])
-        # What is unpacked at a time is more than the few bytes that are mostly asked for.
+        # Most reads ask for a few bytes: unpack more than that at a time.
         while missing > 0 and (piece := self._read_some(max(missing, _PIECE_BYTES))):
             pieces.append(piece[:missing])
             self._unpacked, self._place = piece, missing
@@ -109,21 +120,23 @@ class Decompressed:
         offset = self._file.tell()
         stream = f"{self._compression} stream"
         fault = f"its {stream} {what} byte {offset}" if self._is_begun else f"not a {stream}"
-        return CorruptRecord(
-            f"{self._path}: {fault}",
-            hint="restore the file, or pack the dataset again",
-            path=self._path,
-            offset=offset,
-        )
+        return CorruptRecord(fault, offset=offset)
 
 
-def beginning(compression: str, head: bytes, size: int) -> bytes:
-    """Return up to `size` bytes of what a stream that begins with `head` holds; b"" if it is none.
+def compression_of(head: bytes) -> str | None:
+    """Return how a file of records that begins with `head` is compressed; None if it is none.
 
-    >>> stream = compressor(GZIP)
-    >>> beginning(GZIP, stream.compress(b"records") + stream.flush(), 3)
-    b'rec'
+    >>> compression_of(b"not a record")
     """
+    if tfrecord.begins(head):
+        return ""
+    for compression in (GZIP, ZLIB):
+        if tfrecord.begins(_unpacked_head(compression, head, tfrecord.OVERHEAD)):
+            return compression
+    return None
+
+
+def _unpacked_head(compression: str, head: bytes, size: int) -> bytes:
     try:
         return zlib.decompressobj(_WINDOW_BITS[compression]).decompress(head, size)
     except zlib.error:

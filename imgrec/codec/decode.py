@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from imgrec.codec import bmp, exif, jpeg, pixels, png
 from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage, UsageError
 from imgrec.options import parsing
-from imgrec.options.parsing import parsed
+from imgrec.options.declaration import option, parsed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,10 +24,10 @@ Size = tuple[int, int]
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _COLOUR_SPACES = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 _SIMPLE = frozenset({"Gray", "YCbCr", "RGB"})
-"""What libjpeg-turbo turns into grey or RGB as everyone else does."""
+"""Colours that TurboJPEG converts to grey or RGB as other decoders do."""
 _INKS = frozenset({"CMYK", "YCCK"})
 _SCALES = (8, 4, 2)
-"""A JPEG decodes faster to these parts of its size; to others it takes longer than to all of it."""
+"""A JPEG decodes faster to 1/8, 1/4 or 1/2 of its size. Other scales are slower than full size."""
 
 
 @parsed
@@ -35,16 +35,15 @@ _SCALES = (8, 4, 2)
 class Decoding:
     """The pixels that a reader asks for."""
 
-    image_size: Annotated[Size | None, parsing.parse_size] = None
-    """Every picture is resized to this; None leaves each its own size."""
-    decode_size: Annotated[Size | None, parsing.parse_size] = None
-    """A picture may come smaller than it is, but not than this."""
-    channels: int = 3
-    """1 for grey, 3 for RGB, 4 for RGB and alpha."""
-    exact: bool = False
-    """Decode all pixels before resizing."""
-    orient: bool = False
-    """Turn pictures as their EXIF data says."""
+    image_size: Size | None = option(
+        None, "resize every image to this; None keeps its size", parse=parsing.parse_size
+    )
+    decode_size: Size | None = option(
+        None, "decode at the smallest scale that covers this", parse=parsing.parse_size
+    )
+    channels: int = option(3, "1 for grey, 3 for RGB, 4 for RGB and alpha")
+    exact: bool = option(False, "decode all pixels before resizing")
+    orient: bool = option(False, "turn images by their EXIF orientation")
 
     def __post_init__(self) -> None:
         if self.channels not in _COLOUR_SPACES:
@@ -61,12 +60,12 @@ class Decoding:
 
     @property
     def cover(self) -> Size | None:
-        """How large a picture must be decoded at least; None for all of it."""
+        """The least size to decode a picture to; None for full size."""
         return None if self.exact else self.image_size or self.decode_size
 
 
 def parse_size(value: int | Sequence[int] | None, option: str) -> Size | None:
-    """Return the height and width that an option stands for; one number is a square.
+    """Return height and width of an option; one number is a square.
 
     >>> parse_size(224, "image_size"), parse_size([192, 256], "image_size")
     ((224, 224), (192, 256))
@@ -80,7 +79,7 @@ def parse_size(value: int | Sequence[int] | None, option: str) -> Size | None:
 
 
 def to_pil(data: bytes) -> Image:
-    """Decode with Pillow, in the mode that the image has; raise BadImage if it fails."""
+    """Decode with Pillow in the image's own mode; raise BadImage if it fails."""
     image_format = format_of(data, "")
     if image_format == "PNG":
         data = png.still(data)
@@ -89,17 +88,16 @@ def to_pil(data: bytes) -> Image:
     except BadImage:
         if image_format != "PNG":
             raise
-        # Pillow stumbles over faulty chunks that others, and so the packer, pass over.
+        # Pillow rejects faulty chunks that other decoders, and so the packer, ignore.
         return pixels.decode(png.without_extras(data), image_format)
 
 
 def to_array(data: bytes, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     """Decode to an array of `shape`, as TensorFlow does; raise BadImage if it fails.
 
-    Pixels are the same to the last bit, but for three kinds of JPEG: with damaged pixels,
-    progressive without the last scans (what is missing is smoothed differently), and with
-    components of half the width or height in a pattern that TurboJPEG has no name for. The last
-    differ by 5 levels at most.
+    Pixels are identical except for three kinds of JPEG: with damaged pixels; progressive without
+    the last scans, which decoders smooth differently; and with components of half the width or
+    height in a pattern that TurboJPEG does not support. The last differ by at most 5 levels.
     """
     if shape[2] not in _MODES:
         raise BadImage(f"no image has {shape[2]} channels")
@@ -107,16 +105,16 @@ def to_array(data: bytes, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
 
 
 def decode_for(data: bytes, decoding: Decoding) -> NDArray[np.uint8]:
-    """Decode to the size and channels asked for; raise BadImage if it fails."""
+    """Decode to the requested size and channels; raise BadImage if it fails."""
     array = decode_covering(data, decoding)
     return resize(array, decoding.image_size) if decoding.image_size else array
 
 
 def decode_covering(data: bytes, decoding: Decoding) -> NDArray[np.uint8]:
-    """Decode to the channels asked for, and no larger than `decoding.cover` needs.
+    """Decode to the requested channels, no larger than `decoding.cover` needs.
 
-    A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where both sides still cover it. Resizing is
-    left to the caller.
+    A JPEG is decoded at 1/2, 1/4 or 1/8 of its size if both sides still cover it. The caller
+    resizes.
     """
     turn = exif.orientation(data) if decoding.orient else exif.UPRIGHT
     cover = decoding.cover
@@ -135,17 +133,17 @@ def resize(array: NDArray[np.uint8], size: Size) -> NDArray[np.uint8]:
 
 
 def from_array(array: NDArray[np.uint8]) -> Image:
-    """Make a picture of Pillow's from pixels."""
+    """Make a Pillow picture from pixels."""
     from PIL import Image
 
     return Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
 
 
 def from_pil(picture: Image) -> NDArray[np.uint8]:
-    """Return the pixels of a picture of Pillow's."""
+    """Return the pixels of a Pillow picture."""
     import numpy as np
 
-    array: NDArray[np.uint8] = np.array(picture)  # `asarray` could not be written to
+    array: NDArray[np.uint8] = np.array(picture)  # the result of `asarray` is read-only
     return array if array.ndim == 3 else array[:, :, None]
 
 
@@ -169,9 +167,9 @@ def _eight_bits(picture: Image) -> Image:
 
 
 def _plain_bmp(data: bytes) -> Image | None:
-    """Decode a BMP as TensorFlow does, which looks at less of its header than Pillow.
+    """Decode a BMP as TensorFlow does, which reads less of its header than Pillow.
 
-    Of 32 bits a pixel, Pillow would leave out the last eight.
+    Pillow would drop the last 8 of 32 bits per pixel.
     """
     from PIL import Image
 
@@ -191,9 +189,9 @@ def _plain_bmp(data: bytes) -> Image | None:
 def _decoded_jpeg(
     data: bytes, channels: int, cover: Size | None, *, is_fast: bool
 ) -> NDArray[np.uint8]:
-    """Decode a JPEG with libjpeg-turbo, or with Pillow if that takes exception to it.
+    """Decode a JPEG with TurboJPEG, or with Pillow if that rejects it.
 
-    `is_fast` takes the less exact arithmetic that is TensorFlow's default.
+    `is_fast` uses the less exact arithmetic that is TensorFlow's default.
     """
     header = jpeg.read_header(data)
     pixels.refuse_bomb(*header.shape[:2])
@@ -209,13 +207,13 @@ def _decoded_jpeg(
                 )
                 return _without_ink(decoded, is_inverted=header.is_adobe) if is_ink else decoded
     picture = pixels.decode(data, "JPEG", is_fast=is_fast)
-    if is_ink:  # which Pillow takes to be stored inverted, whatever wrote it
+    if is_ink:  # Pillow assumes that they are stored inverted
         return _without_ink(255 - from_pil(picture), is_inverted=header.is_adobe)
     return from_pil(picture.convert(_MODES[channels]))
 
 
 def _without_ink(inks: NDArray[np.uint8], *, is_inverted: bool) -> NDArray[np.uint8]:
-    """Turn cyan, magenta, yellow and black into red, green and blue, as TensorFlow does."""
+    """Convert CMYK to RGB as TensorFlow does."""
     import numpy as np
 
     light = (inks if is_inverted else 255 - inks).astype(np.uint16)
@@ -223,7 +221,7 @@ def _without_ink(inks: NDArray[np.uint8], *, is_inverted: bool) -> NDArray[np.ui
 
 
 def _scale(size: Size, cover: Size) -> int:
-    """Return which part of a JPEG's size still covers another.
+    """Return the largest divisor of a JPEG's size that still covers another size.
 
     >>> _scale((1200, 1600), (224, 224)), _scale((375, 500), (224, 224))
     (4, 1)

@@ -38,6 +38,12 @@ _MANY_ALIKE = 1 << 14
 """Below so many bytes, images are of the same length often enough to keep what tells it."""
 _LONGEST_END = 70
 """Bytes of a label and a shape whose four numbers take ten bytes each."""
+_HARMLESS_BYTES = 1 << 14
+_MOST_FIELDS = 20_000
+_MOST_NUMBER_BYTES = 1 << 23
+_INWARD = (1, 1, 2)
+"""The fields that lead from Example to Features, to an entry and to its Feature."""
+_BYTES_LIST = 1
 
 
 def varint(value: int) -> bytes:
@@ -215,6 +221,43 @@ def decode(record: bytes) -> Mapping[str, Feature]:
         return features
     except (ValueError, IndexError, struct.error) as error:
         raise CorruptRecord(f"not a tf.train.Example: {error}") from error
+
+
+def decode_bounded(record: bytes) -> Mapping[str, Feature]:
+    """Decode a record as `decode` does, unless it has far more parts than any with an image.
+
+    A few crafted megabytes would take gigabytes, or hours, to decode.
+    """
+    refuse_excessive(record)
+    return decode(record)
+
+
+def refuse_excessive(record: bytes) -> None:
+    """Raise CorruptRecord if a record has more parts or numbers than any with an image."""
+    if len(record) > _HARMLESS_BYTES and _is_excessive(record):
+        raise CorruptRecord("it has more parts or numbers than any record of an image")
+
+
+def _is_excessive(record: bytes) -> bool:
+    number_bytes = 0
+    try:
+        for count, (depth, number, size) in enumerate(_walk(memoryview(record), 0), 1):
+            if depth == len(_INWARD) and number != _BYTES_LIST:
+                number_bytes += size
+            if count > _MOST_FIELDS or number_bytes > _MOST_NUMBER_BYTES:
+                return True
+    except (ValueError, IndexError):
+        pass  # decoding says what is wrong
+    return False
+
+
+def _walk(message: memoryview, depth: int) -> Iterator[tuple[int, int, int]]:
+    """Yield depth, number and size of each field, down to the values."""
+    for number, kind, value in _fields(message):
+        yield depth, number, len(value)
+        is_inward = depth < len(_INWARD) and number == _INWARD[depth]
+        if kind == _LEN and (is_inward or (depth == len(_INWARD) and number == _BYTES_LIST)):
+            yield from _walk(value, depth + 1)
 
 
 def _decode_feature(feature: memoryview) -> Feature:

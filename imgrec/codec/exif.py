@@ -1,4 +1,4 @@
-r"""How a picture is to be turned, as its EXIF data says.
+r"""The orientation in the EXIF data of a picture.
 
 JPEG     FF E1 len16 BE "Exif\0\0" TIFF
 PNG      len32 BE "eXIf" TIFF crc32
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 UPRIGHT = 1
 TURNED = 5
-"""From this orientation on, height and width change places."""
+"""From this orientation on, height and width are swapped."""
 
 _ORIENTATION = 0x0112
 _SHORT = 3  # TIFF's number for a 16-bit value, which stands first in the value's 32 bits
@@ -26,7 +26,7 @@ _APP1, _SCAN, _END = 0xE1, 0xDA, 0xD9
 _MOST_SEGMENTS = 100_000
 """Far more than any program writes."""
 MARK = b"Exif\0\0"
-"""What begins EXIF data."""
+"""The beginning of EXIF data."""
 _UPRIGHT = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -36,14 +36,14 @@ _UPRIGHT = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
-"""What makes a picture of each EXIF orientation upright, in Pillow's words."""
+"""The transposition of Pillow that makes a picture of each orientation upright."""
 
 
 def orientation(data: bytes) -> int:
-    """Return the orientation of a JPEG or PNG, 1 to 8; 1 where it says nothing that makes sense."""
+    """Return the orientation of a JPEG or PNG, 1 to 8; 1 if there is none that is valid."""
     try:
         return _in_tiff(_tiff(data))
-    except (IndexError, struct.error):  # cut short, or offsets that lead outside
+    except (IndexError, struct.error):  # truncated, or offsets beyond the end
         return UPRIGHT
 
 
@@ -89,17 +89,17 @@ def _in_tiff(tiff: bytes) -> int:
 
 
 def orientation_in(block: object) -> int:
-    """Return the orientation that a block of EXIF data tells, as Pillow keeps it; 1 if none."""
+    """Return the orientation in a block of EXIF data, as Pillow keeps it; 1 if there is none."""
     if not isinstance(block, bytes):
         return UPRIGHT
     try:
         return _in_tiff(block.removeprefix(MARK))
-    except (IndexError, struct.error):
+    except struct.error:  # truncated, or offsets beyond the end
         return UPRIGHT
 
 
 def upright(picture: Image, orientation: int) -> Image:
-    """Turn a picture of that orientation as it is to be seen."""
+    """Turn a picture of that orientation upright."""
     from PIL import Image
 
     method = _UPRIGHT.get(orientation)

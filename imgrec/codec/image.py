@@ -1,10 +1,10 @@
-"""From a file's bytes to the bytes that are packed: raw wherever TensorFlow decodes them.
+"""From the bytes of a file to the bytes that are packed: unchanged if TensorFlow decodes them.
 
-Raw are JPEG, PNG and the BMPs in colour that TensorFlow reads right. Everything else that Pillow
-opens becomes a PNG of the same pixels. What is packed has been checked as far as `Check` asks; the
-shape is what `tf.io.decode_image(image, expand_animations=False)` gives.
+JPEG, PNG and the colour BMPs that TensorFlow decodes correctly stay unchanged. Everything else that
+Pillow opens becomes a PNG of the same pixels. Images are checked as `Check` demands. The shape is
+the one that `tf.io.decode_image(image, expand_animations=False)` gives.
 
-What is larger than `ShrinkOptions` allow is decoded whatever `Check` asks, and stored smaller.
+An image larger than `ShrinkOptions` allow is always decoded, and stored smaller.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class Packable(NamedTuple):
     transcoded: str = ""
     """Why and from what it was re-encoded; empty for the file's own bytes."""
     damaged: str = ""
-    """What a strict decoder says against it, though every other decodes it."""
+    """The message of a strict decoder, although all others decode it."""
     resized: str = ""
     """From what size to what size it was shrunk; empty if it was not."""
     grey: NDArray[np.uint8] | None = None
-    """What `jpeg.strict_decode` left of it, if that was how it was checked."""
+    """The result of `jpeg.strict_decode`, if it was checked that way."""
     orientation: int = 0
-    """As `exif.orientation` tells it, where that is known already; else 0."""
+    """As `exif.orientation` returns it, if it is known already; else 0."""
 
 
 class _Wanted(NamedTuple):
-    """What is asked of every image."""
+    """The check and size limit for every image."""
 
     check: Check
     shrink_to: ShrinkOptions | None
 
     def smaller(self, shape: tuple[int, ...]) -> Size | None:
-        """Return the size to shrink an image of this height and width to, if it is to be."""
+        """Return the size to shrink an image of this shape to, or None."""
         if self.shrink_to is None:
             return None
         from imgrec.codec.shrink import smaller_size
@@ -83,7 +83,7 @@ def prepare(
 
 
 def shape_of(data: bytes, filename: str) -> Shape:
-    """Return the shape that an image's header tells, or raise BadImage."""
+    """Return the shape in the header of an image, or raise BadImage."""
     image_format = format_of(data, filename)
     if image_format in _HEADERS:
         return _HEADERS[image_format](data)
@@ -93,9 +93,9 @@ def shape_of(data: bytes, filename: str) -> Shape:
 
 
 def tensorflow_fault(data: bytes) -> str:
-    """Return why TensorFlow does not decode an image right, or ""; raise BadImage if nothing can.
+    """Return why TensorFlow does not decode an image correctly, or ""; raise BadImage if none does.
 
-    Everything is decoded. What TensorFlow decodes to some numbers of channels only is no fault.
+    The image is decoded. A format that TensorFlow decodes to some channel counts only is no fault.
     """
     if format_of(data, "") != "BMP":
         return prepare(data, "", Check.DECODE).transcoded
@@ -134,7 +134,7 @@ def _prepare_jpeg(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
 
 
 def _shrink_jpeg(data: bytes, header: jpeg.JpegHeader, size: Size, wanted: _Wanted) -> Packable:
-    """Store a JPEG smaller; the one decode that takes tells what is to be said of it as well."""
+    """Store a JPEG smaller; the decode for that also checks it."""
     from imgrec.codec.shrink import decode_smaller
 
     picture, fault = decode_smaller(data, header, size)
@@ -160,7 +160,7 @@ def _transcode_cut_jpeg(data: bytes, wanted: _Wanted) -> Packable:
 
 
 def _transcode_if_possible(data: bytes, image_format: str, wanted: _Wanted, fault: str) -> Packable:
-    """Transcode an image because of a fault; raise BadImage with that if Pillow fails as well."""
+    """Transcode an image because of a fault; raise BadImage with the fault if Pillow fails too."""
     try:
         return _transcode(data, image_format, wanted, fault)
     except BadImage as error:
@@ -170,7 +170,7 @@ def _transcode_if_possible(data: bytes, image_format: str, wanted: _Wanted, faul
 def _prepare_png(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
     try:
         header = png.read_header(data)
-    except BadImage as error:  # Pillow looks less closely at headers than libpng
+    except BadImage as error:  # Pillow checks headers less strictly than libpng
         return _transcode_if_possible(data, image_format, wanted, str(error))
     pixels.refuse_bomb(*header.shape[:2])
     is_larger = wanted.smaller(header.shape) is not None
@@ -219,12 +219,12 @@ def _prepare_bmp(data: bytes, image_format: str, wanted: _Wanted) -> Packable:
 
 
 def _transcode(data: bytes, image_format: str, wanted: _Wanted, reason: str = "") -> Packable:
-    """Store the first picture's pixels instead of bytes that TensorFlow does not read right."""
+    """Store the pixels of the first picture, because TensorFlow does not decode the file."""
     return _re_encode(data, image_format, wanted, reason or image_format)
 
 
 def _re_encode(data: bytes, image_format: str, wanted: _Wanted, reason: str) -> Packable:
-    """Store the first picture's pixels, and say why and what of them was lost."""
+    """Store the pixels of the first picture, with the reason and any loss."""
     picture, loss = pixels.decode_to_fit(data, image_format)
     why = ", ".join(filter(None, (reason, loss)))
     return _stored(picture, image_format, wanted)._replace(transcoded=why)
@@ -233,9 +233,9 @@ def _re_encode(data: bytes, image_format: str, wanted: _Wanted, reason: str) -> 
 def _stored(
     picture: Image, image_format: str, wanted: _Wanted, shape: tuple[int, ...] = ()
 ) -> Packable:
-    """Store a decoded picture as PNG, or smaller if it is larger than what is wanted.
+    """Store a decoded picture as PNG, or shrunk if it exceeds the size limit.
 
-    `shape` is the picture's own, where it was decoded smaller than it is.
+    `shape` is its original shape, if it was decoded smaller.
     """
     height, width, *_ = shape or (picture.height, picture.width)
     size = wanted.smaller((height, width))

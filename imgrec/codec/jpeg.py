@@ -23,60 +23,60 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHECK_SCALE = 8
-"""A check decodes to one part in so many of the size: the smallest there is."""
+"""A check decodes to 1/8 of the size, the smallest scale of libjpeg."""
 
 _SOF = struct.Struct(">BHHB")  # precision, height, width, components
 _KNOWN_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""Markers that no segment follows."""
+"""Markers without a segment."""
 _APP0, _APP14, _SCAN, _END = 0xE0, 0xEE, 0xDA, 0xD9
 _DECODER_TABLES = frozenset({0xC4, 0xCC, 0xDB, 0xDD})
 """Segments, beside the frame, that a decoder needs: Huffman and other tables, restart interval."""
 _HUFFMAN_8_BIT = frozenset({0xC0, 0xC1, 0xC2})
 _SOS, _EOI = b"\xff\xda", b"\xff\xd9"
 _PROGRESSIVE, _MOST_SCANS = 0xC2, 200
-"""Programs write 10 or so. Each takes as long as all pixels do, however little it adds to them."""
+"""Programs write about 10. Each takes the time of a full decode, however little it adds."""
 _MOST_SEGMENTS = 100_000
 """Far more than any program writes."""
 _LARGE_GAPS = 1 << 16
 _KEPT_BYTES = 1 << 14
-"""The longest headers that are kept: of larger ones, no two are alike."""
+"""The longest headers that are cached: of larger ones, no two are alike."""
 _CHANNELS = {1: 1, 3: 3, 4: 3}  # TensorFlow turns CMYK and YCCK into RGB
 _JFIF_BYTES, _ADOBE_BYTES = 14, 12
-"""Shorter segments are not taken for JFIF's and Adobe's."""
+"""Shorter segments do not count as JFIF's and Adobe's."""
 _TRANSFORMS = {"RGB": 0, "YCbCr": 1, "CMYK": 0, "YCCK": 2}
-"""How Adobe's segment says which colours the components are."""
+"""The colour transform in Adobe's segment."""
 _BETWEEN_SCANS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)})
 _TO_MARKER = re.compile(rb"(?:[^\xff]*+\xff++\x00)*+[^\xff]*+\xff++(?=[^\x00])")
-"""All up to the last FF of a marker, as libjpeg skips it: anything but FF, FF 00, repeated FF.
+"""Everything that libjpeg skips, up to the last FF of a marker: other bytes, FF 00, repeated FF.
 
-It never goes back, so its time is linear in what it skips.
+It never backtracks, so its time is linear.
 """
 
 
 class JpegHeader(NamedTuple):
-    """What a JPEG says of itself before its first scan."""
+    """What the segments before the first scan contain."""
 
     shape: tuple[int, int, int]
     is_common: bool
     """Huffman-coded, 8 bits, 1, 3 or 4 components: the kind that TensorFlow decodes."""
     is_progressive: bool
     scan: int
-    """Where the first start-of-scan segment is."""
+    """The offset of the first start-of-scan segment."""
     orientation: int
-    """As `exif.orientation` tells it."""
+    """As `exif.orientation` returns it."""
     colours: str
-    """Gray, YCbCr, RGB, CMYK or YCCK, as libjpeg takes the components; "" if it takes none."""
+    """Gray, YCbCr, RGB, CMYK or YCCK, as libjpeg interprets the components; "" if unknown."""
     is_adobe: bool
     """Whether it has Adobe's segment: programs that write it store inks inverted."""
 
 
 def read_header(data: bytes) -> JpegHeader:
-    """Walk the segments up to the first scan; raise BadImage if they do not lead there."""
-    # Files of one camera or program begin alike, and what leads to the scan is all that counts.
+    """Read the segments up to the first scan; raise BadImage if there is none."""
+    # Files of one camera or program often have the same bytes up to the scan.
     scan = data.find(_SOS, 0, _KEPT_BYTES)
     header = (scan > 0 and _known_header(data[: scan + 2])) or _walk(data)
-    # In coded data, FF is never followed by DA; so nearly all that are counted are scans.
+    # In coded data, FF is never followed by DA, so nearly all matches are scans.
     if header.is_progressive and data.count(_SOS, header.scan) > _MOST_SCANS:
         raise BadImage(f"JPEG of more than {_MOST_SCANS} scans")
     return header
@@ -84,7 +84,7 @@ def read_header(data: bytes) -> JpegHeader:
 
 @lru_cache(maxsize=256)
 def _known_header(head: bytes) -> JpegHeader | None:
-    """Walk the segments of a file up to where a scan may begin; None if none does just there."""
+    """Read the segments of a file up to where a scan may begin; None if it does not begin there."""
     try:
         header = _walk(head)
     except BadImage:
@@ -149,7 +149,7 @@ def _walk(data: bytes) -> JpegHeader:
 
 
 def _colours(components: int, ids: bytes, transform: int | None, *, is_jfif: bool) -> str:
-    """Tell what the components are, by the rules of libjpeg."""
+    """Interpret the components by the rules of libjpeg."""
     if components == 3:
         is_rgb = transform == 0 if transform is not None else ids == b"RGB"
         return "RGB" if is_rgb and not is_jfif else "YCbCr"
@@ -161,7 +161,7 @@ def _colours(components: int, ids: bytes, transform: int | None, *, is_jfif: boo
 def has_plain_upsampling(data: bytes) -> bool:
     """Tell whether no component has half the width or height of another.
 
-    Those are the only ones that libjpeg smooths when it enlarges them.
+    libjpeg smooths only those when it enlarges them.
     """
     for marker, start, end in _segments(data):
         if marker in _KNOWN_FRAMES:
@@ -176,9 +176,9 @@ def has_plain_upsampling(data: bytes) -> bool:
 
 
 def without_gaps(data: bytes) -> bytes:
-    """Return a JPEG without what decoders skip between its segments, if that is much.
+    """Remove the bytes between segments that decoders skip, if there are many.
 
-    Pillow skips it one byte at a time.
+    Pillow skips them one at a time.
     """
     segments = [(start, end) for _, start, end in _segments(data)]
     scan = segments[-1][0]
@@ -190,9 +190,9 @@ def without_gaps(data: bytes) -> bytes:
 
 
 def without_extras(data: bytes, header: JpegHeader) -> bytes:
-    """Return a JPEG of those segments alone that make its pixels, with nothing between them.
+    """Return a JPEG of only the segments that make its pixels, with nothing between them.
 
-    libjpeg-turbo's scanner of headers takes exception to much that decoders pass over.
+    The header parser of TurboJPEG rejects much that decoders skip.
     """
     kept = [data[:2]]
     if header.colours in _TRANSFORMS:
@@ -205,7 +205,7 @@ def without_extras(data: bytes, header: JpegHeader) -> bytes:
 
 
 def reaches_end(data: bytes, header: JpegHeader) -> bool:
-    """Tell whether an end marker follows the first scan, as it does unless the file is cut."""
+    """Tell whether an end marker follows the first scan; if not, the file is truncated."""
     # An FF D9 after the start of the scan is a marker: in coded data, FF is never followed by D9.
     return data.rfind(_EOI, header.scan) >= 0
 
@@ -235,7 +235,7 @@ def is_well_formed(data: bytes, header: JpegHeader) -> bool:
 
 
 def _most_blocks(header: JpegHeader) -> int:
-    """Return of how many blocks a component consists at most, and so how often a scan restarts."""
+    """Return the most blocks of a component, and so the most restarts of a scan."""
     height, width, _ = header.shape
     return (height // 8 + 1) * (width // 8 + 1)
 
@@ -243,22 +243,16 @@ def _most_blocks(header: JpegHeader) -> int:
 _OTHER_SAMPLING = "Could not determine subsampling level"
 
 
-def preload() -> None:
-    """Import what `turbo_decode` needs, which takes a while."""
-    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs  # noqa: F401
-
-
 def turbo_decode(
     data: bytes, shape: Sequence[int], colours: str, *, scale: int = 1, **options: bool
 ) -> NDArray[np.uint8]:
     """Decode with libjpeg-turbo to GRAY, RGB, RGBA or CMYK, at 1/`scale` of the size in `shape`.
 
-    Options are `strict`, to object to anything odd, and `fastdct`. Raises BadImage with the
-    decoder's first complaint, whatever it raises: it may object to images that others decode. Only
-    for common JPEGs may `scale` be more than 1: scaled decoding of others has been seen to read
-    past its buffers.
+    Options are `strict`, to reject anything unusual, and `fastdct`. Raises BadImage with the first
+    message of the decoder, which may reject images that others decode. `scale` must be 1 unless the
+    JPEG is common: scaled decoding of others has been seen to read past its buffers.
     """
-    import simplejpeg
+    import simplejpeg  # type: ignore[import-untyped]  # it has no stubs
 
     try:
         decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(
@@ -275,25 +269,25 @@ def turbo_decode(
 
 
 def damage_in(fault: str) -> str:
-    """Return a complaint of `strict_decode`, or "" if it is about a kind and not about damage.
+    """Return a fault of `strict_decode`, or "" if it is only an unusual kind of JPEG.
 
-    The API of libjpeg-turbo knows only the usual sampling factors; libjpeg decodes all of them.
+    TurboJPEG supports only the usual sampling factors; libjpeg decodes all of them.
     """
     return "" if _OTHER_SAMPLING in fault else fault
 
 
 def strict_fault(data: bytes) -> str:
-    """Decode all of the coded data; return the decoder's first complaint, or ""."""
+    """Decode all of the coded data; return the first message of the decoder, or ""."""
     return strict_decode(data)[1]
 
 
 def strict_decode(data: bytes) -> tuple[NDArray[np.uint8] | None, str]:
     """Decode all of the coded data of a common JPEG, to grey at 1/8 of its size.
 
-    Returns the pixels and "", or None and the decoder's first complaint.
+    Returns the pixels and "", or None and the first message of the decoder.
     """
     try:
-        # Grey needs no colour conversion, yet the coded data of every component is walked.
+        # Grey needs no colour conversion, but the coded data of every component is decoded.
         return turbo_decode(data, (1, 1), "GRAY", scale=CHECK_SCALE, strict=True), ""
     except BadImage as error:
         return None, str(error)

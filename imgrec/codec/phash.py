@@ -1,18 +1,17 @@
-"""What a picture looks like, in 65 bytes: a perceptual hash, and how it is made.
+"""Perceptual signatures of pictures, in 65 bytes.
 
-A picture is taken as a sum of waves (its cosine transform): of 0 to 7 half-waves down and 0 to 7
-across. How strong each is depends neither on the size of a picture nor much on how it is encoded.
+A picture is a sum of waves (its cosine transform), with 0 to 7 half-waves down and 0 to 7 across.
+Their strengths do not depend on the size of the picture, and hardly on its encoding.
 
-    63 x int8   the strength of each wave but the even one, row by row, to the power of 0.7 so that
-                fine ones count too, and scaled so that the strongest is 127 or -127
-    2 x uint8   the mean colour, as Cb and Cr of JPEG: 128 and 128 for grey, or where not known
+    63 x int8   the strength of each wave except the constant one, row by row, to the power of 0.7
+                so that fine ones count too, and scaled so that the strongest is 127 or -127
+    2 x uint8   the mean colour, as Cb and Cr of JPEG: 128 and 128 for grey or unknown
 
-Mirrored, a picture has the same waves; of those with an odd number of half-waves across, the sign
-changes. A picture with too few waves to tell it from others, such as a blank page or a plain
-gradient, has the signature `FLAT`: it is like nothing but itself. Turned by a tag of its EXIF
-data, it counts as it is shown.
+A mirrored picture has the same waves, with the opposite sign for those with an odd number of
+half-waves across. A picture with too few waves to recognise it, such as a blank page or a plain
+gradient, has the signature `FLAT`. The EXIF orientation is applied first.
 
-All sums are of whole numbers that fit a float, so every machine gets the same signature.
+All sums are of whole numbers that a float holds exactly, so every machine gets the same signature.
 """
 
 from __future__ import annotations
@@ -37,34 +36,34 @@ FLAT = bytes(SIGNATURE_BYTES)
 GREY = (128, 128)
 _POWER = 0.7
 _LEAST_WAVES, _LEAST_STRENGTH = 15, 0.25
-"""A picture is flat unless that many of its waves are that strong, in levels of 256.
+"""A picture is flat unless at least 15 of its waves have 0.25 of 256 levels.
 
-Plain gradients, halves and spots of light were found to have 4 to 14 such waves; the simplest of
-2,700 characters written by hand has 15.
+Plain gradients, halves and spots of light were measured to have 4 to 14 such waves; the simplest of
+2,700 handwritten characters has 15.
 """
 _CELLS = 32
-"""How many pixels a picture must be left with, both ways, when it is decoded smaller."""
+"""The least width and height of a picture that is decoded at a smaller scale."""
 _KEPT_CELLS = 1 << 8
-"""The longest waves that are kept: 16 KiB each."""
+"""The longest waves that are cached: 16 KiB each."""
 _SCALES = (8, 4, 2, 1)
 _UNIT = 1 << 16
 _LUMA = (299, 587, 114)
 _SIMPLE = frozenset({"Gray", "YCbCr", "RGB"})
-"""What libjpeg-turbo turns into grey or RGB as everyone else does."""
+"""The colour spaces that libjpeg-turbo converts like other decoders."""
 
 
 class Sketch(NamedTuple):
-    """The waves of one picture, before they are encoded."""
+    """The waves of a picture, before they are encoded."""
 
     waves: NDArray[np.float64]
     """8 x 8, the number of half-waves down first, in levels of 256."""
     colour: tuple[int, int]
     pixels: int
-    """How many the picture has."""
+    """The number of pixels of the picture."""
 
 
 def sketch(data: bytes, filename: str) -> Sketch:
-    """Sketch an image, decoding no more of it than that takes; raise BadImage if it fails."""
+    """Sketch an image, decoded at the smallest sufficient scale; raise BadImage."""
     image_format = format_of(data, filename)
     if not image_format:
         raise BadImage(describe(data[:HEAD_BYTES]))
@@ -81,7 +80,7 @@ def sketch_pixels(data: bytes, blob: Pixels) -> Sketch:
 
 
 def sketch_picture(picture: Image) -> Sketch:
-    """Sketch a decoded picture, of a kind that PNG holds; alpha does not count."""
+    """Sketch a decoded picture of a mode that PNG has, ignoring alpha."""
     import numpy as np
 
     height, width = picture.height, picture.width
@@ -97,7 +96,7 @@ def sketch_picture(picture: Image) -> Sketch:
 def sketch_checked(
     grey: NDArray[np.uint8] | None, data: bytes, shape: tuple[int, ...]
 ) -> Sketch | None:
-    """Sketch a JPEG from what `jpeg.strict_decode` left of it; None if that is too little."""
+    """Sketch a JPEG from the output of `jpeg.strict_decode`; None if that is too small."""
     if grey is None or min(shape[:2]) < _CELLS * jpeg.CHECK_SCALE:
         return None
     found = _sketch_array(grey[:, :, 0], jpeg.CHECK_SCALE, shape)
@@ -124,7 +123,7 @@ def encode(sketches: Sequence[Sketch | None]) -> bytes:
 
 
 def _sketch_jpeg(data: bytes) -> Sketch | None:
-    """Sketch a JPEG from a decode to a part of its size; None if libjpeg-turbo objects to it."""
+    """Sketch a JPEG decoded at a smaller scale; None if libjpeg-turbo rejects it."""
     header = jpeg.read_header(data)
     height, width, channels = header.shape
     pixels.refuse_bomb(height, width)
@@ -140,7 +139,7 @@ def _sketch_jpeg(data: bytes) -> Sketch | None:
 
 
 def _sketch_array(array: NDArray[np.uint8], scale: int, shape: tuple[int, ...]) -> Sketch:
-    """Sketch the pixels of a picture of `shape`, each the mean of `scale` x `scale` of its own."""
+    """Sketch a picture of `shape`, given means of its blocks of `scale` x `scale` pixels."""
     import numpy as np
 
     if array.ndim == 3 and array.shape[2] == 1:
@@ -167,16 +166,16 @@ def _colour(red: float, green: float, blue: float) -> tuple[int, int]:
 
 
 def _cosines(cells: int, scale: int, extent: int) -> NDArray[np.float64]:
-    """Return the waves over cells of `scale` pixels, the last of which may stick out of `extent`.
+    """Return the waves over cells of `scale` pixels; the last may extend beyond `extent`.
 
-    They are weighed by what each cell covers, and are whole numbers.
+    They are weighted by the extent of each cell, and rounded to whole numbers.
     """
     import numpy as np
 
     edges = np.minimum(np.arange(cells + 1) * scale, extent) / extent
     middles = (edges[1:] + edges[:-1]) / 2
     waves = np.cos(np.pi * np.arange(WAVES)[:, None] * middles) * np.diff(edges)
-    waves[cells:] = 0  # so few pixels cannot hold so fine a wave
+    waves[cells:] = 0  # finer waves than pixels
     rounded: NDArray[np.float64] = np.round(waves * _UNIT)
     return rounded
 

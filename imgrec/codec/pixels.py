@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from imgrec.blob import Pixels
-from imgrec.codec import jpeg
-from imgrec.codec.bmp_rle import use_fast_decoder
+from imgrec.codec import bmp, jpeg
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ CODERS = {
     "PIL": "pillow", "simplejpeg": "simplejpeg",
     **{plugin.module: plugin.install for plugin in _PLUGINS.values()},
 }  # fmt: skip
-"""What decides which images can be decoded, and to what bytes: modules, and their packages."""
+"""Modules, and their packages, that decide which images decode, and to which bytes."""
 _AS_IS = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 _CONVERTED = {
     "CMYK": "RGB", "YCbCr": "RGB", "LAB": "RGB", "HSV": "RGB", "RGBX": "RGB",
@@ -47,15 +46,8 @@ _CONVERTED = {
 }  # fmt: skip
 
 
-def preload() -> None:
-    """Import what decodes the usual formats, which takes a while."""
-    from PIL import Image
-
-    Image.preinit()
-
-
 def refuse_bomb(height: int, width: int) -> None:
-    """Raise BadImage for a picture that is too large to decode."""
+    """Raise BadImage if a picture is too large to decode."""
     if height * width > MAX_PIXELS or height > MAX_SIDE or width > MAX_SIDE:
         raise BadImage(f"{width}x{height} pixels: more than the limit of {MAX_PIXELS:,}")
 
@@ -78,7 +70,7 @@ def shape_of(data: bytes, image_format: str) -> tuple[int, int, int]:
 
 
 def tags_of(data: bytes, image_format: str) -> dict[str | tuple[int, int], Any]:
-    """Return what Pillow tells of a file beside its pixels; nothing if it cannot be told."""
+    """Return the metadata that Pillow finds in a file; nothing if it is broken."""
     try:
         with bad_images(image_format):
             return _open(data, image_format).info
@@ -87,16 +79,16 @@ def tags_of(data: bytes, image_format: str) -> dict[str | tuple[int, int], Any]:
 
 
 def decode_to_fit(data: bytes, image_format: str) -> tuple[Image, str]:
-    """Decode as `decode` does, to pixels of a kind that PNG holds, or raise BadImage.
+    """Decode as `decode` does, to a mode that PNG supports, or raise BadImage.
 
-    Returns the picture and, where PNG cannot hold every value, what was lost.
+    Returns the picture and, if PNG cannot hold every value, what was lost.
     """
     with bad_images(image_format):
         return _fitted(_decode(data, image_format))
 
 
 def to_png(image: Image) -> bytes:
-    """Encode a picture, of a kind that PNG holds, as PNG."""
+    """Encode a picture, in a mode that PNG supports, as PNG."""
     profile = image.info.get("icc_profile")
     out = io.BytesIO()
     image.save(out, "PNG", icc_profile=profile if isinstance(profile, bytes) else None)
@@ -119,7 +111,7 @@ def picture_of(data: bytes, blob: Pixels) -> Image:
 
 @contextmanager
 def bad_images(image_format: str) -> Iterator[None]:
-    """Turn whatever Pillow raises inside into BadImage, which says why an image is bad."""
+    """Turn any exception of Pillow into BadImage with the reason."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -132,21 +124,21 @@ def bad_images(image_format: str) -> Iterator[None]:
         raise BadImage(f"broken {image_format}") from error
     except Image.DecompressionBombError as error:
         raise BadImage(f"more pixels than the limit of {MAX_PIXELS:,}") from error
-    # Pillow's decoders raise whatever their parsing stumbles over; all of it means a bad image.
+    # Pillow's decoders raise any kind of exception; all of them mean a bad image.
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
         raise BadImage(f"broken {image_format}: {text}") from error
 
 
 def opened(data: bytes, image_format: str) -> Image:
-    """Open the first picture of a file, with nothing decoded; raise BadImage if it is no picture.
+    """Open the first picture of a file without decoding it; raise BadImage if that fails.
 
     Decode it within `bad_images`.
     """
     with bad_images(image_format):
         image = _open(data, image_format)
         refuse_bomb(image.height, image.width)
-        tags = getattr(image, "tag_v2", {})  # of TIFF, whose tiles may be larger than the picture
+        tags = getattr(image, "tag_v2", {})  # tiles of a TIFF may be larger than the picture
         refuse_bomb(int(tags.get(_TILE_HEIGHT, 1)), int(tags.get(_TILE_WIDTH, 1)))
     return image
 
@@ -154,11 +146,11 @@ def opened(data: bytes, image_format: str) -> Image:
 def _decode(data: bytes, image_format: str, *, is_fast: bool = False) -> Image:
     image = opened(data, image_format)
     if is_fast and jpeg.has_plain_upsampling(data):
-        # Scale and draft mode, which also leaves out the smoothing of colours between pixels.
-        setattr(image, "decoderconfig", (1, 1))  # noqa: B010  # the type of what is open has none
+        # Scale and draft mode, which also turns off smooth upsampling of colours.
+        setattr(image, "decoderconfig", (1, 1))  # noqa: B010  # the type has no such attribute
     image.load()
     for key in [key for key, value in image.info.items() if isinstance(value, str)]:
-        del image.info[key]  # a text of a PNG may be called as what Pillow relies on
+        del image.info[key]  # a text chunk may have the name of an entry that Pillow uses
     return image
 
 
@@ -169,7 +161,7 @@ def _open(data: bytes, image_format: str) -> Image:
     if image_format == "JPEG":
         return _open_jpeg(data)
     image = Image.open(io.BytesIO(data), formats=(image_format,))
-    use_fast_decoder(image)
+    bmp.use_fast_decoder(image)
     return image
 
 
@@ -207,7 +199,7 @@ def _fitted(image: Image) -> tuple[Image, str]:
 
 
 def _to_16_bits(image: Image) -> tuple[Image, str]:
-    """Fit integers or floats of other kinds into 16 bits, unchanged if they do fit."""
+    """Convert other integers or floats to 16 bits, unchanged if they fit."""
     import numpy as np
     from PIL import Image
 

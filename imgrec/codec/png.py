@@ -36,15 +36,15 @@ _ADAM7 = (
 _INFLATE_BYTES = 1 << 18
 _LARGEST_WINDOW = 1 << 15
 _LIBPNG_BYTES = 1 << 13
-"""How much of a chunk libpng gives to zlib at a time."""
+"""How much of a chunk libpng passes to zlib at once."""
 _MOST_CHUNKS = 200_000
-"""Far more than the largest picture has; what is known of so many takes some 60 MB."""
+"""Far more than any picture has. Listing this many takes about 60 MB."""
 _ESSENTIAL = frozenset({b"IHDR", b"PLTE", b"IDAT", b"IEND"})
 _ANIMATION = frozenset({b"acTL", b"fcTL", b"fdAT"})
 
 
 class PngHeader(NamedTuple):
-    """What a PNG says of itself."""
+    """The header of a PNG."""
 
     shape: tuple[int, int, int]
     bits_per_pixel: int
@@ -53,7 +53,7 @@ class PngHeader(NamedTuple):
 
     @property
     def is_deep(self) -> bool:
-        """Tell whether it has more than one channel, of 16 bits each."""
+        """Whether it has several channels of 16 bits."""
         return self.bits_per_pixel > 8 * self.shape[2] > 8
 
 
@@ -64,7 +64,7 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(data: bytes) -> Iterator[_Chunk]:
-    """Yield the chunks up to IEND; raise BadImage where the file ends too early, or never."""
+    """Yield the chunks up to IEND; raise BadImage if the file ends early or has too many."""
     view, position = memoryview(data), _FIRST_CHUNK
     for _ in range(_MOST_CHUNKS):
         if position + 8 > len(data):
@@ -82,7 +82,7 @@ def _chunks(data: bytes) -> Iterator[_Chunk]:
 
 
 def read_header(data: bytes) -> PngHeader:
-    """Read the shape that TensorFlow decodes a PNG to; raise BadImage if it cannot be told."""
+    """Read the shape that TensorFlow decodes a PNG to; raise BadImage if it is broken."""
     try:
         length, kind = _CHUNK.unpack_from(data, _FIRST_CHUNK)
         width, height, depth, colour, *methods = _IHDR.unpack_from(data, _FIRST_CHUNK + 8)
@@ -102,7 +102,7 @@ def read_header(data: bytes) -> PngHeader:
 
 
 def _has_transparency(data: bytes) -> bool:
-    """Tell whether a palette comes with transparency that libpng does not ignore."""
+    """Tell whether a palette has transparency that libpng does not ignore."""
     colours = 0
     try:
         for chunk in _chunks(data):
@@ -113,14 +113,14 @@ def _has_transparency(data: bytes) -> bool:
             if chunk.kind == b"IDAT":
                 return False
     except BadImage:
-        pass  # cut before its pixels: no more can be told from a header
+        pass  # truncated before its pixels
     return False
 
 
 def still(data: bytes) -> bytes:
-    """Return a PNG without the chunks of an animation, whose first frame Pillow would show.
+    """Return a PNG without animation chunks; raise BadImage if it is truncated.
 
-    Decoders of stills, and so TensorFlow, do not know them. Raises BadImage if it is cut.
+    Pillow would show the first frame of the animation, TensorFlow shows the still image.
     """
     if not any(kind in data for kind in _ANIMATION):
         return data
@@ -128,7 +128,7 @@ def still(data: bytes) -> bytes:
 
 
 def without_extras(data: bytes) -> bytes:
-    """Return a PNG of those chunks alone that make its pixels; raise BadImage if it is cut."""
+    """Return a PNG of the chunks that make its pixels; raise BadImage if it is truncated."""
     header = read_header(data)
     # Only transparency of a palette's colours makes a channel, and only if it fits the palette.
     kept = _ESSENTIAL | ({b"tRNS"} if header.is_palette and header.shape[2] == 4 else set())
@@ -136,7 +136,7 @@ def without_extras(data: bytes) -> bytes:
 
 
 def _joined(data: bytes, chunks: Iterable[_Chunk]) -> bytes:
-    """Return a PNG of those of some chunks that have the right checksum."""
+    """Return a PNG of those chunks whose checksum is right."""
     kept = [chunk for chunk in chunks if chunk.is_sound]
     return data[:_FIRST_CHUNK] + b"".join(
         _CHUNK.pack(len(payload), kind) + payload + _CRC.pack(zlib.crc32(payload, zlib.crc32(kind)))
@@ -145,7 +145,7 @@ def _joined(data: bytes, chunks: Iterable[_Chunk]) -> bytes:
 
 
 def structure_fault(data: bytes, header: PngHeader) -> str:
-    """Walk the chunks and their checksums; return what is wrong with them, or ""."""
+    """Check the chunks and their checksums; return the fault, or ""."""
     return _walk(data, header)[1]
 
 
@@ -181,7 +181,7 @@ def _chunk_fault(chunks: Sequence[_Chunk], header: PngHeader) -> str:
 
 
 def pixel_fault(data: bytes, header: PngHeader) -> str:
-    """Walk the chunks and decompress every pixel; return what is wrong, or ""."""
+    """Check the chunks and decompress every pixel; return the fault, or ""."""
     chunks, fault = _walk(data, header)
     if fault:
         return fault
@@ -195,11 +195,12 @@ def pixel_fault(data: bytes, header: PngHeader) -> str:
 
 
 def _window_fault(pieces: Sequence[memoryview], passes: Sequence[tuple[int, int]]) -> str:
-    """Inflate as libpng does, with the window that the stream declares; return what is wrong.
+    """Inflate as libpng does, with the window that the stream declares; return the fault, or "".
 
-    Most decoders take the largest window, whatever is declared. In libpng, a reference may reach
+    Most decoders use the largest window, whatever is declared. In libpng, a reference may reach
     back to the start of the row, or of the piece of input, and from there as far as the window.
-    Rows of more than 32 KiB are inflated in parts here, which may only find a fault too many.
+    Rows of more than 32 KiB are inflated in parts here, so a fault may be reported that libpng
+    would not find, but none is missed.
     """
     first = next(filter(None, pieces))
     window_bytes = 1 << (first[0] >> 4) + 8
@@ -239,7 +240,7 @@ def _inflate(pieces: Iterable[memoryview]) -> Iterator[bytes]:
 
 
 def _passes(header: PngHeader) -> list[tuple[int, int]]:
-    """Return rows and bytes a row (filter type included) of each sub-image in the stream."""
+    """Return rows and bytes per row (with filter type) of each sub-image in the stream."""
     height, width, _ = header.shape
 
     def sub_image(x: int, y: int, step_x: int, step_y: int) -> tuple[int, int]:
@@ -253,7 +254,7 @@ def _passes(header: PngHeader) -> list[tuple[int, int]]:
 
 
 def _row_fault(stream: Iterator[bytes], passes: Sequence[tuple[int, int]]) -> str:
-    """Follow the stream row by row: a filter type must start each, and none may be missing."""
+    """Check that each row begins with a filter type and that none is missing or extra."""
     chunk = b""
     for rows, row_bytes in passes:
         position, end = 0, rows * row_bytes

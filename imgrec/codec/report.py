@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from imgrec.codec.json_values import (
@@ -16,10 +16,23 @@ from imgrec.codec.json_values import (
     texts_of,
 )
 from imgrec.errors import DatasetError
-from imgrec.model import Ignored, Resized, SameImage, Skipped
-from imgrec.near.found import NearDuplicates, NearPair
+from imgrec.near.duplicates import NearDuplicates, NearPair
+from imgrec.notes import (
+    COPIES,
+    Note,
+    NoteKind,
+    Resized,
+    SameImage,
+    copies,
+    ignored_files,
+    unlisted,
+    warnings_of,
+)
 from imgrec.outcome import Report, SplitInfo
 from imgrec.text import printable
+
+_LISTED = {"transcoded": NoteKind.TRANSCODED, "damaged": NoteKind.DAMAGED}
+"""Keys of lists of files with reasons."""
 
 
 def encode(report: Report) -> bytes:
@@ -61,7 +74,7 @@ def encode(report: Report) -> bytes:
     return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
-def _said(files: Sequence[Skipped]) -> list[dict[str, str]]:
+def _said(files: Sequence[Note]) -> list[dict[str, str]]:
     return [{"file": printable(file.filename), "reason": file.reason} for file in files]
 
 
@@ -96,14 +109,6 @@ def decode(data: bytes, *, path: str) -> Report:
 
 
 def _decode(value: Any) -> Report:  # JSON is untyped until here
-    def said(key: str, value: Any = value) -> tuple[Skipped, ...]:
-        items = list_of(value[key])
-        return tuple(Skipped(text_of(item["file"]), text_of(item["reason"])) for item in items)
-
-    def same(key: str) -> tuple[SameImage, ...]:
-        return tuple(SameImage(texts_of(group)) for group in list_of(value[key]))
-
-    resized = value.get("resized")
     return Report(
         name=text_of(value["name"]),
         version=text_of(value["version"]),
@@ -122,26 +127,31 @@ def _decode(value: Any) -> Report:  # JSON is untyped until here
             for name, split in value["splits"].items()
         ),
         source_bytes=count_of(value["source_bytes"]),
-        skipped=said("skipped"),
-        ignored=tuple(
-            Ignored(
-                kind=text_of(item["kind"]),
-                count=count_of(item["count"]),
-                examples=texts_of(item["examples"]),
-            )
-            for item in list_of(value["ignored"])
-        ),
-        transcoded=said("transcoded"),
-        unlisted_transcoded=count_of(value.get("unlisted_transcoded", 0)),
-        damaged=said("damaged"),
-        resized=Resized(count_of(resized["count"]), said("examples", resized)) if resized else None,
-        duplicates=same("duplicates"),
-        leaks=same("leaks"),
-        unlisted_leaks=count_of(value.get("unlisted_leaks", 0)),
-        conflicts=same("conflicts"),
+        notes=tuple(_decode_notes(value)),
         near_duplicates=_decode_near(value.get("near_duplicates")),
-        warnings=texts_of(value["warnings"]),
     )
+
+
+def _decode_notes(value: Any) -> Iterator[Note]:
+    """Yield all notes. The kinds of skipped files are not told apart any more: all are bad."""
+    for key, kind in {"skipped": NoteKind.BAD, **_LISTED}.items():
+        yield from _decode_said(value[key], kind)
+    for item in list_of(value["ignored"]):
+        names, count = texts_of(item["examples"]), count_of(item["count"])
+        yield from ignored_files(text_of(item["kind"]), names, count)
+    if resized := value.get("resized"):
+        examples = _decode_said(resized["examples"], NoteKind.RESIZED)
+        yield from examples
+        yield from unlisted(NoteKind.RESIZED, count_of(resized["count"]) - len(examples))
+    for kind in COPIES:
+        yield from copies(kind, map(texts_of, list_of(value[kind])))
+    for kind in (NoteKind.TRANSCODED, NoteKind.LEAK):
+        yield from unlisted(kind, count_of(value.get(f"unlisted_{kind}", 0)))
+    yield from warnings_of(texts_of(value["warnings"]))
+
+
+def _decode_said(items: object, kind: NoteKind) -> list[Note]:
+    return [Note(text_of(it["file"]), text_of(it["reason"]), kind) for it in list_of(items)]
 
 
 def _decode_near(value: Any) -> NearDuplicates | None:

@@ -11,7 +11,8 @@ from array import array
 from typing import Any
 
 from imgrec.errors import DatasetError
-from imgrec.model import Resized, ShardTask, Skipped, picked, picked_columns
+from imgrec.model import ShardTask
+from imgrec.notes import Note, NoteKind
 from imgrec.outcome import RecordTable, ShardResult
 
 _ARRAYS = {"offsets": "Q", "lengths": "Q", "shapes": "I"}
@@ -29,10 +30,7 @@ def encode(result: ShardResult) -> bytes:
         "plain_size": result.plain_size,
         "beside": result.beside,
         "source_bytes": result.source_bytes,
-        "bad": result.bad,
-        "transcoded": result.transcoded,
-        "damaged": result.damaged,
-        "resized": result.resized,
+        "notes": result.notes,
         **{name: _text(getattr(records, name).tobytes()) for name in _ARRAYS},
         "formats": " ".join(records.formats),
         **{name: _text(getattr(records, name)) for name in _BYTES},
@@ -46,7 +44,7 @@ def decode(data: bytes, task: ShardTask) -> ShardResult:
         value = json.loads(data)
         result = _result(value, task)
         records = result.records
-        count = len(records.filenames)
+        count = len(records.samples.filenames)
         sizes = {len(records.offsets), len(records.lengths), len(records.formats)}
         is_whole = sizes | {len(records.shapes) // 3, len(records.hashes) // 16} == {count}
         if value["filename"] != task.filename or not is_whole:
@@ -57,12 +55,14 @@ def decode(data: bytes, task: ShardTask) -> ShardResult:
 
 
 def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped until here
-    bad = tuple(Skipped(*file) for file in value["bad"])
-    names = {file.filename for file in bad}
-    places = [place for place, name in enumerate(task.filenames) if name not in names]
+    notes = tuple(
+        Note(filename, reason, NoteKind(kind), other, unlisted)
+        for filename, reason, kind, other, unlisted in value["notes"]
+    )
+    names = {note.filename for note in notes if note.kind is NoteKind.BAD}
+    places = [place for place, name in enumerate(task.samples.filenames) if name not in names]
     columns: dict[str, Any] = {name: _bytes(value[name]) for name in _BYTES}
     columns |= {name: array(kind, _bytes(value[name])) for name, kind in _ARRAYS.items()}
-    total, examples = value["resized"]
     return ShardResult(
         split=task.split,
         index=task.index,
@@ -73,19 +73,12 @@ def _result(value: Any, task: ShardTask) -> ShardResult:  # JSON is untyped unti
         plain_size=int(value["plain_size"]),
         beside=tuple((str(name), int(size), str(sha)) for name, size, sha in value["beside"]),
         records=RecordTable(
-            filenames=picked(task.filenames, places),
-            labels=array("q", picked(task.labels, places)),
-            label_sets=picked(task.label_sets, places),
-            groups=picked(task.groups, places),
-            columns=picked_columns(task.columns, places),
+            samples=task.samples.written(places),
             formats=tuple(value["formats"].split()),
             **columns,
         ),
         source_bytes=int(value["source_bytes"]),
-        bad=bad,
-        transcoded=tuple(Skipped(*file) for file in value["transcoded"]),
-        damaged=tuple(Skipped(*file) for file in value["damaged"]),
-        resized=Resized(int(total), tuple(Skipped(*file) for file in examples)),
+        notes=notes,
     )
 
 

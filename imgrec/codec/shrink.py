@@ -1,10 +1,9 @@
-"""Making a picture smaller: to what size, with what filter, and stored as what.
+"""Shrink pictures: the size, the filter and the format of the result.
 
-Photos (JPEG, and the formats that phones and the web use in its place) become JPEG, everything
-else PNG; so do photos with alpha or of 16 bits, which no JPEG has. Grey stays grey, and a palette
-becomes the colours it stands for. What its EXIF data says of a picture's orientation is done to
-the pixels, and no tag stays but a colour profile that fits them, since without one the colours
-would be others.
+Photos (JPEG, and the formats that phones and the web use instead) become JPEG. Everything else
+becomes PNG, and so do photos with alpha or 16 bits, which JPEG lacks. Grey stays grey, and a
+palette becomes RGB. The EXIF orientation is applied to the pixels. Of the metadata, only a colour
+profile that fits the pixels is kept: without it the colours would change.
 """
 
 from __future__ import annotations
@@ -28,31 +27,33 @@ Box = tuple[float, float, float, float]
 _PHOTOS = frozenset({"JPEG", "HEIF", "AVIF", "WEBP", "JPEG2000", "JXL"})
 _JPEG_MODES = frozenset({"L", "RGB"})
 _COLOUR_SPACES = {"Gray": "GRAY", "YCbCr": "RGB", "RGB": "RGB"}
-"""What is asked of libjpeg-turbo, by what a JPEG has; the rest is left to Pillow."""
+"""The colour space to ask libjpeg-turbo for, by that of the JPEG; Pillow decodes others."""
 _SCALES = (8, 4, 2)
 _GAP = 2
-"""What is cheap (a scaled decode, averaging) leaves this many times the size for the filter to
-shrink. That was measured to take less than half the time of filtering every pixel, and to differ
-from it by 0.7 in 255, where coding a JPEG of quality 90 changes several times as much."""
+"""Cheap steps (a scaled decode, averaging) leave this many times the size to the filter.
+
+That was measured to take less than half the time of filtering every pixel, and to differ from it by
+0.7 in 255; encoding a JPEG at quality 90 changes several times as much.
+"""
 _FULL_COLOUR = 90
-"""Above this quality a JPEG keeps all of its colours, and takes up to a half more to store and to
-decode; at most this, a quarter of them, as JPEGs mostly do."""
+"""Above this quality a JPEG keeps its full colour resolution, and takes up to half more to store
+and to decode; otherwise a quarter of it, as most JPEGs do."""
 _PROFILES = {"L": b"GRAY", "LA": b"GRAY", "I;16": b"GRAY", "RGB": b"RGB ", "RGBA": b"RGB "}
-"""The colours that the profile of a picture is about, by its mode: bytes 16 to 19 of a profile."""
+"""The colour space in bytes 16 to 19 of a fitting profile, by the mode of the picture."""
 
 
 class Shrunk(NamedTuple):
-    """A picture that has become smaller."""
+    """A shrunk picture."""
 
     data: bytes
     shape: Shape
     format: str
     is_turned: bool
-    """Whether it was made upright."""
+    """True if its orientation was applied."""
 
 
 def smaller_size(height: int, width: int, options: ShrinkOptions) -> Size | None:
-    """Return the size that a picture is to be shrunk to; None if it is small enough.
+    """Return the size to shrink a picture to; None if it is small enough.
 
     >>> smaller_size(3000, 4000, ShrinkOptions(short_side=256))
     (256, 341)
@@ -77,8 +78,8 @@ def smaller_size(height: int, width: int, options: ShrinkOptions) -> Size | None
 def decode_smaller(data: bytes, header: jpeg.JpegHeader, size: Size) -> tuple[Image | None, str]:
     """Decode a common JPEG, strictly and to its end, and shrink it to `size`.
 
-    Returns the picture, with the tags of the file, and the decoder's first complaint, or "". There
-    is no picture if there is a complaint, nor of colours that need Pillow.
+    Returns the picture, with the metadata of the file, and the first complaint of the decoder or
+    "". The picture is None if there is a complaint, or if its colours need Pillow.
     """
     from PIL import Image
 
@@ -92,14 +93,14 @@ def decode_smaller(data: bytes, header: jpeg.JpegHeader, size: Size) -> tuple[Im
     except BadImage as error:
         return None, str(error)
     picture = Image.fromarray(decoded[:, :, 0] if space == "GRAY" else decoded)
-    # Of its last column and row, which are rounded up, there may be only a part.
+    # The size is rounded up, so the last column and row may be covered only in part.
     small = _resized(picture, size, (0, 0, width / scale, height / scale))
     small.info = pixels.tags_of(data, "JPEG")
     return small, ""
 
 
 def _scale(before: Size, after: Size) -> int:
-    """Return by how much a JPEG can be divided while it is decoded.
+    """Return the scale at which a JPEG can be decoded.
 
     >>> _scale((1200, 1600), (256, 341)), _scale((3000, 4000), (256, 341)), _scale((9, 9), (8, 8))
     (2, 4, 1)
@@ -112,9 +113,9 @@ def _scale(before: Size, after: Size) -> int:
 
 
 def shrink(picture: Image, size: Size, image_format: str, quality: int) -> Shrunk:
-    """Shrink a decoded picture to `size`, unless it is so small, make it upright and encode it.
+    """Shrink a decoded picture to `size` if it is larger, make it upright and encode it.
 
-    `image_format` is what it was decoded from. `quality` is of a JPEG.
+    `image_format` is the format of the source, and `quality` that of a JPEG.
     """
     turn = exif.orientation_in(picture.info.get("exif"))
     small = exif.upright(_resized(_plain(picture), size), turn)
@@ -129,23 +130,23 @@ def shrink(picture: Image, size: Size, image_format: str, quality: int) -> Shrun
 
 
 def _plain(picture: Image) -> Image:
-    """Return a picture whose values can be averaged, with the channels that TensorFlow sees."""
+    """Return a picture whose values can be averaged, with the channels that TensorFlow decodes."""
     if picture.mode == "P":
         return picture.convert("RGBA" if picture.has_transparency_data else "RGB")
     return picture.convert("L") if picture.mode == "1" else picture
 
 
 def _resized(picture: Image, size: Size, box: Box | None = None) -> Image:
-    """Resize a picture, or what of it is in a box."""
+    """Resize a picture, or the part in a box."""
     from PIL import Image
 
     height, width = size
     if picture.mode in ("LA", "RGBA"):
-        # Band by band: Pillow would make black what nothing is seen of, while TensorFlow, asked
-        # for three channels, shows it.
+        # Band by band: Pillow would make transparent pixels black, while TensorFlow, asked for
+        # three channels, shows their colours.
         bands = [_resized(band, size, box) for band in picture.split()]
         return Image.merge(picture.mode, bands)
-    is_deep = picture.mode == "I;16"  # of which Pillow takes no averages
+    is_deep = picture.mode == "I;16"  # Pillow cannot average these
     gap = None if is_deep else _GAP
     return picture.resize((width, height), Image.Resampling.LANCZOS, box, reducing_gap=gap)
 

@@ -1,13 +1,13 @@
-"""What a file is, told by its first bytes."""
+"""Identify a file by its first bytes."""
 
 from __future__ import annotations
 
 import re
 
 HEAD_BYTES = 4096
+"""How much of the beginning of a file is read to identify it."""
 MOST_IMAGE_BYTES = (1 << 30) - (1 << 20)
-"""No picture that can be decoded takes more, even uncompressed; protobuf takes twice as much."""
-"""How much of a file's beginning is looked at."""
+"""Larger than any picture that can be decoded, even uncompressed. Protobuf allows 2 GiB."""
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xd8\xff", "JPEG"),
@@ -40,7 +40,7 @@ _BY_EXTENSION = {
     "tga": "TGA", "icb": "TGA", "vda": "TGA", "vst": "TGA",
     "pcx": "PCX", "xbm": "XBM", "im": "IM", "cur": "CUR",
 }  # fmt: skip
-"""Formats with no telling first bytes, which only a file's name gives away."""
+"""Formats without distinctive first bytes, which only the file name shows."""
 
 IMAGE_EXTENSIONS = frozenset(
     {
@@ -68,7 +68,7 @@ _OTHERS: tuple[tuple[re.Pattern[bytes], str], ...] = (
 
 
 def sniff(head: bytes) -> str:
-    """Name the image format that `head` begins, in Pillow's words; "" if none is known.
+    """Name the image format that begins with `head`, as Pillow does; "" if unknown.
 
     >>> sniff(b"GIF89a...")
     'GIF'
@@ -94,7 +94,7 @@ def _sniff_brands(head: bytes) -> str:
 
 
 def format_of(head: bytes, filename: str) -> str:
-    """Name an image's format by its first bytes, or by its name where those do not tell."""
+    """Name an image's format by its first bytes or, failing that, by its file name."""
     return sniff(head) or _BY_EXTENSION.get(extension(filename), "")
 
 
@@ -105,7 +105,7 @@ def extension(filename: str) -> str:
 
 
 def describe(head: bytes) -> str:
-    """Say what bytes that are no known image are."""
+    """Describe bytes that are not a known image."""
     if not head:
         return "empty file"
     for pattern, what in _OTHERS:

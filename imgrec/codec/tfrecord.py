@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import google_crc32c
 
 from imgrec.errors import CorruptRecord
+from imgrec.faults import Code, Fault
 
 _HEAD = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
@@ -25,18 +26,18 @@ _MASK_DELTA = 0xA282EAD8
 OVERHEAD = _HEAD.size + _CRC.size
 """Bytes a frame adds to its payload."""
 _MANY_ALIKE = 1 << 14
-"""Below so many bytes, payloads are of the same length often enough to keep what tells it."""
-_MOST_STREAMED_BYTES = (1 << 31) - 1
-"""The longest payload where the size of the file does not tell: all that protobuf takes."""
+"""Payloads shorter than this often have the same length, so their heads are cached."""
+MOST_PAYLOAD_BYTES = 1 << 30
+"""The longest payload read from a stream whose size is not known: longer than any packed image."""
 
 
 def _masked(crc: int) -> int:
-    # Rotated and shifted, as TFRecord wants it, so that a checksum of checksums stays sound.
+    # TFRecord rotates and shifts each CRC: the CRC of data that holds CRCs would be weak.
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def frame(*payload: bytes) -> tuple[bytes, bytes]:
-    """Return what goes before and after a payload that is given in pieces.
+    """Return the bytes before and after a payload, which is given in pieces.
 
     >>> frame(b"a", b"b") == frame(b"ab")
     True
@@ -61,57 +62,116 @@ _kept_head = lru_cache(maxsize=1 << 14)(_new_head)
 
 
 def payload_span(framed: bytes, *, path: str, offset: int) -> tuple[int, int]:
-    """Return where the payload of one framed record starts and ends, checking both checksums.
+    """Return start and end of the payload in one framed record, after checking both checksums.
 
-    `framed` is what stands at `offset` of the file at `path`; CorruptRecord names both.
+    `framed` was read at `offset` of the file at `path`; CorruptRecord names both.
     """
     end = len(framed) - _CRC.size
     length = end - _HEAD.size
     if length < 0 or framed[: _HEAD.size] != _head(length):
-        raise _corrupt("no record of the length that the index tells", path, offset)
+        raise _corrupt("no record of the length in the index", path, offset)
     crc = google_crc32c.value(framed[_HEAD.size : end])
     if framed[end:] != _CRC.pack(_masked(crc)):
         raise _corrupt("wrong checksum of a record", path, offset)
     return _HEAD.size, end
 
 
-def _corrupt(what: str, path: str, offset: int, *, is_streamed: bool = False) -> CorruptRecord:
-    unpacked = " of what it unpacks to" if is_streamed else ""
+def _corrupt(what: str, path: str, offset: int, unit: str = "") -> CorruptRecord:
     return CorruptRecord(
-        f"{path}: {what} at byte {offset}{unpacked}",
+        f"{path}: {what} at byte {offset}{unit}",
         hint="it was changed or cut short since it was written: restore it, or pack it again",
         path=path,
         offset=offset,
     )
 
 
-def record_ends(file: BinaryIO, *, path: str) -> Iterator[int]:
-    """Yield where each record ends, reading lengths alone; raise CorruptRecord as above."""
-    size = file.seek(0, io.SEEK_END)
-    offset = 0
-    while offset < size:
-        file.seek(offset)
-        length = _read_length(file.read(_HEAD.size), path=path, offset=offset, size=size)
-        offset += OVERHEAD + length
-        yield offset
+class Frame(NamedTuple):
+    """One record of a file, or what stands in its place."""
+
+    offset: int
+    length: int
+    """Of the whole frame; 0 if it is not known, and then this frame is the last."""
+    payload: bytes
+    """Empty if there is a fault."""
+    fault: Fault | None = None
 
 
-def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and payload of each record, checking both checksums.
+def frames(
+    read: Callable[[int], bytes],
+    size: int | None,
+    *,
+    path: str,
+    index: Sequence[tuple[int, int]] = (),
+) -> Iterator[Frame]:
+    """Yield every record of a stream of `size` bytes (None if unknown), damaged ones too.
 
-    Raises CorruptRecord, which names `path` and the offset, at the first byte that is wrong.
+    Nothing is read because of a length that cannot be right, so memory is bounded by the longest
+    record. `index`, offset and length of each record, helps past a length that is damaged.
     """
-    size = file.seek(0, io.SEEK_END)
-    file.seek(0)
-    return _records(file.read, path=path, size=size)
+    offset = place = 0
+    was_damaged = False
+    while True:
+        try:
+            frame, is_damaged = _next_frame(read, offset, size, path, index[place : place + 1])
+        except CorruptRecord as error:  # the compressed stream under the records is damaged
+            fault = Fault(Code.BROKEN_STREAM, path, offset, {"reason": error.message})
+            yield Frame(offset, 0, b"", fault)
+            return
+        if frame is None:
+            return
+        if is_damaged and was_damaged:  # the index did not lead to a record either
+            yield Frame(offset, 0, b"", Fault(Code.NO_RECORD_HERE, path, offset))
+            return
+        yield frame
+        if not frame.length:
+            return
+        offset += frame.length
+        place += 1
+        was_damaged = is_damaged
 
 
-def stream_records(read: Callable[[int], bytes], *, path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield records as `read_records` does, of a stream that can only be read on.
+def _next_frame(
+    read: Callable[[int], bytes],
+    offset: int,
+    size: int | None,
+    path: str,
+    index: Sequence[tuple[int, int]],
+) -> tuple[Frame | None, bool]:
+    """Return the next record, None at the end; and whether its length comes from the index."""
+    head = read(_HEAD.size)
+    if not head:
+        return None, False
+    length, fault = _length(head, offset, size, path)
+    is_indexed = fault is not None and fault.code is Code.LENGTH_CHECKSUM
+    if is_indexed:
+        told = index[0][1] - OVERHEAD if index and index[0][0] == offset else -1
+        length = told if 0 <= told <= _room(offset, size) else -1
+    if length < 0:
+        return Frame(offset, 0, b"", fault), False
+    payload, foot = read(length), read(_CRC.size)
+    if len(payload) < length or len(foot) < _CRC.size:
+        return Frame(offset, 0, b"", fault or Fault(Code.RECORD_CUT, path, offset)), False
+    if fault is None and _CRC.unpack(foot)[0] != _masked(google_crc32c.value(payload)):
+        fault = Fault(Code.RECORD_CHECKSUM, path, offset)
+    return Frame(offset, OVERHEAD + length, b"" if fault else payload, fault), is_indexed
 
-    Each length is refused before that much is read if no record can be as long.
-    """
-    return _records(read, path=path, size=None)
+
+def _length(head: bytes, offset: int, size: int | None, path: str) -> tuple[int, Fault | None]:
+    """Return the length in a record's head; -1 with the fault if there is one."""
+    if len(head) < _HEAD.size:
+        return -1, Fault(Code.RECORD_CUT, path, offset)
+    if not begins(head):
+        return -1, Fault(Code.LENGTH_CHECKSUM, path, offset)
+    length = int(_LENGTH.unpack_from(head)[0])
+    if length <= _room(offset, size):
+        return length, None
+    code = Code.RECORD_TOO_LONG if size is None else Code.RECORD_CUT
+    return -1, Fault(code, path, offset, {"length": length})
+
+
+def _room(offset: int, size: int | None) -> int:
+    """Return how many bytes a payload at `offset` can have."""
+    return MOST_PAYLOAD_BYTES if size is None else size - offset - OVERHEAD
 
 
 def begins(head: bytes) -> bool:
@@ -119,34 +179,43 @@ def begins(head: bytes) -> bool:
     return len(head) >= _HEAD.size and head[: _HEAD.size] == _head(*_LENGTH.unpack_from(head))
 
 
-def _records(
-    read: Callable[[int], bytes], *, path: str, size: int | None
-) -> Iterator[tuple[int, bytes]]:
+def record_ends(file: BinaryIO, *, path: str) -> Iterator[int]:
+    """Yield where each record ends, reading lengths alone; raise CorruptRecord for a wrong one."""
+    size = file.seek(0, io.SEEK_END)
     offset = 0
-    while head := read(_HEAD.size):
-        length = _read_length(head, path=path, offset=offset, size=size)
-        body = read(length + _CRC.size)
-        if len(body) < length + _CRC.size:
-            raise _corrupt("truncated record", path, offset, is_streamed=size is None)
-        payload = body[:length]
-        if _CRC.unpack(body[length:])[0] != _masked(google_crc32c.value(payload)):
-            raise _corrupt("wrong checksum of a record", path, offset, is_streamed=size is None)
-        yield offset, payload
+    while offset < size:
+        file.seek(offset)
+        length, fault = _length(file.read(_HEAD.size), offset, size, path)
+        if fault:
+            raise _corrupt(fault.what, path, offset)
         offset += OVERHEAD + length
+        yield offset
 
 
-def _read_length(head: bytes, *, path: str, offset: int, size: int | None) -> int:
-    if len(head) < _HEAD.size:
-        raise _corrupt("truncated record", path, offset, is_streamed=size is None)
-    length, length_crc = _HEAD.unpack(head)
-    if _masked(google_crc32c.value(head[: _LENGTH.size])) != length_crc:
-        raise _corrupt(
-            "wrong checksum of a record's length", path, offset, is_streamed=size is None
-        )
-    if size is None and length > _MOST_STREAMED_BYTES:
-        raise _corrupt(
-            f"a record of {length} bytes, which none can have,", path, offset, is_streamed=True
-        )
-    if size is not None and length > size - offset - OVERHEAD:
-        raise _corrupt("truncated record", path, offset)
-    return int(length)
+def read_records(file: BinaryIO, *, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the offset and payload of each record of a file, checking both checksums.
+
+    Raises CorruptRecord, which names `path` and the offset, at the first record that is damaged.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    return sound(frames(file.read, size, path=path), "")
+
+
+def sound(found: Iterable[Frame], unit: str) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and payload of each record; raise CorruptRecord at the first with a fault.
+
+    `unit` ends the message: what the offset counts in.
+    """
+    for offset, _, payload, fault in found:
+        if fault is None:
+            yield offset, payload
+        elif fault.code is Code.BROKEN_STREAM:
+            raise CorruptRecord(
+                f"{fault.path}: {fault.what}",
+                hint="restore the file, or pack the dataset again",
+                path=fault.path,
+                offset=offset,
+            )
+        else:
+            raise _corrupt(fault.what, fault.path, offset, unit)

@@ -1,4 +1,4 @@
-"""Small versions of pictures, for people to look at."""
+"""Thumbnails."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _QUALITY = 80
 _OWN_BYTES = 1 << 13
-_TELLING = (b"\xff\xe1", b"\xff\xed", b"\xff\xee", b"\xff\xfe")
-"""What begins segments of EXIF, XMP, IPTC and Adobe's data (as CMYK pictures have), or comments."""
+_METADATA = (b"\xff\xe1", b"\xff\xed", b"\xff\xee", b"\xff\xfe")
+"""The markers of EXIF and XMP, IPTC, Adobe data (as in CMYK pictures), and comments."""
 _PAPER = (255, 255, 255)
-"""What shows through where a picture is not opaque."""
+"""The colour behind transparent pixels."""
 
 
 def thumbnail(data: bytes, filename: str, side: int, blob: Pixels | None = None) -> Image:
-    """Return an image as people see it, upright and in RGB, no side of it longer than `side`.
+    """Return an image upright, in RGB, and scaled down to fit `side` x `side`.
 
-    A smaller one keeps its size. `blob` says what `data` is if it is bare pixels. Raises BadImage.
+    `blob` describes `data` if it is bare pixels. Raises BadImage.
     """
     from PIL.Image import Resampling
 
@@ -40,22 +40,22 @@ def thumbnail(data: bytes, filename: str, side: int, blob: Pixels | None = None)
         else:
             picture = _seen(pixels.decode_to_fit(data, image_format)[0])
             picture = exif.upright(picture, exif.orientation(data))
-        # Of what is at most twice as large, bicubic ones look no better, and take twice as long.
+        # Bicubic takes twice as long, and looks no better for pictures of up to twice the size.
         picture.thumbnail((side, side), Resampling.BILINEAR)
     return picture
 
 
 def own_thumbnail(data: bytes, side: int) -> tuple[int, int, int] | None:
-    """Return the shape of a small JPEG that may be shown as it is; None of anything else.
+    """Return the shape of a JPEG that can serve as its own thumbnail; None for anything else.
 
-    Not of one that is turned, that browsers show in other colours (CMYK), or that may tell more
-    than its pixels do: where and when it was taken is not for whoever a page is sent to.
+    It must be small, upright, and without colours that browsers show differently (CMYK). It must
+    have no metadata: a report may be sent to people who are not to know where a photo was taken.
     """
     if len(data) > _OWN_BYTES or not data.startswith(b"\xff\xd8\xff"):
         return None
     header = jpeg.read_header(data)
     head = data[: header.scan]
-    is_bare = not any(marker in head for marker in _TELLING) and header.is_common
+    is_bare = not any(marker in head for marker in _METADATA) and header.is_common
     is_small = max(header.shape[:2]) <= side and jpeg.reaches_end(data, header)
     return header.shape if is_bare and is_small else None
 
@@ -63,7 +63,7 @@ def own_thumbnail(data: bytes, side: int) -> tuple[int, int, int] | None:
 def rough_thumbnail(data: bytes, filename: str, side: int) -> bytes:
     """Encode a thumbnail whose longer side may be up to twice `side`; raise BadImage.
 
-    That takes three fifths of the time: a JPEG that is decoded to such a size is not resized.
+    It takes three fifths of the time, because a JPEG decoded at a smaller scale is not resized.
     """
     if data.startswith(b"\xff\xd8"):
         scaled = _scaled_jpeg(data, side)
@@ -78,31 +78,31 @@ def rough_thumbnail(data: bytes, filename: str, side: int) -> bytes:
 
 
 def encode_thumbnail(picture: Image) -> bytes:
-    """Encode a small picture as JPEG, and nothing that came with it."""
+    """Encode a picture as JPEG, without metadata."""
     out = io.BytesIO()
     picture.save(out, "JPEG", quality=_QUALITY, comment=b"")
     return out.getvalue()
 
 
 def _small_jpeg(data: bytes, side: int) -> Image:
-    """Decode a JPEG upright, no side of it longer than `side` unless it is damaged."""
+    """Decode a JPEG upright, scaled down to fit `side`; a damaged one may be larger."""
     from PIL.Image import Resampling
 
     header = jpeg.read_header(data)
-    # If that is still large enough, only a half, a quarter or an eighth of its size is decoded.
+    # The decoder scales by 1/2, 1/4 or 1/8 where that is still large enough.
     gap = 1.0 if header.is_common else None
     try:
-        picture = pixels.opened(data, "JPEG")  # by what is imported in no time, unlike numpy
+        picture = pixels.opened(data, "JPEG")  # Pillow is imported faster than NumPy
         with pixels.bad_images("JPEG"):
             picture.thumbnail((side, side), Resampling.BILINEAR, reducing_gap=gap)
             picture = _seen(picture)
     except BadImage:
-        return decode.from_array(_scaled_jpeg(data, side))  # what is left of it
+        return decode.from_array(_scaled_jpeg(data, side))  # the intact part
     return exif.upright(picture, header.orientation)
 
 
 def _scaled_jpeg(data: bytes, side: int) -> NDArray[np.uint8]:
-    """Decode a JPEG upright, no smaller than `side` and no larger than it has to be for that."""
+    """Decode a JPEG upright, at the smallest scale that still covers `side`."""
     height, width, _ = jpeg.read_header(data).shape
     pixels.refuse_bomb(height, width)
     least = max(1, side * min(height, width) // max(height, width))

@@ -1,12 +1,12 @@
-"""How bright a picture is, and how much its parts differ: two bytes, made of pixels at hand.
+"""The brightness and contrast of a picture, in two bytes.
 
-uint8   the mean of its levels
-uint8   twice their standard deviation; 255 if the picture was not looked at
+uint8   the mean of its levels, from 0 for black to 255
+uint8   twice their standard deviation; 255 if the picture was not decoded
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from imgrec.errors import BadImage
 
@@ -18,31 +18,22 @@ TONE_BYTES = 2
 NOT_SEEN = 255
 UNKNOWN = bytes((0, NOT_SEEN))
 _BATCH, _BATCH_PIXELS = 128, 1 << 14
-"""How many pictures, and pixels, are summed up at once: as many as fit into a CPU's cache."""
+"""Pictures, and pixels, that are summed up at once: as many as fit into a CPU cache."""
 _SIDE = 64
 
 
-class Tone(NamedTuple):
-    """How bright a picture is."""
-
-    level: int
-    """The mean of its levels, from 0 for black to 255."""
-    spread: float
-    """Their standard deviation: 0 for a picture of one colour."""
-
-
 class Tones:
-    """The tones of pictures, one after another."""
+    """Collects the tones of pictures."""
 
     def __init__(self) -> None:
         self._waiting: list[NDArray[np.uint8] | None] = []
         self._pixels = 0
-        """Of those that are waiting."""
+        """The pixels of those waiting."""
         self._encoded: list[bytes] = []
         self._is_known = False
 
     def add(self, levels: NDArray[np.uint8] | None) -> None:
-        """Add the levels of a picture, however small it was decoded; None if it was not."""
+        """Add the levels of a picture decoded at any scale; None if it was not decoded."""
         self._waiting.append(levels)
         if levels is not None:
             self._is_known = True
@@ -51,7 +42,7 @@ class Tones:
             self._encode()
 
     def encode(self) -> bytes:
-        """Return two bytes a picture, or nothing if none is known."""
+        """Return two bytes for each picture; empty if none is known."""
         self._encode()
         return b"".join(self._encoded) if self._is_known else b""
 
@@ -70,7 +61,7 @@ def _sum_up(pictures: list[NDArray[np.uint8]]) -> list[bytes]:
 
     counts = np.array([len(levels) for levels in pictures])
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    levels = np.concatenate(pictures).astype(np.float64)  # in which such sums are exact
+    levels = np.concatenate(pictures).astype(np.float64)  # exact for such sums
     means = np.add.reduceat(levels, starts) / counts
     squares = np.add.reduceat(levels * levels, starts) / counts
     spreads = np.sqrt(np.maximum(squares - means * means, 0))
@@ -78,17 +69,11 @@ def _sum_up(pictures: list[NDArray[np.uint8]]) -> list[bytes]:
     return [tone.tobytes() for tone in tones.astype(np.uint8)]
 
 
-def tone_at(tones: bytes, place: int) -> Tone | None:
-    """Return the tone of a picture; None if it is not known."""
-    found = tones[place * TONE_BYTES : (place + 1) * TONE_BYTES]
-    return Tone(found[0], found[1] / 2) if found and found[1] != NOT_SEEN else None
-
-
 def levels_of(data: bytes, filename: str) -> NDArray[np.uint8] | None:
-    """Decode an image, as small as may be, to its levels; None if it cannot be."""
+    """Decode an image at a small scale and return its levels; None if that fails."""
     import numpy as np
 
-    from imgrec.codec import jpeg  # a worker that writes shards needs none of these
+    from imgrec.codec import jpeg  # not needed by a worker that writes shards
     from imgrec.codec.sniff import format_of
     from imgrec.codec.thumbnail import thumbnail
 
@@ -103,7 +88,7 @@ def levels_of(data: bytes, filename: str) -> NDArray[np.uint8] | None:
 
 
 def levels_of_pixels(data: bytes) -> NDArray[np.uint8]:
-    """Return the levels of bare pixels; of colours, the mean of red, green and blue will do."""
+    """Return the levels of bare pixels; for colours, all three channels are averaged."""
     import numpy as np
 
     return np.frombuffer(data, np.uint8)

@@ -22,11 +22,12 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar
 
+from imgrec.engine import answer
 from imgrec.engine.shipping import ship
-from imgrec.engine.worker import answer
 from imgrec.errors import ExecutionError, ImgrecError, UsageError
 from imgrec.extras import needed
-from imgrec.options.parsing import parse_several, parse_text, refusal
+from imgrec.options.errors import refusal
+from imgrec.options.parsing import parse_several, parse_text
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -93,9 +94,6 @@ class SparkEngine:
         if self._owned is not None:
             self._owned.stop()
             self._session = self._owned = None
-
-    def prepare(self, function: Callable[[T], object], task: T) -> None:
-        """Do nothing: which workers there are, Spark decides when there are tasks."""
 
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Yield `function(task)` for each task, wave by wave; raise the first error.

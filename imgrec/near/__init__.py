@@ -1,1 +1,1 @@
-"""Images that look alike: finding them by their signatures, and what belongs together then."""
+"""Near-duplicates: find images that look alike by their signatures."""

@@ -1,50 +1,53 @@
-"""Finding the signatures that are alike among up to millions, without comparing all of them.
+"""Find similar signatures among up to millions, without comparing all pairs.
 
-Two pictures are alike if, as they are or with one of them mirrored,
+Two pictures are near-duplicates if, possibly with one of them mirrored,
 
-- the distance of their waves is at most as asked: 1 less their correlation, in thousandths;
-- at most 5 of the 63 bits of their hashes differ (see `near.table`), which a small distance hardly
-  ever leaves otherwise;
-- their mean colours are at most 16 levels of 256 apart, or one of them is grey.
+- the distance of their waves (1 - correlation, in thousandths) is within the limit;
+- at most 5 of the 63 bits of their hashes differ, which hardly ever excludes a small distance;
+- their mean colours are at most 16 of 256 levels apart, or one of them is grey.
 
-The hashes are cut into three bands of 21 bits. If at most 5 bits differ, then at most one does in
-one of the bands, or there would be 6. So a signature is compared only with those that have the
-same bits in a band, but for one at most, and every pair is found.
+Each hash consists of three bands of 21 bits. If at most 5 bits differ, then at most one differs in
+some band: otherwise there would be 6. So a signature is compared only with those that have the same
+bits in a band, except for at most one, and every pair is found.
 
-There is one exception, so that no input takes time by the square of its size. Of more than 1,024
-signatures with the same bits in a band (frames of a camera that stands still), each is compared
-with the first of its kind, and only the first ones with others. See `near.crowds`.
+There is one exception, so that no input takes quadratic time. More than 1,024 signatures with the
+same bits in a band are a crowd (frames of a fixed camera). Its members are taken one after another:
+one that is similar to a leader follows it, which makes a pair, and is compared with nothing else;
+any other becomes a leader itself. Beyond 1,024 leaders, members are not compared in that band.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from imgrec.near.crowds import Thinned, thin
-from imgrec.near.table import BAND_BITS, BANDS, MOST_BITS, Table, popcount
+from imgrec.near.signatures import BAND_BITS, BANDS, MAX_BITS, SignatureTable, popcount
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from imgrec.near.table import Hashes, Numbers
+    from imgrec.near.signatures import Hashes, Numbers
 
 DISTANCE = 4.0
-"""The greatest distance of near-duplicates, in thousandths, unless another is asked for."""
-MOST_DISTANCE = 50.0
+"""The default distance limit of near-duplicates, in thousandths."""
+MAX_DISTANCE = 50.0
+CROWD = 1024
+_CROWD_BLOCK = 512
 _MIRRORED = ((False, (False, True)), (True, (False,)))
-"""Whether the one asked for is mirrored, and then the one that asks.
+"""Whether the indexed signature is mirrored, and then the query.
 
-Weak waves have no bit to change, so it may matter which. But among themselves, each asks all.
+Weak waves have no bit to change, so it may matter which one is mirrored. Within one table every
+signature is a query, so mirroring the query is enough.
 """
 _CHUNK = 1 << 21
-"""How many pairs are looked at at once, which bounds the memory."""
+"""Pairs compared at once, which bounds the memory."""
 
 
 class Pairs(NamedTuple):
-    """Places of signatures that are alike, in order."""
+    """Pairs of similar signatures by their places, sorted."""
 
     first: Numbers
     second: Numbers
@@ -54,16 +57,16 @@ class Pairs(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Signatures to be searched, as a worker gets them."""
+    """A search task for a worker."""
 
     signatures: bytes
     distance: float
     others: bytes | None = None
-    """What they are compared with; None for each other."""
+    """Signatures to compare with; None compares the signatures with each other."""
 
 
 class Edges(NamedTuple):
-    """Pairs as a worker returns them."""
+    """`Pairs` without NumPy, as a worker returns them."""
 
     first: array[int]
     second: array[int]
@@ -72,7 +75,7 @@ class Edges(NamedTuple):
 
 
 def find_edges(search: Search) -> Edges:
-    """Do a search, where there is NumPy for it."""
+    """Run a search. The caller needs no NumPy; the worker does."""
     if search.others is None:
         pairs = find_pairs(search.signatures, search.distance)
     else:
@@ -86,15 +89,15 @@ def find_edges(search: Search) -> Edges:
 
 
 def find_pairs(signatures: bytes, distance: float = DISTANCE) -> Pairs:
-    """Return the pairs of signatures that are alike, the smaller place first.
+    """Return the pairs of similar signatures, the smaller place first.
 
-    Of signatures that are the same, each is paired with the first, and only that with others.
+    Of equal signatures, each is paired with the first, and only the first with others.
     """
     import numpy as np
 
-    table, copies = Table.of(signatures)
-    thinned = thin(table, distance)
-    found = [_same(copies), _checked(table, table, thinned.followers, distance)]
+    table, copies = SignatureTable.of(signatures)
+    thinned = _thin(table, distance)
+    found = [_copies(copies), _checked(table, table, thinned.followers, distance)]
     found += _near(table, table, thinned, distance)
     pairs = _joined(found)
     low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
@@ -102,75 +105,77 @@ def find_pairs(signatures: bytes, distance: float = DISTANCE) -> Pairs:
 
 
 def find_across(signatures: bytes, others: bytes, distance: float = DISTANCE) -> Pairs:
-    """Return the pairs of one of the signatures with one of the others that are alike.
+    """Return the similar pairs of one of the signatures and one of the others.
 
-    Others that are the same count once.
+    Of equal others, only the first is paired.
     """
-    asking, _ = Table.of(signatures, keep_copies=True)
-    table, copies = Table.of(others)
-    found = [_same(copies[:, :0]), *_near(asking, table, thin(table, distance), distance)]
+    queries, _ = SignatureTable.of(signatures, keep_copies=True)
+    table, copies = SignatureTable.of(others)
+    found = [_copies(copies[:, :0]), *_near(queries, table, _thin(table, distance), distance)]
     return _ordered(_joined(found))
 
 
-def _near(asking: Table, asked: Table, thinned: Thinned, distance: float) -> Iterator[Pairs]:
-    """Yield what is alike, some of it more than once."""
+def _near(
+    queries: SignatureTable, indexed: SignatureTable, thinned: _Thinned, distance: float
+) -> Iterator[Pairs]:
+    """Yield similar pairs, some more than once."""
     import numpy as np
 
-    is_own = asking is asked
+    is_own = queries is indexed
     for band in range(BANDS):
         places = thinned.places(band)
-        queries = places if is_own else np.arange(len(asking))
+        rows = places if is_own else np.arange(len(queries))
         for theirs, all_ours in _MIRRORED[:1] if is_own else _MIRRORED:
-            index = _Index.of(asked.mirrored if theirs else asked.hashes, places, band)
+            index = _Index.of(indexed.mirrored if theirs else indexed.hashes, places, band)
             for ours in all_ours:
-                pairs = _candidates(asking.mirrored if ours else asking.hashes, queries, index)
+                pairs = _candidates(queries.mirrored if ours else queries.hashes, rows, index)
                 for some in _once(pairs, is_mirrored=ours) if is_own else pairs:
-                    yield _checked(asking, asked, some, distance, mirrored=ours or theirs)
+                    yield _checked(queries, indexed, some, distance, mirrored=ours or theirs)
 
 
 def _once(found: Iterable[Numbers], *, is_mirrored: bool) -> Iterator[Numbers]:
-    """Leave out what is asking for itself, and what comes again the other way round."""
+    """Drop pairs of a row with itself, and the second of two pairs with swapped rows."""
     for pairs in found:
         yield pairs[:, pairs[0] != pairs[1] if is_mirrored else pairs[0] < pairs[1]]
 
 
 class _Index(NamedTuple):
-    """Rows by the bits of their hashes in one band."""
+    """Rows by the bits of one band of their hashes."""
 
     hashes: Hashes
-    """Of all rows of the table."""
+    """Hashes of all rows of the table."""
     band: int
     rows: Numbers
-    """Those with the same bits follow each other."""
+    """Sorted by the bits, so that rows with the same bits are neighbours."""
     begins: Numbers
-    """Where those of each kind begin; and in the end, where they end."""
+    """The first position of each distinct value of the bits, and the end of all."""
     kinds: NDArray[np.int32]
-    """By bits: which kind has them, counted from 1, or 0 for none."""
+    """For all possible bits: the number of their value in `begins`, from 1; 0 for none."""
 
     @classmethod
     def of(cls, hashes: Hashes, rows: Numbers, band: int) -> Self:
-        """Make an index of some rows."""
+        """Index some rows."""
         import numpy as np
 
-        keys = Table.band(hashes[rows], band)
+        keys = SignatureTable.band(hashes[rows], band)
         order = np.argsort(keys)
         keys = keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        # Of zeros that no one has asked for, the operating system makes no memory.
+        # 8 MB, of which the operating system allocates only the pages that are touched.
         kinds = np.zeros(1 << BAND_BITS, np.int32)
         kinds[keys[starts]] = np.arange(1, len(starts) + 1)
         return cls(hashes, band, rows[order], np.append(starts, len(keys)), kinds)
 
 
 def _candidates(hashes: Hashes, rows: Numbers, index: _Index) -> Iterator[Numbers]:
-    """Yield pairs, as two lines, of a row and one of an index that differ by few enough bits.
+    """Yield pairs of a row and an indexed row that differ in few bits, as two lines.
 
-    These are 5 at the most, and one in the band.
+    That is at most 5 bits, and at most one in the band.
     """
     import numpy as np
 
-    keys = Table.band(hashes[rows], index.band)
-    order = np.argsort(keys)  # so that neighbours are looked up together
+    keys = SignatureTable.band(hashes[rows], index.band)
+    order = np.argsort(keys)  # so that lookups are local
     rows, keys = rows[order], keys[order]
     for flipped in (0, *(1 << bit for bit in range(BAND_BITS))):
         kinds = index.kinds[keys ^ flipped]
@@ -180,12 +185,12 @@ def _candidates(hashes: Hashes, rows: Numbers, index: _Index) -> Iterator[Number
         for first, places in _spread(rows[there], begins, ends - begins):
             pairs = np.stack([first, index.rows[places]])
             differing = popcount(hashes[pairs[0]] ^ index.hashes[pairs[1]])
-            if (are_near := differing <= MOST_BITS).any():
+            if (are_near := differing <= MAX_BITS).any():
                 yield pairs[:, are_near]
 
 
 def _spread(rows: Numbers, begins: Numbers, counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Yield each row with each of its `counts` places from `begins` on, not too many at once."""
+    """Yield each row with each of its `counts` places from `begins` on, in chunks."""
     import numpy as np
 
     ends = np.cumsum(counts)
@@ -200,30 +205,35 @@ def _spread(rows: Numbers, begins: Numbers, counts: Numbers) -> Iterator[tuple[N
 
 
 def _checked(
-    asking: Table, asked: Table, pairs: Numbers, distance: float, *, mirrored: bool = False
+    queries: SignatureTable,
+    indexed: SignatureTable,
+    pairs: Numbers,
+    distance: float,
+    *,
+    mirrored: bool = False,
 ) -> Pairs:
-    """Keep the pairs of rows that are near enough, by their places in the input."""
+    """Return the pairs of rows within the distance, by their places in the input."""
     import numpy as np
 
     apart = [np.empty(0)]
     kept = [pairs[:, :0]]
     for start in range(0, pairs.shape[1], _CHUNK // 16):
         part = pairs[:, start : start + _CHUNK // 16]
-        distances = asking.distances(part[0], asked, part[1], mirrored=mirrored)
-        is_near = (distances <= distance) & asking.are_of_one_colour(part[0], asked, part[1])
+        distances = queries.distances(part[0], indexed, part[1], mirrored=mirrored)
+        is_near = (distances <= distance) & queries.have_same_colour(part[0], indexed, part[1])
         kept.append(part[:, is_near])
         apart.append(distances[is_near])
     first, second = np.concatenate(kept, axis=1)
     return Pairs(
-        first=asking.places[first],
-        second=asked.places[second],
+        first=queries.places[first],
+        second=indexed.places[second],
         distances=np.concatenate(apart).astype(np.float32),
         are_mirrored=np.full(len(first), mirrored),
     )
 
 
-def _same(pairs: Numbers) -> Pairs:
-    """Return pairs of what is the same."""
+def _copies(pairs: Numbers) -> Pairs:
+    """Return pairs of equal signatures."""
     import numpy as np
 
     count = pairs.shape[1]
@@ -242,7 +252,7 @@ def _joined(found: list[Pairs]) -> Pairs:
 
 
 def _ordered(pairs: Pairs) -> Pairs:
-    """Sort pairs, each once and as it is nearest."""
+    """Sort pairs, and keep the nearest of equal ones."""
     import numpy as np
 
     order = np.lexsort((pairs.are_mirrored, pairs.distances, pairs.second, pairs.first))
@@ -251,3 +261,89 @@ def _ordered(pairs: Pairs) -> Pairs:
     is_new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
     order = order[is_new]
     return Pairs(first[is_new], second[is_new], pairs.distances[order], pairs.are_mirrored[order])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Thinned:
+    """The rows left to compare, and the pairs found in crowds."""
+
+    followers: Numbers
+    """Pairs of a leader and its follower, as two lines."""
+    are_left: NDArray[np.bool_]
+    """By band and row: whether it is to be compared."""
+
+    def places(self, band: int) -> Numbers:
+        """Return the rows to compare in a band."""
+        import numpy as np
+
+        return np.flatnonzero(self.are_left[band])
+
+
+def _thin(table: SignatureTable, distance: float) -> _Thinned:
+    """Pair the members of crowds with their leaders, in every band."""
+    import numpy as np
+
+    are_left = np.ones((BANDS, len(table)), bool)
+    followers = [np.empty((2, 0), np.int64)]
+    for band in range(BANDS):
+        for crowd in _crowds(table, np.flatnonzero(are_left[band]), band):
+            pairs, beyond = _led(table, crowd, distance)
+            followers.append(pairs)
+            are_left[:, pairs[1]] = False
+            are_left[band, beyond] = False
+    return _Thinned(np.concatenate(followers, axis=1), are_left)
+
+
+def _crowds(table: SignatureTable, places: Numbers, band: int) -> Iterator[Numbers]:
+    import numpy as np
+
+    keys = table.band(table.hashes[places], band)
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    for start, size in zip(starts[sizes > CROWD], sizes[sizes > CROWD], strict=True):
+        yield places[order[start : start + size]]
+
+
+def _led(table: SignatureTable, crowd: Numbers, distance: float) -> tuple[Numbers, Numbers]:
+    """Return pairs of leaders and followers, and the members beyond the last leader."""
+    import numpy as np
+
+    leaders = crowd[:0]
+    pairs, beyond = [np.stack([leaders, leaders])], [leaders]
+    for start in range(0, len(crowd), _CROWD_BLOCK):
+        block = crowd[start : start + _CROWD_BLOCK]
+        near = _are_near(table, block, leaders, distance)
+        follows = near.any(axis=1)
+        if follows.any():
+            pairs.append(np.stack([leaders[near[follows].argmax(axis=1)], block[follows]]))
+        block = block[~follows]
+        if len(leaders) >= CROWD:
+            beyond.append(block)
+            continue
+        leader = _leaders(_are_near(table, block, block, distance))
+        leads = leader == np.arange(len(block))
+        pairs.append(np.stack([block[leader[~leads]], block[~leads]]))
+        leaders = np.concatenate([leaders, block[leads]])
+    return np.concatenate(pairs, axis=1), np.concatenate(beyond)
+
+
+def _leaders(near: NDArray[np.bool_]) -> Numbers:
+    """Return the leader of each, given which are similar; leaders follow themselves."""
+    import numpy as np
+
+    leader = np.full(len(near), -1)
+    for place, alike in enumerate(near):
+        if leader[place] < 0:
+            leader[alike & (leader < 0)] = place
+    return leader
+
+
+def _are_near(
+    table: SignatureTable, block: Numbers, leaders: Numbers, distance: float
+) -> NDArray[np.bool_]:
+    """Return a matrix: which of the block are similar to which leaders."""
+    near = table.all_distances(block, leaders) <= distance
+    near &= popcount(table.hashes[block][:, None] ^ table.hashes[leaders]) <= MAX_BITS
+    near &= table.have_same_colour(block[:, None], table, leaders)
+    return near

@@ -1,4 +1,4 @@
-"""Everything that can be asked of a pack."""
+"""Options of packing and loading."""
 
 from imgrec.options.choices import (
     AlsoFormat,
@@ -13,8 +13,10 @@ from imgrec.options.choices import (
     OnLeak,
     SourceKind,
 )
+from imgrec.options.columns import ColumnOption
+from imgrec.options.errors import OptionError
 from imgrec.options.packing import PackOptions, ShardOptions, ShrinkOptions, SplitOptions
-from imgrec.options.source import LEAF, NONE, ColumnOption, SourceOptions
+from imgrec.options.source import LEAF, NONE, SourceOptions
 
 __all__ = [
     "LEAF",
@@ -30,6 +32,7 @@ __all__ = [
     "NearDups",
     "OnBad",
     "OnLeak",
+    "OptionError",
     "PackOptions",
     "ShardOptions",
     "ShrinkOptions",

@@ -1,4 +1,4 @@
-"""The words that options are chosen from."""
+"""Choices of options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Check(StrEnum):
-    """How much of an image is proved before it is packed."""
+    """How thoroughly each image is checked."""
 
     DECODE = "decode"
     STRUCTURE = "structure"
@@ -14,14 +14,14 @@ class Check(StrEnum):
 
 
 class OnBad(StrEnum):
-    """What a bad image does to the run."""
+    """What to do about a bad image."""
 
     SKIP = "skip"
     FAIL = "fail"
 
 
 class OnLeak(StrEnum):
-    """What is done about one image in two splits of the source."""
+    """What to do about one image in two splits of the source."""
 
     REPORT = "report"
     DROP = "drop"
@@ -29,10 +29,10 @@ class OnLeak(StrEnum):
 
 
 class NearDups(StrEnum):
-    """What is done about images that look alike."""
+    """What to do about near-duplicates."""
 
     AUTO = "auto"
-    """Tell of those among the images that are decoded anyway."""
+    """Report those among the images that are decoded anyway."""
     OFF = "off"
     REPORT = "report"
     GROUP = "group"
@@ -47,7 +47,7 @@ class ClassOrder(StrEnum):
 
 
 class FolderLayout(StrEnum):
-    """What the folders right below the root of a source mean."""
+    """What the top folders of a source are."""
 
     AUTO = "auto"
     CLASSES = "classes"
@@ -69,14 +69,14 @@ class SourceKind(StrEnum):
 
 
 class CifarLabels(StrEnum):
-    """Which of the two labels of a CIFAR-100 image is its class."""
+    """Which labels of CIFAR-100 are the classes."""
 
     FINE = "fine"
     COARSE = "coarse"
 
 
 class ColumnKind(StrEnum):
-    """What the values of an extra column are."""
+    """The type of an extra column."""
 
     INT = "int"
     FLOAT = "float"
@@ -84,7 +84,7 @@ class ColumnKind(StrEnum):
 
 
 class Compression(StrEnum):
-    """How each shard is compressed as a whole."""
+    """How whole shards are compressed."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -92,6 +92,6 @@ class Compression(StrEnum):
 
 
 class AlsoFormat(StrEnum):
-    """A file format in which the records are written once more."""
+    """Another file format for the records."""
 
     ARRAY_RECORD = "array_record"

@@ -1,55 +1,51 @@
-"""How images come out of a packed dataset."""
+"""Options for loading images from a packed dataset."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
-from typing import Annotated
 
-from imgrec.errors import UsageError
-from imgrec.options.parsing import (
-    parse_number,
-    parse_pair,
-    parse_size,
-    parse_whole,
-    parsed,
-    refusal,
-)
+from imgrec.options.declaration import option, parsed
+from imgrec.options.errors import OptionError, refusal
+from imgrec.options.parsing import at_least, parse_number, parse_pair, parse_size, parse_whole
 
 _DTYPES = ("uint8", "float16", "bfloat16", "float32", "float64")
 
 
 class Crop(StrEnum):
-    """Which part of an image is resized to the size asked for."""
+    """Which part of an image is resized to `image_size`."""
 
     NONE = "none"
     """All of it; its proportions change."""
     CENTER = "center"
-    """The largest part in the middle that has the proportions asked for."""
+    """The largest part in the middle with the proportions of `image_size`."""
     RANDOM = "random"
-    """Another part each time: 8 to 100 % of the area, stretched by 3/4 to 4/3 at most."""
+    """A random part each time: 8 to 100 % of the area, stretched by 3/4 to 4/3 at most."""
 
 
 def _parse_switch(name: str, value: object) -> bool | int:
-    """Take True, False or how much."""
-    return value if isinstance(value, bool) else parse_whole(name, value)
+    """Take True, False or a count."""
+    return value if isinstance(value, bool) else int(at_least(0)(name, value))
 
 
-def _parse_scale(name: str, value: object) -> tuple[float, float] | None:
-    hint = "say what 0 and 255 become, such as (0, 1) or (-1, 1)"
-    if value is None:
-        return None
+def _parse_channels(name: str, value: object) -> int:
+    channels = parse_whole(name, value)
+    if channels not in (1, 3, 4):
+        raise refusal(name, channels, "choose 1, 3 or 4")
+    return channels
+
+
+def _parse_scale(name: str, value: object) -> tuple[float, float]:
+    hint = "give the values of 0 and 255, such as (0, 1) or (-1, 1)"
     low, high = parse_pair(parse_number, name, value, hint)
     if low == high or not (isfinite(low) and isfinite(high)):
         raise refusal(name, value, hint)
     return low, high
 
 
-def _parse_shard(name: str, value: object) -> tuple[int, int] | None:
+def _parse_shard(name: str, value: object) -> tuple[int, int]:
     hint = "(i, n) is part i of n, with 0 <= i < n"
-    if value is None:
-        return None
     index, count = parse_pair(parse_whole, name, value, hint)
     if not 0 <= index < count:
         raise refusal(name, value, hint)
@@ -61,57 +57,52 @@ def _parse_shard(name: str, value: object) -> tuple[int, int] | None:
 class LoadOptions:
     """What `imgrec.load` makes of the records of a split."""
 
-    image_size: Annotated[tuple[int, int] | None, parse_size] = None
-    """Height and width; None leaves the images as large as they are."""
-    channels: int | None = None
-    """1, 3 or 4; None is 1 where all images are grey, else 3."""
-    crop: Crop = Crop.NONE
-    exact: bool = False
-    """Decode at full size, then resize, though a smaller decode would do."""
-    orient: bool = False
-    """Turn images as their EXIF orientation says."""
-    batch_size: int | None = None
-    drop_remainder: bool = False
-    shuffle: Annotated[bool | int, _parse_switch] = False
-    """A number is how many records the shuffle buffer holds."""
-    repeat: Annotated[bool | int, _parse_switch] = False
-    """A number is how many times; True is for ever."""
-    balance: bool = False
-    seed: int | None = None
-    scale: Annotated[tuple[float, float] | None, _parse_scale] = None
-    """What 0 and 255 become."""
-    dtype: str = ""
-    """Of the images: uint8 unless they are scaled, then float32."""
-    shard: Annotated[tuple[int, int] | None, _parse_shard] = None
-    """(i, n) is part i of n, for job i of n that train together."""
-    as_dict: bool = False
-    cache: bool = False
-    """Decode once, before the first batch, and keep the pixels in memory."""
+    image_size: tuple[int, int] | None = option(
+        None, "height and width; None keeps the size of each image", parse=parse_size
+    )
+    channels: int | None = option(
+        None, "1, 3 or 4; None is 1 if all images are grey, else 3", parse=_parse_channels
+    )
+    crop: Crop = option(Crop.NONE, "none, center or random: the part to resize to image_size")
+    exact: bool = option(False, "decode JPEGs at full size before resizing")
+    orient: bool = option(False, "turn images by their EXIF orientation")
+    batch_size: int | None = option(None, "None for single images", parse=at_least(1))
+    drop_remainder: bool = option(False, "leave out a last batch that is not full")
+    shuffle: bool | int = option(
+        False, "a number is the size of the shuffle buffer, in records", parse=_parse_switch
+    )
+    repeat: bool | int = option(
+        False, "a number is how many times; True is for ever", parse=_parse_switch
+    )
+    balance: bool = option(False, "draw all classes equally often")
+    seed: int | None = option(None, "of shuffling and random crops")
+    scale: tuple[float, float] | None = option(
+        None, "the values of 0 and 255, such as (0, 1)", parse=_parse_scale
+    )
+    dtype: str = option("", "of the images; default: uint8, or float32 if they are scaled")
+    shard: tuple[int, int] | None = option(
+        None, "(i, n) is part i of n, for job i of n that train together", parse=_parse_shard
+    )
+    as_dict: bool = option(False, "return dicts of all features")
+    cache: bool = option(False, "decode once, before the first batch, and keep pixels in memory")
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_size", 1), ("repeat", 0), ("shuffle", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                hint = "leave it out for single images" if least else "give a whole number"
-                raise refusal(name, value, hint)
-        if self.channels not in (None, 1, 3, 4):
-            raise UsageError(f"channels cannot be {self.channels!r}", hint="choose 1, 3 or 4")
         if self.crop is not Crop.NONE and self.image_size is None:
-            raise UsageError(f"crop={self.crop!s} needs a size to crop to", hint="give image_size")
+            raise OptionError("{0} needs {1}", "crop", "image_size")
         default = "uint8" if self.scale is None else "float32"
         object.__setattr__(self, "dtype", self.dtype or default)
-        if self.dtype not in _DTYPES or (self.scale is not None and self.dtype == "uint8"):
-            raise UsageError(
-                f"images cannot be {self.dtype!r}{' and scaled' * (self.scale is not None)}",
-                hint=f"choose from {', '.join(_DTYPES)}; scaled ones are floats",
-            )
+        if self.dtype not in _DTYPES:
+            raise refusal("dtype", self.dtype, f"choose from {', '.join(_DTYPES)}")
+        if self.scale is not None and self.dtype == "uint8":
+            raise OptionError("scaled images cannot be 'uint8'", hint="choose float32")
         if self.cache and (self.crop is Crop.RANDOM or self.image_size is None):
-            raise UsageError(
-                "cache keeps images of one size, and the same ones in every epoch",
+            raise OptionError(
+                "{0} keeps the same images of one size for every epoch",
+                "cache",
                 hint="give image_size, and no random crop",
             )
 
     @property
     def is_float(self) -> bool:
-        """Tell whether images come out as floats."""
+        """Return whether images are floats."""
         return self.dtype != "uint8"

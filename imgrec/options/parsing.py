@@ -1,80 +1,38 @@
-"""From the plain values that people give to the types of options."""
+"""Parsers of plain values: from what a caller gives to the types of options.
+
+Each takes the name and the value of an option, and raises `OptionError` for a wrong value.
+"""
 
 from __future__ import annotations
 
+import csv
+import math
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import is_dataclass
 from enum import StrEnum
-from functools import lru_cache, partial, wraps
 from numbers import Real
-from types import NoneType, UnionType
-from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias
 
-from imgrec.errors import UsageError
-from imgrec.unknown import among
+from imgrec.options.errors import OptionError, quoted, refusal, verbatim
 
-T = TypeVar("T")
 Parser: TypeAlias = Callable[[str, object], Any]
-"""Takes the name and the value of an option; returns what its field holds, or raises UsageError."""
-
-COMMAND_LINE_NAMES = {
-    "val_fraction": "val_split",
-    "test_fraction": "test_split",
-    "shard_bytes": "shard_size",
-    "columns": "column",
-    "resume": "no_resume",
-    "class_map": "map",
-}
-"""Fields that the command line calls otherwise, with `_` for `-`."""
+"""Takes the name and the value of an option; returns what its field holds."""
 
 _LARGEST = (1 << 63) - 1
-_SHOWN = 100
 _NO_LISTS = (bytes, bytearray, memoryview, Mapping, Set)
-"""What can be iterated over, but is not a list of values: the order of a set is not fixed."""
-
-
-def parsed(kind: type[T]) -> type[T]:
-    """Let a dataclass of options take plain values; any others are a UsageError.
-
-    Each field is parsed by its type: words become choices, paths become text, a single string
-    becomes a sequence of one, and dicts become options. A type that needs a parser of its own
-    carries it: `Annotated[int, parse_depth]`. `__post_init__` sees the types that are declared.
-    """
-    make: Callable[..., None] = kind.__init__
-    own: type = kind  # mypy takes no `type[T]` for hashable
-
-    @wraps(make)
-    def __init__(self: T, *given: object, **named: object) -> None:  # noqa: N807  # it is one
-        if given:
-            raise UsageError(
-                f"{kind.__name__} takes its options by name",
-                hint=f"write it as {kind.__name__}({next(iter(_parsers(own)))}=...)",
-            )
-        parsers = _parsers(own)
-        for name in named:
-            if name not in parsers:
-                raise UsageError(f"{kind.__name__} has no option {name!r}", hint=_meant(kind, name))
-        make(self, **{name: parsers[name](name, value) for name, value in named.items()})
-
-    kind.__init__ = __init__  # type: ignore[method-assign, assignment]  # it takes what that does
-    return kind
-
-
-def options_of(kind: type[T], given: object, name: str = "options") -> T:
-    """Return options as they are, made of a dict, or the defaults for None."""
-    return kind() if given is None else _parse_options(kind, name, given)
-
-
-def refusal(name: str, value: object, hint: str) -> UsageError:
-    """Return the error for a value that an option cannot have."""
-    try:
-        shown = " ".join(repr(value).split())
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        shown = f"that {type(value).__name__}"
-    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
-    return UsageError(f"{name} cannot be {shown}", hint=hint)
+"""Iterables that are not lists of values: the order of a set is not fixed."""
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+}
 
 
 def parse_text(name: str, value: object) -> str:
@@ -88,14 +46,14 @@ def parse_text(name: str, value: object) -> str:
 
 
 def parse_flag(name: str, value: object) -> bool:
-    """Take True or False; no word is either."""
+    """Take True or False, but no words for them."""
     if not isinstance(value, bool):
         raise refusal(name, value, "give True or False")
     return value
 
 
 def parse_whole(name: str, value: object) -> int:
-    """Take a whole number, of NumPy too; True is none, nor is text."""
+    """Take a whole number, also one of NumPy's, but neither True nor text."""
     hint = "give a whole number"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise refusal(name, value, hint)
@@ -109,7 +67,7 @@ def parse_whole(name: str, value: object) -> int:
 
 
 def parse_number(name: str, value: object) -> float:
-    """Take any number; True is none, nor is text."""
+    """Take any number, but neither True nor text."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise refusal(name, value, "give a number")
     try:
@@ -132,7 +90,7 @@ def parse_pair(item: Parser, name: str, value: object, hint: str) -> tuple[Any, 
         raise refusal(name, value, hint)
     try:
         return item(name, pair[0]), item(name, pair[1])
-    except UsageError as error:
+    except OptionError as error:
         raise refusal(name, value, hint) from error
 
 
@@ -148,7 +106,7 @@ def parse_size(name: str, value: object) -> tuple[int, int] | None:
     sides = value if isinstance(value, Iterable) else (value, value)
     try:
         height, width = parse_pair(parse_whole, name, sides, hint)
-    except UsageError:
+    except OptionError:
         height = width = 0
     if height < 1 or width < 1:
         raise refusal(name, value, hint)
@@ -156,7 +114,7 @@ def parse_size(name: str, value: object) -> tuple[int, int] | None:
 
 
 def _listed(name: str, value: object, hint: str) -> tuple[object, ...]:
-    """Take the values of a list, or of what is iterated over as one."""
+    """Take the values of a list or another ordered iterable."""
     if isinstance(value, (str, *_NO_LISTS)) or not isinstance(value, Iterable):
         raise refusal(name, value, hint)
     try:
@@ -165,65 +123,87 @@ def _listed(name: str, value: object, hint: str) -> tuple[object, ...]:
         raise refusal(name, value, hint) from error
 
 
-def _parse_word(kind: type[StrEnum], name: str, value: object) -> StrEnum:
+def parse_word(kind: type[StrEnum], name: str, value: object) -> StrEnum:
+    """Take one of the words of an enum."""
     try:
-        return kind(value)  # type: ignore[arg-type]  # if it is none, that is a ValueError
+        return kind(value)  # type: ignore[arg-type]  # any other value is a ValueError
     except ValueError as error:
         raise refusal(name, value, f"choose from {', '.join(kind)}") from error
 
 
-def _parse_words(kind: type[StrEnum], name: str, value: object) -> tuple[StrEnum, ...]:
+def parse_words(kind: type[StrEnum], name: str, value: object) -> tuple[StrEnum, ...]:
     """Take words, each once."""
     hint = f"choose from {', '.join(kind)}"
     words = (value,) if isinstance(value, str) else _listed(name, value, hint)
-    return tuple(dict.fromkeys(_parse_word(kind, name, word) for word in words))
+    return tuple(dict.fromkeys(parse_word(kind, name, word) for word in words))
 
 
-def _parse_options(kind: type[T], name: str, value: object) -> T:
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise refusal(name, value, f"give {kind.__name__}(...), or a dict of its options")
-    return kind(**value)
+def at_least(least: int) -> Parser:
+    """Return the parser of whole numbers that are not smaller than one."""
+
+    def parse(name: str, value: object) -> int:
+        number = parse_whole(name, value)
+        if number < least:
+            raise OptionError(f"{{0}} must be at least {least}", name, hint=f"{number} was given")
+        return number
+
+    return parse
 
 
-_PLAIN: Mapping[object, Parser] = {
-    str: parse_text,
-    bool: parse_flag,
-    int: parse_whole,
-    float: parse_number,
-}
+def between(least: float, most: float, *, without_most: bool = False) -> Parser:
+    """Return the parser of numbers in a range."""
+
+    def parse(name: str, value: object) -> float:
+        number = parse_number(name, value)
+        if not least <= number <= most or (without_most and number == most):
+            upper = f"less than {most:g}" if without_most else f"at most {most:g}"
+            message = f"{{0}} must be at least {least:g} and {upper}"
+            raise OptionError(message, name, hint=f"{number:g} was given; write 0.1 for 10 %")
+        return number
+
+    return parse
 
 
-@lru_cache(maxsize=16)
-def _parsers(kind: Any) -> Mapping[str, Parser]:
-    """Return what parses each field of a dataclass."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {name: _parser(hint) for name, hint in hints.items()}
+def parse_bytes(name: str, value: object) -> int:
+    """Take a number of bytes, or text with a unit.
+
+    >>> parse_bytes("shard_size", "1.5KiB")
+    1536
+    """
+    if not isinstance(value, str):
+        size = parse_whole(name, value)
+    else:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", value)
+        unit = _UNITS.get(match[2].upper()) if match else None
+        if match is None or unit is None or math.isinf(float(match[1])):
+            raise OptionError(
+                f"{{0}} cannot be {quoted(value)}", name, hint="write a size such as 128MiB or 1GB"
+            )
+        size = parse_whole(name, int(float(match[1]) * unit))
+    if size < 1:
+        raise OptionError("{0} must be at least 1 byte", name, hint="give a size such as 128MiB")
+    return size
 
 
-def _parser(hint: Any) -> Parser:  # a type, or what typing makes of several
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        own: Parser = arguments[1]
-        return own
-    if origin in (Union, UnionType):
-        (inner,) = (_parser(one) for one in arguments if one is not NoneType)
-        return lambda name, value: None if value is None else inner(name, value)
-    if origin is tuple and arguments[1:] == (...,):
-        if isinstance(arguments[0], type) and issubclass(arguments[0], StrEnum):
-            return partial(_parse_words, arguments[0])
-        return partial(parse_several, _parser(arguments[0]))
-    if isinstance(hint, type) and is_dataclass(hint):
-        return partial(_parse_options, hint)
-    return _PLAIN.get(hint) or partial(_parse_word, hint)
+def parse_pattern(name: str, value: object) -> str:
+    """Take a regular expression, as text."""
+    text = parse_text(name, value)
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise OptionError(
+            f"{{0}} {quoted(text)} is not a regular expression: {verbatim(str(error))}",
+            name,
+            hint="use the syntax of Python's re module, quoted for the shell",
+        ) from error
+    return text
 
 
-def _meant(kind: type, name: str) -> str:
-    """Return the hint for a name that no option has."""
-    for field, hint in get_type_hints(kind).items():
-        if COMMAND_LINE_NAMES.get(field) == name:
-            return f"did you mean {field}?"
-        if isinstance(hint, type) and is_dataclass(hint) and name in _parsers(hint):
-            return f"say it as {field}={hint.__name__}({name}=...)"
-    return among(list(_parsers(kind)), name)
+def split_names(text: str) -> list[str]:
+    """Split "rose,tulip" into names; one with a comma is written in double quotes, as in CSV.
+
+    >>> split_names('rose, "tulip, red"')
+    ['rose', 'tulip, red']
+    """
+    (names,) = csv.reader([text], skipinitialspace=True)
+    return [name.strip() for name in names if name.strip()]

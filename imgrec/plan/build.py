@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 from imgrec.layout import dataset_name, shard_filename
 from imgrec.model import (
     Catalog,
     Label,
     Plan,
-    SameImage,
     Samples,
     ShardTask,
-    Skipped,
     known_label,
     labels_by_split,
     picked,
-    picked_columns,
     split_order,
 )
+from imgrec.notes import Note, NoteKind, Notes, groups_of_copies, of_kinds, warnings_of
 from imgrec.options import OnLeak, PackOptions
 from imgrec.plan.doubts import (
     doubtful_pins,
@@ -32,7 +30,7 @@ from imgrec.plan.doubts import (
     parted_groups,
 )
 from imgrec.plan.fingerprint import facts_about, facts_of, fingerprint, lengths_of
-from imgrec.plan.groups import find_groups, judge, leaked_copies, refuse_leaks
+from imgrec.plan.groups import find_groups, leaked_copies, note_copies, refuse_leaks
 from imgrec.plan.labels import FoundClasses, number_classes, rarest
 from imgrec.plan.order import draw_order, write_order
 from imgrec.plan.select import choose, limit, straddling
@@ -61,7 +59,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     classes, label_of = number_classes(found_classes, options)
     asked = catalog.submission
     submission = asked.named(label_of, classes) if asked else None
-    label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.label_sets]
+    label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.class_sets]
     labels = (
         rarest(label_sets)
         if label_sets
@@ -69,15 +67,25 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     )
     splits = assign_splits(samples, labels, options.split_options, label_sets)
     groups = find_groups(samples)
-    findings = judge(samples, groups, label_sets or labels, splits)
-    left_out = _leave_out(samples, groups, splits, findings.leaks, options.on_leak)
+    about_copies = note_copies(samples, groups, label_sets or labels, splits)
+    left_out = _leave_out(samples, groups, splits, about_copies, options.on_leak)
     order = write_order(samples, options.seed)
     kept = [place for place in order if place not in left_out] if left_out else order
-    placed = _Placed(samples, labels, label_sets, splits, kept)
-    tasks = tuple(_tasks(name, placed, options))
+    planned = replace(
+        samples, labels=tuple(labels), label_sets=tuple(label_sets), splits=tuple(splits)
+    )
+    tasks = tuple(_tasks(name, planned, kept, options))
     found = labels_by_split(tasks)
     contents = picked(samples.contents, kept)
     parted = straddling(samples, splits)
+    warnings = (
+        *nameless(catalog.name, name, options),
+        *parted_groups(parted, len(parted)),
+        *doubtful_pins(samples, options),
+        *missing_splits(found, options, are_pinned="" not in (samples.pinned or [""])),
+        *gone_classes(classes[: len(catalog.earlier_classes)], found, own_name(options.split_from)),
+        *missing_classes(classes, found, gone_labels(len(catalog.earlier_classes), found)),
+    )
     return Plan(
         name=name,
         version=options.version,
@@ -93,25 +101,8 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
             (b"".join(contents),),
             (lengths_of(contents),),
         ),
-        bad=catalog.bad,
-        unplaced=catalog.unplaced,
-        left_out=tuple(sorted([*left_out.values(), *catalog.left_out])),
-        ignored=catalog.ignored,
-        duplicates=findings.duplicates,
-        leaks=findings.leaks,
-        conflicts=findings.conflicts,
-        near_duplicates=catalog.near.sum_up(*_by_name(placed)) if catalog.near else None,
-        warnings=(
-            *catalog.warnings,
-            *nameless(catalog.name, name, options),
-            *parted_groups(parted, len(parted)),
-            *doubtful_pins(samples, options),
-            *missing_splits(found, options, are_pinned="" not in (samples.pinned or [""])),
-            *gone_classes(
-                classes[: len(catalog.earlier_classes)], found, own_name(options.split_from)
-            ),
-            *missing_classes(classes, found, gone_labels(len(catalog.earlier_classes), found)),
-        ),
+        notes=(*catalog.notes, *sorted(left_out.values()), *about_copies, *warnings_of(warnings)),
+        near_duplicates=catalog.near.sum_up(*_by_name(planned, kept)) if catalog.near else None,
         options=options.deciding(),
         submission=submission,
         beyond_limit=catalog.beyond_limit,
@@ -122,41 +113,26 @@ def _leave_out(
     samples: Samples,
     groups: Sequence[tuple[int, ...]],
     splits: Sequence[str],
-    leaks: Sequence[SameImage],
+    about_copies: Notes,
     on_leak: OnLeak,
-) -> dict[int, Skipped]:
+) -> dict[int, Note]:
     if on_leak is OnLeak.FAIL:
+        leaks = groups_of_copies(of_kinds(about_copies, NoteKind.LEAK))
         refuse_leaks(leaks, len(leaks))
     return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
 
 
-class _Placed(NamedTuple):
-    """Samples with label and split of each, and the order in which they are to be written."""
-
-    samples: Samples
-    labels: Sequence[int]
-    label_sets: Sequence[tuple[int, ...]]
-    """Empty unless an image may have several labels."""
-    splits: Sequence[str]
-    order: Sequence[int]
-
-
-def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTask]:
-    samples, compression = placed.samples, options.shard_compression
+def _tasks(
+    name: str, samples: Samples, order: Sequence[int], options: PackOptions
+) -> Iterator[ShardTask]:
     orders: dict[str, list[int]] = defaultdict(list)
-    for place in placed.order:
-        orders[placed.splits[place]].append(place)
-    counts = {split: len(order) for split, order in orders.items()}
+    for place in order:
+        orders[samples.splits[place]].append(place)
+    counts = {split: len(places) for split, places in orders.items()}
+    compression, to_write = options.shard_compression, samples.to_write()
     for split in sorted(counts, key=split_order):
-        order = orders[split]
-        filenames = picked(samples.filenames, order)
-        sizes = picked(samples.sizes, order)
-        blobs = picked(samples.blobs, order)
-        labels = picked(placed.labels, order)
-        label_sets = picked(placed.label_sets, order)
-        groups = picked(samples.groups, order)
-        columns = picked_columns(samples.columns, order)
-        planned = record_bytes(sizes, filenames)
+        ordered = to_write.pick(orders[split])
+        planned = record_bytes(ordered.sizes, ordered.filenames)
         lengths = cut(planned, options_for(split, counts, options.shard_options))
         end = 0
         for index, length in enumerate(lengths):
@@ -166,23 +142,15 @@ def _tasks(name: str, placed: _Placed, options: PackOptions) -> Iterator[ShardTa
                 index=index,
                 filename=shard_filename(name, split, index, len(lengths), compression),
                 expected_bytes=sum(planned[start:end]),
-                blobs=blobs[start:end],
-                filenames=filenames[start:end],
-                sizes=sizes[start:end],
-                labels=labels[start:end],
-                label_sets=label_sets[start:end],
-                groups=groups[start:end],
-                columns=tuple(
-                    column._replace(values=column.values[start:end]) for column in columns
-                ),
+                samples=ordered.slice(start, end),
             )
 
 
-def _by_name(placed: _Placed) -> tuple[dict[str, str], dict[str, object]]:
+def _by_name(samples: Samples, order: Sequence[int]) -> tuple[dict[str, str], dict[str, object]]:
     """Return split and label of each image that is to be packed, by its name."""
-    names, splits = placed.samples.filenames, placed.splits
-    labels: Sequence[Label] = placed.label_sets or placed.labels
+    names, splits = samples.filenames, samples.splits
+    labels: Sequence[Label] = samples.label_sets or samples.labels
     return (
-        {names[place]: splits[place] for place in placed.order},
-        {names[place]: known_label(labels[place], splits[place]) for place in placed.order},
+        {names[place]: splits[place] for place in order},
+        {names[place]: known_label(labels[place], splits[place]) for place in order},
     )

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from imgrec.errors import PlanError
-from imgrec.model import Catalog, Samples, Skipped, Submission, picked
+from imgrec.model import Catalog, Samples, Submission, picked
+from imgrec.notes import Note, NoteKind, warnings_of
 from imgrec.options import SourceOptions
 from imgrec.plan.labels import name_fault, natural_key, normal_name
 from imgrec.spelling import spelling_key
@@ -33,7 +34,7 @@ def change_classes(catalog: Catalog, options: SourceOptions) -> Catalog:
     """
     classes = _classes_of(catalog)
     same = _Spelling(spelling_key if options.fold_case else normal_name)
-    renamed, unknown = _mapped(classes, options.class_map, same)
+    renamed, unknown = _mapped(classes, options.map, same)
     left = [name for name in dict.fromkeys(renamed.values()) if name]
     chosen = {"--only-classes": options.only_classes, "--drop-classes": options.drop_classes}
     for option, names in chosen.items():
@@ -54,11 +55,10 @@ def change_classes(catalog: Catalog, options: SourceOptions) -> Catalog:
         return changed
     images = catalog.samples.count_classes()
     total = sum(images[name] for name in renames)
-    note = (
+    return changed.warn(
         f"--map renames or merges {number(len(renames), 'class', 'classes')} of "
         f"{number(total, 'image')}"
     )
-    return replace(changed, warnings=(*changed.warnings, note))
 
 
 def without_rare(catalog: Catalog, least: int) -> Catalog:
@@ -159,7 +159,7 @@ def _changed(catalog: Catalog, changes: Changes) -> Catalog:
     if not (changes.renames or changes.dropped):
         return catalog
     samples = catalog.samples
-    old = samples.label_sets or [(name,) if name else () for name in samples.class_names]
+    old = samples.class_sets or [(name,) if name else () for name in samples.class_names]
     new = [changes.of_all(names) for names in old]
     gone = [at for at, names in enumerate(old) if names and not new[at]]
     if len(gone) == sum(map(bool, old)) and gone:
@@ -167,8 +167,11 @@ def _changed(catalog: Catalog, changes: Changes) -> Catalog:
             f"no class is left to pack: {changes.why(old[gone[0]])}",
             hint="leave out less; " + among(sorted(_classes_of(catalog), key=natural_key), ""),
         )
-    bad, dropped_bad, unknown = _bad_of(catalog, changes)
-    left_out = [Skipped(samples.filenames[at], changes.why(old[at])) for at in gone]
+    stay, left_out, unknown = _bad_of(catalog, changes)
+    left_out += [
+        Note(samples.filenames[at], changes.why(old[at]), NoteKind.LEFT_OUT) for at in gone
+    ]
+    others = [note for note in catalog.notes if note.kind is not NoteKind.BAD]
     left = set(gone)
     kept = [at for at in range(len(samples)) if at not in left]
     folders: dict[str, set[str]] = defaultdict(set)
@@ -182,11 +185,14 @@ def _changed(catalog: Catalog, changes: Changes) -> Catalog:
         class_folders={name: tuple(sorted(folders[name])) for name in sorted(folders)},
         class_order=None if order is None else changes.of_all(order),
         submission=_renamed_in(catalog, changes),
-        bad=tuple(bad),
-        left_out=(*catalog.left_out, *sorted([*left_out, *dropped_bad])),
+        notes=(
+            *stay,
+            *others,
+            *sorted(left_out),
+            *warnings_of(_trimmed(picked(old, kept), changes)),
+        ),
         # Bad files of unknown class count against all images, those left out included.
         beyond_limit=catalog.beyond_limit + (len(gone) if unknown else 0),
-        warnings=(*catalog.warnings, *_trimmed(picked(old, kept), changes)),
     )
 
 
@@ -203,7 +209,7 @@ def _renamed_in(catalog: Catalog, changes: Changes) -> Submission | None:
 
 def _relabelled(samples: Samples, new: Sequence[tuple[str, ...]]) -> Samples:
     names = tuple([labels[0] if labels else "" for labels in new])
-    return replace(samples, class_names=names, label_sets=tuple(new) if samples.label_sets else ())
+    return replace(samples, class_names=names, class_sets=tuple(new) if samples.class_sets else ())
 
 
 def _trimmed(old: Sequence[tuple[str, ...]], changes: Changes) -> list[str]:
@@ -218,7 +224,7 @@ def _trimmed(old: Sequence[tuple[str, ...]], changes: Changes) -> list[str]:
     ]
 
 
-def _bad_of(catalog: Catalog, changes: Changes) -> tuple[list[Skipped], list[Skipped], bool]:
+def _bad_of(catalog: Catalog, changes: Changes) -> tuple[list[Note], list[Note], bool]:
     """Return the bad files that stay bad, those of classes left out, and if a class is unknown."""
     class_of: dict[str, set[str]] = defaultdict(set)
     for name, where in catalog.class_folders.items():
@@ -228,7 +234,7 @@ def _bad_of(catalog: Catalog, changes: Changes) -> tuple[list[Skipped], list[Ski
     for file in catalog.bad:
         names = _class_at(file.filename, class_of)
         if names and names <= changes.dropped.keys():
-            left.append(Skipped(file.filename, changes.why(names)))
+            left.append(Note(file.filename, changes.why(names), NoteKind.LEFT_OUT))
         else:
             stay.append(file)
             unknown = unknown or not names

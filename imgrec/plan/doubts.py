@@ -40,7 +40,7 @@ def doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
             f"{printable(filename)} in {pin}, not in {split}"
         )
     new = samples.pinned.count("")
-    is_divided = options.val_fraction or options.test_fraction or options.folds
+    is_divided = options.val_split or options.test_split or options.folds
     if new and own == {""} and not is_divided and {VAL, TEST}.intersection(samples.pinned):
         yield f"{new} new images are not divided: pass --val-split as well, or they go to train"
 
@@ -58,7 +58,7 @@ def missing_splits(
     why = "no class has images or groups enough to spare one"
     if are_pinned:
         why = "the splits of all images are known already"
-    for split, fraction in ((VAL, options.val_fraction), (TEST, options.test_fraction)):
+    for split, fraction in ((VAL, options.val_split), (TEST, options.test_split)):
         if fraction and split not in found:
             yield f"there is no {split}: {why}"
     folds = [f"{FOLD}{fold}" for fold in range(options.folds)]

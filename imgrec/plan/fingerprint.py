@@ -52,10 +52,16 @@ def facts_of(task: ShardTask) -> bytes:
     """Return what decides about one shard."""
     columns = (
         task.filename,
-        "\0".join(task.filenames),
-        *map(repr, (*filter(None, (task.label_sets, task.groups)), *task.columns)),
+        "\0".join(task.samples.filenames),
+        *map(
+            repr,
+            (*filter(None, (task.samples.label_sets, task.samples.groups)), *task.samples.columns),
+        ),
     )
-    numbers = (struct.pack(f"<{len(column)}q", *column) for column in (task.labels, task.sizes))
+    numbers = (
+        struct.pack(f"<{len(column)}q", *column)
+        for column in (task.samples.labels, task.samples.sizes)
+    )
     return b"".join(("\n".join(columns).encode("utf-8", "surrogateescape"), *numbers))
 
 

@@ -92,12 +92,12 @@ class Dealer:
 def _fractions(options: SplitOptions) -> dict[str, float]:
     """Return the part of the images that each split is to have; of equals the first is chosen."""
     if options.folds:
-        rest = 1 - options.test_fraction
+        rest = 1 - options.test_split
         wanted = {f"{FOLD}{fold}": rest / options.folds for fold in range(options.folds)}
     else:
-        rest = 1 - options.val_fraction - options.test_fraction
-        wanted = {TRAIN: rest, VAL: options.val_fraction}
-    wanted[TEST] = options.test_fraction
+        rest = 1 - options.val_split - options.test_split
+        wanted = {TRAIN: rest, VAL: options.val_split}
+    wanted[TEST] = options.test_split
     return {split: fraction for split, fraction in wanted.items() if fraction}
 
 

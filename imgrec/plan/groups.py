@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from imgrec.errors import PlanError
-from imgrec.model import Label, SameImage, Samples, Skipped, known_label, split_order
+from imgrec.model import Label, Samples, known_label, split_order
+from imgrec.notes import Note, NoteKind, Notes, SameImage, copies
 from imgrec.text import printable
 
 Group = tuple[int, ...]
@@ -28,28 +28,20 @@ def find_groups(samples: Samples) -> tuple[Group, ...]:
     return tuple(sorted(ordered, key=lambda group: by_name(group[0])))
 
 
-class Findings(NamedTuple):
-    """What the groups of a source say about it."""
-
-    duplicates: tuple[SameImage, ...]
-    leaks: tuple[SameImage, ...]
-    """Images in more than one split."""
-    conflicts: tuple[SameImage, ...]
-    """Images under more than one label; a copy without a label contradicts none."""
-
-
-def judge(
+def note_copies(
     samples: Samples,
     groups: Sequence[Group],
     labels: Sequence[Label],
     splits: Sequence[str],
-) -> Findings:
-    """Sort out which groups are leaks and conflicts, given label and split of each sample."""
+) -> Notes:
+    """Note which groups are duplicates, leaks and conflicts, given label and split of each sample.
 
-    def named(chosen: Sequence[Group]) -> tuple[SameImage, ...]:
-        return tuple(
-            SameImage(tuple(samples.filenames[place] for place in group)) for group in chosen
-        )
+    A leak is in more than one split, and a conflict under more than one label; a copy without a
+    label contradicts none.
+    """
+
+    def noted(kind: NoteKind, chosen: Sequence[Group]) -> Notes:
+        return copies(kind, [[samples.filenames[place] for place in group] for group in chosen])
 
     leaks = [group for group in groups if len({splits[place] for place in group}) > 1]
     conflicts = [
@@ -57,24 +49,28 @@ def judge(
         for group in groups
         if len({known_label(labels[place], splits[place]) for place in group} - {None}) > 1
     ]
-    return Findings(named(groups), named(leaks), named(conflicts))
+    return (
+        *noted(NoteKind.DUPLICATE, groups),
+        *noted(NoteKind.LEAK, leaks),
+        *noted(NoteKind.CONFLICT, conflicts),
+    )
 
 
 def leaked_copies(
     samples: Samples, groups: Sequence[Group], splits: Sequence[str]
-) -> dict[int, Skipped]:
+) -> dict[int, Note]:
     """Return the copies to leave out so that no image is in two splits.
 
     The copy that is kept is the one furthest from training: test before val before train.
     """
-    dropped: dict[int, Skipped] = {}
+    dropped: dict[int, Note] = {}
     for group in groups:
         kept = max((splits[place] for place in group), key=split_order)
         twin = next(samples.filenames[place] for place in group if splits[place] == kept)
         for place in group:
             if splits[place] != kept:
                 reason = f"leak: the same image as {twin} in {kept}"
-                dropped[place] = Skipped(samples.filenames[place], reason)
+                dropped[place] = Note(samples.filenames[place], reason, NoteKind.LEFT_OUT, twin)
     return dropped
 
 

@@ -60,7 +60,7 @@ def repair(
 def _tiers(options: SplitOptions) -> Sequence[Sequence[Wanted]]:
     """Return where every label should be, the most important first."""
     folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
-    held_out = [VAL] * bool(options.val_fraction) + [TEST] * bool(options.test_fraction)
+    held_out = [VAL] * bool(options.val_split) + [TEST] * bool(options.test_split)
     each = [[frozenset([fold]) for fold in folds]] if folds else []
     return [[frozenset(folds or [TRAIN])], *([frozenset([split])] for split in held_out), *each]
 

@@ -48,8 +48,7 @@ def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Ca
     everything = [*names, *(file.filename for file in bad)]
     open_globs = [glob for glob in globs if glob not in catalog.matched_globs]
     idle = [glob for glob in open_globs if not any(map(globs_pattern([glob]).match, everything))]
-    warnings = (*catalog.warnings, *(f"{option} {glob} matches no file" for glob in idle))
-    return replace(chosen, warnings=warnings)
+    return chosen.warn(*(f"{option} {glob} matches no file" for glob in idle))
 
 
 def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
@@ -67,15 +66,13 @@ def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
             hint="it is searched for in paths such as "
             + ", ".join(map(printable, sorted(catalog.samples.filenames)[:2])),
         )
-    warnings = list(catalog.warnings)
     if alone := [
         name for name, group in zip(catalog.samples.filenames, groups, strict=True) if not group
     ]:
-        warnings.append(
+        catalog = catalog.warn(
             f"{len(alone)} images are in no group by --group-by, such as {printable(min(alone))}"
         )
-    samples = replace(catalog.samples, groups=groups)
-    return replace(catalog, samples=samples, warnings=tuple(warnings))
+    return replace(catalog, samples=replace(catalog.samples, groups=groups))
 
 
 def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
@@ -84,7 +81,7 @@ def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
     An image of several classes is kept if it is among the first of one of them.
     """
     samples = catalog.samples
-    label_sets = samples.label_sets or [(name,) for name in samples.class_names]
+    label_sets = samples.class_sets or [(name,) for name in samples.class_names]
     counts: Counter[tuple[str, str]] = Counter()
     kept = []
     for place in order:

@@ -1,8 +1,8 @@
 """Which split each sample goes to: stratified, exact, without leaks, and steady as a set grows.
 
 What must not be parted (`plan.units`) is drawn in an order of its content's hash (`plan.order`),
-class by class. The first `round(n * val_fraction)` units of a class are val, the last
-`round(n * test_fraction)` are test, the rest train. One image more moves at most one other across
+class by class. The first `round(n * val_split)` units of a class are val, the last
+`round(n * test_split)` are test, the rest train. One image more moves at most one other across
 each boundary, and a renamed image moves nowhere. Groups of images are dealt out by `plan.grouped`
 instead. Where images have several labels, `plan.repair` then brings labels to splits without them.
 """
@@ -47,7 +47,7 @@ def assign_splits(
     """
     refuse_unfit(set(samples.splits), options)
     splits = [split or TRAIN for split in samples.splits]
-    is_divided = options.val_fraction or options.test_fraction or options.folds
+    is_divided = options.val_split or options.test_split or options.folds
     if not splits or not (is_divided or samples.pinned):
         return splits
     units = find_units(samples)
@@ -108,10 +108,10 @@ def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: SplitOp
 
 def refuse_unfit(given: Collection[str], options: SplitOptions) -> None:
     """Raise PlanError if the splits that the source has leave no room for those asked for."""
-    _refuse_second_split(given, VAL, options.val_fraction, "--val-split")
-    _refuse_second_split(given, TEST, options.test_fraction, "--test-split")
+    _refuse_second_split(given, VAL, options.val_split, "--val-split")
+    _refuse_second_split(given, TEST, options.test_split, "--test-split")
     _refuse_second_split(given, VAL, options.folds, "--folds")
-    is_divided = options.val_fraction or options.test_fraction or options.folds
+    is_divided = options.val_split or options.test_split or options.folds
     if given and is_divided and not {"", TRAIN}.intersection(given):
         raise PlanError("the source has no train images to take a split from")
 
@@ -209,11 +209,11 @@ def held_out_counts(images: int, options: SplitOptions) -> tuple[int, int]:
 
     Each gets at least one, and train keeps at least one, as far as there are enough.
 
-    >>> held_out_counts(20, SplitOptions(val_fraction=0.1))
+    >>> held_out_counts(20, SplitOptions(val_split=0.1))
     (2, 0)
     """
-    val = _share(images, options.val_fraction, kept=1)
-    test = _share(images, options.test_fraction, kept=1 + val)
+    val = _share(images, options.val_split, kept=1)
+    test = _share(images, options.test_split, kept=1 + val)
     return val, test
 
 

@@ -29,8 +29,8 @@ class Gathering:
         self._out = io.BytesIO()
         form = TableForm(
             classes=tuple(classes),
-            is_multilabel=any(task.label_sets for task in tasks),
-            has_groups=any(task.groups for task in tasks),
+            is_multilabel=any(task.samples.label_sets for task in tasks),
+            has_groups=any(task.samples.groups for task in tasks),
         )
         self._table = SamplesTable(self._out, form)
         self._in_table = 0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from imgrec.model import known_label
-from imgrec.near.alike import Images, Run, find_alike
-from imgrec.near.found import NearDuplicates
+from imgrec.near.duplicates import Images, NearDuplicates, Run, find_alike
 from imgrec.near.search import DISTANCE
 from imgrec.outcome import ShardResult
 
@@ -24,11 +23,11 @@ def near_duplicates(results: Sequence[ShardResult], run: Run) -> NearDuplicates 
     labels: dict[str, object] = {}
     for result in signed:
         records = result.records
-        names += records.filenames
-        splits |= dict.fromkeys(records.filenames, result.split)
-        found = records.label_sets or records.labels
+        names += records.samples.filenames
+        splits |= dict.fromkeys(records.samples.filenames, result.split)
+        found = records.samples.label_sets or records.samples.labels
         known = [known_label(label, result.split) for label in found]
-        labels |= zip(records.filenames, known, strict=True)
+        labels |= zip(records.samples.filenames, known, strict=True)
     contents = [hashes[at : at + _HASH_BYTES] for at in range(0, len(hashes), _HASH_BYTES)]
     signatures = b"".join([result.records.signatures for result in signed])
     alike = find_alike(Images(names, contents, signatures), DISTANCE, run)

@@ -11,6 +11,7 @@ from imgrec import layout
 from imgrec.codec import report as report_codec
 from imgrec.codec import submission as submission_codec
 from imgrec.model import FORMAT, Plan, Planned
+from imgrec.notes import NoteKind
 from imgrec.options import PackOptions
 from imgrec.outcome import Report
 from imgrec.publish import tfds_files
@@ -49,7 +50,7 @@ def complete(
     if too much of the source is bad.
     """
     planned, tally = written.planned, written.tally
-    refuse_bad_source(plan, planned.count, tally.bad, options)
+    refuse_bad_source(plan, planned.count, tally.notes.notes(NoteKind.BAD), options)
     report = make_report(plan, planned, tally)
     remove(*(str(folder / seal.filename) for seal in tally.idle_seals()))
     seals = [*tally.seals(), written.samples]

@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.model import UNLABELLED, Plan, Planned, ShardTask, Skipped
+from imgrec.model import UNLABELLED, Plan, Planned, ShardTask
+from imgrec.notes import Note, NoteKind, unlisted_warnings, warnings_of
 from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, ShardResult
 from imgrec.publish.tally import Tally
 from imgrec.text import printable, without_line
 
 _SHOWN = 5
+_FOUND_IN_SHARDS = NoteKind.BAD, NoteKind.TRANSCODED, NoteKind.DAMAGED, NoteKind.RESIZED
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _SEPARATOR = re.compile(r"[;\t\r]")
 _FORMULA_INSIDE = re.compile(r"([;\t\r\n])(?=\s*[=+@-])")
@@ -24,6 +26,7 @@ _FORMULA_INSIDE = re.compile(r"([;\t\r\n])(?=\s*[=+@-])")
 
 def make_report(plan: Plan, planned: Planned, tally: Tally) -> Report:
     """Account for every file of the source."""
+    found = tally.notes.notes(*_FOUND_IN_SHARDS)
     return Report(
         name=plan.name,
         version=plan.version,
@@ -34,23 +37,13 @@ def make_report(plan: Plan, planned: Planned, tally: Tally) -> Report:
         classes=plan.classes,
         splits=tuple(tally.splits(plan.classes)),
         source_bytes=tally.source_bytes,
-        skipped=tuple(sorted([*plan.bad, *tally.bad, *plan.unplaced, *plan.left_out])),
-        ignored=plan.ignored,
-        transcoded=tally.transcoded.listed(),
-        unlisted_transcoded=tally.transcoded.more,
-        damaged=tally.damaged.listed(),
-        resized=tally.resized if plan.shrink_to else None,
-        duplicates=plan.duplicates,
-        leaks=plan.leaks,
-        unlisted_leaks=plan.unlisted_leaks,
-        conflicts=plan.conflicts,
-        near_duplicates=plan.near_duplicates,
-        warnings=(
-            *plan.warnings,
-            *_emptied_classes(plan.classes, planned, tally),
-            *tally.transcoded.unlisted("transcoded files"),
-            *tally.damaged.unlisted("damaged files"),
+        notes=(
+            *plan.notes,
+            *found,
+            *warnings_of(_emptied_classes(plan.classes, planned, tally)),
+            *unlisted_warnings(found),
         ),
+        near_duplicates=plan.near_duplicates,
     )
 
 
@@ -67,10 +60,14 @@ def refuse_losses(tasks: Iterable[ShardTask], results: Iterable[ShardResult]) ->
     written = {result.filename: result for result in results}
     for task in tasks:
         result = written.get(task.filename)
-        if result and result.records.filenames == task.filenames:
+        if result and result.records.samples.filenames == task.samples.filenames:
             continue
-        accounted = (*result.records.filenames, *(b.filename for b in result.bad)) if result else ()
-        if len(accounted) != len(task.filenames) or set(accounted) != set(task.filenames):
+        accounted = (
+            (*result.records.samples.filenames, *(b.filename for b in result.bad)) if result else ()
+        )
+        if len(accounted) != len(task.samples.filenames) or set(accounted) != set(
+            task.samples.filenames
+        ):
             raise ExecutionError(
                 f"{task.filename} does not hold what was planned",
                 hint="this should not happen: please report it",
@@ -78,9 +75,7 @@ def refuse_losses(tasks: Iterable[ShardTask], results: Iterable[ShardResult]) ->
             )
 
 
-def refuse_bad_source(
-    plan: Plan, count: int, found: Iterable[Skipped], options: PackOptions
-) -> None:
+def refuse_bad_source(plan: Plan, count: int, found: Iterable[Note], options: PackOptions) -> None:
     """Raise SourceError if there are more bad images than the options allow.
 
     `count` images were to be packed, and those `found` among them are bad. What a limit leaves out
@@ -115,7 +110,7 @@ def refuse_bad_source(
         )
 
 
-def _summed_up(bad: Sequence[Skipped]) -> str:
+def _summed_up(bad: Sequence[Note]) -> str:
     counts = Counter(without_line(file.reason) for file in bad)
     reasons = counts.most_common(_SHOWN)
     example = {without_line(file.reason): printable(file.filename) for file in reversed(bad)}

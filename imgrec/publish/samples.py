@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from imgrec.layout import samples_column
 from imgrec.options import ColumnKind
 from imgrec.outcome import RecordTable, ShardResult
-from imgrec.storage.files import OutFile
+from imgrec.storage.files import HashingFile
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Sink:
 
     closed = False
 
-    def __init__(self, file: OutFile) -> None:
+    def __init__(self, file: HashingFile) -> None:
         self._file = file
 
     def write(self, data: bytes) -> int:
@@ -83,14 +83,14 @@ class Sink:
 
 def _columns(result: ShardResult, form: TableForm) -> dict[str, Cells]:
     records = result.records
-    count = len(records.filenames)
+    count = len(records.samples.filenames)
     found = {
         "split": _even_strings(result.split * count, count),
         "shard": _even_strings(result.filename * count, count),
         "offset": _integers(records.offsets),
         "length": _integers(records.lengths),
         **_labels(records, form),
-        "filename": _strings(_printable(records.filenames)),
+        "filename": _strings(_printable(records.samples.filenames)),
         "xxh3": _even_strings(records.hashes.hex(), count),
         "height": _integers(records.shapes[0::3]),
         "width": _integers(records.shapes[1::3]),
@@ -99,8 +99,8 @@ def _columns(result: ShardResult, form: TableForm) -> dict[str, Cells]:
         **_class_names(records, form),
     }
     if form.has_groups:
-        found["group"] = _strings(_printable(records.groups))
-    for column in records.columns:
+        found["group"] = _strings(_printable(records.samples.groups))
+    for column in records.samples.columns:
         found[samples_column(column.name)] = _MAKERS[column.kind](column.values)
     return found
 
@@ -112,19 +112,19 @@ def _printable(names: Sequence[str]) -> Sequence[str]:
 def _labels(records: RecordTable, form: TableForm) -> dict[str, Cells]:
     """Return the column `label`, or `labels` where an image may have several."""
     if not form.is_multilabel:
-        return {"label": _integers(records.labels)}
-    values = _integers(array("q", itertools.chain.from_iterable(records.label_sets)))
-    return {"labels": _lists(values, records.label_sets)}
+        return {"label": _integers(array("q", records.samples.labels))}
+    values = _integers(array("q", itertools.chain.from_iterable(records.samples.label_sets)))
+    return {"labels": _lists(values, records.samples.label_sets)}
 
 
 def _class_names(records: RecordTable, form: TableForm) -> dict[str, Cells]:
     """Return the names of the labels; "" where an image has none."""
     if not form.is_multilabel:
         names = (*form.classes, "")  # of which -1 is the last
-        return {"class_name": _strings([names[label] for label in records.labels])}
-    labels = itertools.chain.from_iterable(records.label_sets)
+        return {"class_name": _strings([names[label] for label in records.samples.labels])}
+    labels = itertools.chain.from_iterable(records.samples.label_sets)
     values = _strings([form.classes[label] for label in labels])
-    return {"class_names": _lists(values, records.label_sets)}
+    return {"class_names": _lists(values, records.samples.label_sets)}
 
 
 # pyarrow turns Python lists into arrays too, but imports pandas for it if there is one, which

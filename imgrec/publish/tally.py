@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from imgrec.layout import twin_filename
-from imgrec.model import Resized, Skipped, split_order
+from imgrec.model import split_order
+from imgrec.notes import NoteCollector
 from imgrec.outcome import RecordTable, ShardResult, SplitInfo
-from imgrec.publish.first import First
 from imgrec.storage.files import Seal
-
-_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -37,10 +35,7 @@ class Tally:
     """The formats in which records are, too."""
     source_bytes: int = 0
     plain_bytes: int = 0
-    bad: list[Skipped] = field(default_factory=list)
-    transcoded: First[Skipped] = field(default_factory=First)
-    damaged: First[Skipped] = field(default_factory=First)
-    resized: Resized = field(default_factory=lambda: Resized(0, ()))
+    notes: NoteCollector = field(default_factory=lambda: NoteCollector({}))
     sides: tuple[set[int], set[int], set[int]] = field(
         default_factory=lambda: (set(), set(), set())
     )
@@ -50,7 +45,7 @@ class Tally:
     def add(self, result: ShardResult) -> None:
         """Add a shard; those of a split come in their order."""
         split = self._splits.setdefault(result.split, _Split())
-        split.lengths.append(len(result.records.filenames))
+        split.lengths.append(len(result.records.samples.filenames))
         split.num_bytes += result.size
         split.labels.update(_all_labels(result.records))
         twins = {twin_filename(result.filename, also): also for also in self.also}
@@ -61,12 +56,7 @@ class Tally:
         split.seals += [own, *map(Seal._make, result.beside)]
         self.source_bytes += result.source_bytes
         self.plain_bytes += result.plain_size
-        self.bad += result.bad
-        self.transcoded.add(result.transcoded)
-        self.damaged.add(result.damaged)
-        examples = sorted([*self.resized.examples, *result.resized.examples])
-        total = self.resized.total + result.resized.total
-        self.resized = Resized(total, tuple(examples[:_SHOWN]))
+        self.notes.add(result.notes)
         for axis, sizes in enumerate(self.sides):
             sizes.update(result.records.shapes[axis::3])
 
@@ -112,4 +102,8 @@ def tallied(results: Iterable[ShardResult], also: Iterable[str]) -> Tally:
 
 
 def _all_labels(records: RecordTable) -> Iterable[int]:
-    return chain.from_iterable(records.label_sets) if records.label_sets else records.labels
+    return (
+        chain.from_iterable(records.samples.label_sets)
+        if records.samples.label_sets
+        else records.samples.labels
+    )

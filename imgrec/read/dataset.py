@@ -5,27 +5,24 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, chain, compress
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from imgrec import layout
 from imgrec.codec import example
 from imgrec.codec.example import Feature
 from imgrec.errors import CorruptRecord, DatasetError, OutOfRange, UnknownName, UsageError
 from imgrec.outcome import DatasetInfo
-from imgrec.read.metadata import read_info, refuse_other_files
+from imgrec.read.documents import read_documents
+from imgrec.read.random_access import Payload, open_shards
 from imgrec.read.record import Record, parse
 from imgrec.read.samples import SampleColumns, gather_columns, read_columns
-from imgrec.read.shards import Shards, joined
-from imgrec.read.spec import ALL, record_ranges
-from imgrec.read.stream import CompressedShards
-from imgrec.storage.paths import is_remote, to_path
+from imgrec.read.splits import ALL, joined, record_ranges
+from imgrec.storage.paths import to_path
 from imgrec.text import printable
 from imgrec.unknown import among
-
-if TYPE_CHECKING:
-    from imgrec.read.store_shards import StoreShards
 
 
 class Dataset(Mapping[str, "Split"]):
@@ -36,8 +33,9 @@ class Dataset(Mapping[str, "Split"]):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.info: DatasetInfo = read_info(folder)
-        refuse_other_files(folder)
+        documents = read_documents(folder)
+        self.info: DatasetInfo = documents.info()
+        documents.refuse_other_files()
         self._shards = open_shards(self.info)
         self._columns: SampleColumns | None = None
 
@@ -70,36 +68,36 @@ class Dataset(Mapping[str, "Split"]):
 
     def read(self, number: int) -> Record:
         """Return a record by its number, counted through all splits one after another."""
-        data, start, end = self._shards.read(number)
-        try:
-            return parse(data, start, end, self.info.classes)
-        except CorruptRecord as error:
-            raise self._located(error, number) from error
-
-    def features(self, number: int) -> Mapping[str, Feature]:
-        """Return all that is in a record, by its number as `read` takes it, whatever it means."""
-        data, start, end = self._shards.read(number)
-        try:
-            return example.decode(data[start:end])
-        except CorruptRecord as error:
-            raise self._located(error, number) from error
+        return self._parsed(self._shards.read(number))
 
     def read_all(self, numbers: Sequence[int]) -> Iterator[Record]:
-        """Return an iterator over records by their numbers, which compressed ones need in order."""
-        if isinstance(self._shards, Shards):
-            return map(self.read, numbers)
-        return self._unpack(self._shards.stream(numbers))
+        """Yield records by their numbers; those of compressed shards must be in order."""
+        return map(self._parsed, self._shards.stream(numbers))
 
-    def _unpack(self, found: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
-        for number, data in found:
-            try:
-                yield parse(data, 0, len(data), self.info.classes)
-            except CorruptRecord as error:
-                raise self._located(error, number) from error
+    def features(self, number: int) -> Mapping[str, Feature]:
+        """Return all that is in a record; a compressed shard is read up to it."""
+        for _, data, start, end in self._shards.stream([number]):
+            with self._located(number):
+                return example.decode(data[start:end])
+        raise AssertionError(number)
 
-    def _located(self, error: CorruptRecord, number: int) -> CorruptRecord:
-        path, place = self.locate(number)
-        return CorruptRecord(f"{path}: record {place}: {error}", path=path, hint=error.hint)
+    def _parsed(self, found: Payload) -> Record:
+        number, data, start, end = found
+        try:
+            return parse(data, start, end, self.info.classes)
+        except CorruptRecord:
+            with self._located(number):
+                raise
+
+    @contextmanager
+    def _located(self, number: int) -> Iterator[None]:
+        """Let a CorruptRecord say which record it is about."""
+        try:
+            yield
+        except CorruptRecord as error:
+            path, place = self.locate(number)
+            message = f"{path}: record {place}: {error}"
+            raise CorruptRecord(message, path=path, hint=error.hint) from error
 
     @property
     def columns(self) -> SampleColumns:
@@ -131,10 +129,10 @@ class Dataset(Mapping[str, "Split"]):
         return self._shards.locate(number)
 
     def _repr_html_(self) -> str:
-        from imgrec.read.shown import show_dataset
+        from imgrec.read.cards import dataset_card
 
         splits = self.info.splits
-        return show_dataset(self.info, self[splits[0].name] if splits else ())
+        return dataset_card(self.info, self[splits[0].name] if splits else ())
 
     def split_of(self, number: int) -> str:
         """Name the split that a record is in, by its number as `read` takes it."""
@@ -251,7 +249,7 @@ class Split(Sequence[Record]):
             record = next((one for one in alike if one.filename == filename), record)
         if printable(record.filename) != shown:
             raise DatasetError(
-                f"{layout.SAMPLES} tells of {shown} where {printable(record.filename)} is",
+                f"{layout.SAMPLES} names {shown} where {printable(record.filename)} is",
                 hint="pack the dataset again, or delete that file to read without it",
                 path=self.dataset.info.path,
             )
@@ -275,33 +273,10 @@ class Split(Sequence[Record]):
         return f"<Split {self.name} of {self.dataset.info.name}: {len(self)} records>"
 
     def _repr_html_(self) -> str:
-        from imgrec.read.shown import show_split
+        from imgrec.read.cards import split_card
 
         title = f"{self.name}: {len(self):,} images"
-        return show_split(title, self.dataset.info, self.class_counts(), self)
-
-
-def open_shards(info: DatasetInfo) -> Shards | StoreShards | CompressedShards:
-    """Open the shards of a dataset, wherever and however they are stored."""
-    if info.compression:
-        return CompressedShards(info)
-    if is_remote(info.path):
-        from imgrec.read.store_shards import StoreShards
-
-        return StoreShards(info)
-    return Shards(info)
-
-
-def payloads(
-    shards: Shards | StoreShards | CompressedShards, numbers: Sequence[int]
-) -> Iterator[bytes]:
-    """Yield the payloads of records by their numbers, which compressed ones need in order."""
-    if isinstance(shards, Shards):
-        for number in numbers:
-            data, start, end = shards.read(number)
-            yield data[start:end]
-    else:
-        yield from (payload for _, payload in shards.stream(numbers))
+        return split_card(title, self.dataset.info, self.class_counts(), self)
 
 
 def _no_place(place: object) -> UsageError:

@@ -1,15 +1,15 @@
-"""The table of a dataset's records, `samples.parquet`."""
+"""samples.parquet: one row for each record, read by column and in bounded memory."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
-from imgrec.codec.parquet import read_bounded
+from imgrec.codec.parquet import iter_bounded, read_bounded
 from imgrec.errors import DatasetError
 from imgrec.model import UNLABELLED, split_order
 from imgrec.outcome import DatasetInfo
@@ -21,6 +21,103 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+
+class SamplesFile:
+    """The table of a dataset, opened.
+
+    Opening and reading raise OSError, ValueError or ArrowException if it is not a table, or one
+    that unpacks to far more than its size.
+    """
+
+    def __init__(self, folder: Path, repeated: Sequence[str] = ()) -> None:
+        """Open the table; columns in `repeated` are read as dictionaries, to save memory."""
+        import pyarrow.parquet as pq
+
+        self._path = seekable(folder / layout.SAMPLES)
+        self._file = pq.ParquetFile(self._path, read_dictionary=list(repeated))
+        groups = [self._file.metadata.row_group(at) for at in range(self._file.num_row_groups)]
+        self.num_rows = sum(group.num_rows for group in groups)
+        self.unpacked_bytes = sum(group.total_byte_size for group in groups)
+        self.column_names: list[str] = self._file.schema_arrow.names
+        self._first = 0
+        self._batch: pa.RecordBatch | None = None
+        self._batches: Iterator[pa.RecordBatch] | None = None
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Return those of `columns` that there are."""
+        found = [name for name in self.column_names if name in columns]
+        return read_bounded(self._file, self._path, found)
+
+    def rows(self, start: int, count: int) -> pa.Table:
+        """Return some rows, as far as there are any. Going back means reading again."""
+        import pyarrow as pa
+
+        if self._batches is None or start < self._first:
+            self._batches = iter_bounded(self._file, self._path, self.column_names)
+            self._first, self._batch = 0, next(self._batches, None)
+        parts, stop = [], start + count
+        while self._batch is not None and self._first < stop:
+            end = self._first + self._batch.num_rows
+            if end > start:
+                skipped = max(start - self._first, 0)
+                parts.append(self._batch.slice(skipped, min(stop, end) - self._first - skipped))
+            if end > stop:
+                break
+            self._first, self._batch = end, next(self._batches, None)
+        return pa.Table.from_batches(parts) if parts else self._file.schema_arrow.empty_table()
+
+    def first_rows(self, column: str) -> dict[str, int]:
+        """Return the row where each value of a column comes first."""
+        found: dict[str, int] = {}
+        row = 0
+        for batch in iter_bounded(self._file, self._path, [column]):
+            cells = batch.column(0)
+            for value in cells.unique():
+                found.setdefault(value.as_py(), row + cells.index(value).as_py())
+            row += batch.num_rows
+        return found
+
+
+def read_table(folder: Path, info: DatasetInfo, columns: Sequence[str]) -> pa.Table:
+    """Read those of `columns` that there are; raise DatasetError unless each record has a row."""
+    table = _read_table(folder, columns)
+    count = sum(split.examples for split in info.splits)
+    if table.num_rows != count:
+        raise wrong_table(folder, f"has {table.num_rows} rows for {count} records")
+    return table
+
+
+def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        repeated = [name for name in ("format",) if name in columns]
+        return SamplesFile(folder, repeated).read(columns)
+    # Among these are names that are not UTF-8, and a table without a column of formats.
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise wrong_table(folder, "cannot be read") from error
+
+
+def wrong_table(folder: Path, what: str = "is not as imgrec writes it") -> DatasetError:
+    """Return the error for a table that cannot be used."""
+    path = folder / layout.SAMPLES
+    return DatasetError(
+        f"{path} {what}, so names, labels and splits of its images are not known",
+        hint="name a dataset that imgrec packed, or pack it again",
+        path=str(path),
+    )
+
+
+@contextmanager
+def _well_formed(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong with unexpected columns or values into a DatasetError."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        raise wrong_table(folder) from error
 
 
 class SampleColumns(NamedTuple):
@@ -35,46 +132,18 @@ class SampleColumns(NamedTuple):
 
 
 def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
-    """Read the labels and names of all records; raise DatasetError if they are not all there."""
+    """Read the labels and names of all records; raise DatasetError if the table is wrong."""
     table = read_table(folder, info, ("label", "labels", "filename"))
-    count = table.num_rows
-    values = table.to_pydict()
-    try:
-        labels = array("q", values.get("label") or [UNLABELLED] * count)
+    with _well_formed(folder):
+        values = table.to_pydict()
+        labels = array("q", values.get("label") or [UNLABELLED] * table.num_rows)
         if None in values["filename"] or None in values.get("labels", ()):
             raise TypeError("a record without a name or labels")
         return SampleColumns(labels, values.get("labels", ()), values["filename"])
-    except (KeyError, TypeError) as error:
-        raise wrong_table(folder, "is not as imgrec writes it") from error
-
-
-def read_labels(folder: Path, info: DatasetInfo) -> NDArray[np.int64]:
-    """Read the label of each record, and nothing else; raise as `read_columns`."""
-    import pyarrow as pa
-
-    try:
-        column = read_table(folder, info, ("label",)).column("label")
-        if column.null_count:
-            raise TypeError("a record without a label")
-        labels = column.cast(pa.int64()).to_numpy()
-        if len(labels) and not -1 <= labels.min() <= labels.max() < max(len(info.classes), 1):
-            raise TypeError("a label without a class")
-        return labels
-    except (KeyError, TypeError, pa.ArrowException) as error:
-        raise wrong_table(folder, "is not as imgrec writes it") from error
-
-
-def read_table(folder: Path, info: DatasetInfo, columns: Sequence[str]) -> pa.Table:
-    """Read those of `columns` that there are, a row for each record; raise as `read_columns`."""
-    table = _read_table(folder, columns)
-    count = sum(split.examples for split in info.splits)
-    if table.num_rows != count:
-        raise wrong_table(folder, f"tells of {table.num_rows} records, and there are {count}")
-    return table
 
 
 def gather_columns(records: Iterable[Record]) -> SampleColumns:
-    """Find out from all records themselves what `read_columns` reads of them."""
+    """Read from the records themselves what `read_columns` reads from the table."""
     labels, label_sets, filenames = array("q"), [], []
     is_multilabel = False
     for record in records:
@@ -85,66 +154,52 @@ def gather_columns(records: Iterable[Record]) -> SampleColumns:
     return SampleColumns(labels, label_sets if is_multilabel else (), filenames)
 
 
-class Pictures(NamedTuple):
-    """What the images of a dataset are like, all in all."""
+def read_labels(folder: Path, info: DatasetInfo) -> NDArray[np.int64]:
+    """Read the label of each record, and nothing else; raise DatasetError as `read_columns`."""
+    import pyarrow as pa
+
+    table = read_table(folder, info, ("label",))
+    with _well_formed(folder):
+        column = table.column("label")
+        labels = column.cast(pa.int64()).to_numpy()
+        if column.null_count:
+            raise TypeError("a record without a label")
+        if len(labels) and not -1 <= labels.min() <= labels.max() < max(len(info.classes), 1):
+            raise TypeError("a label without a class")
+        return labels
+
+
+class ImageRange(NamedTuple):
+    """What the images of a dataset have in common."""
 
     formats: frozenset[str]
     max_height: int
     max_width: int
 
 
-def read_pictures(folder: Path) -> Pictures:
-    """Read of what formats the images of a dataset are and how large; raise as `read_columns`."""
+def read_image_range(folder: Path) -> ImageRange:
+    """Read the formats of all images and their largest sides; raise as `read_columns`."""
     import pyarrow.compute as pc
 
     table = _read_table(folder, ("format", "height", "width"))
-    try:
-        return Pictures(
+    with _well_formed(folder):
+        return ImageRange(
             formats=frozenset(map(str, pc.unique(table.column("format")).to_pylist())),
             max_height=int(pc.max(table.column("height")).as_py()),
             max_width=int(pc.max(table.column("width")).as_py()),
         )
-    except (KeyError, TypeError) as error:
-        raise wrong_table(folder, "is not as imgrec writes it") from error
-
-
-def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = folder / layout.SAMPLES
-    try:
-        repeated = [name for name in ("format",) if name in columns]
-        opened = seekable(path)
-        file = pq.ParquetFile(opened, read_dictionary=repeated)
-        found = [name for name in file.schema_arrow.names if name in columns]
-        return read_bounded(file, opened, found)
-    # Among these are names that are not UTF-8, and a table without a column of formats.
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise wrong_table(folder, "cannot be read") from error
-
-
-def wrong_table(folder: Path, what: str) -> DatasetError:
-    """Return the error that says what is wrong with the table."""
-    path = folder / layout.SAMPLES
-    return DatasetError(
-        f"{path} {what}, so names, labels and splits of its images are not known",
-        hint="name a dataset that imgrec packed, or pack it again",
-        path=str(path),
-    )
 
 
 def read_hashes(folder: Path) -> list[tuple[str, str]]:
-    """Return the shard of each record, and the hash of its image's file; raise DatasetError."""
-    columns = _read_table(folder, ("shard", "xxh3")).to_pydict()
-    try:
+    """Return the shard of each record, and the hash of its file in the source; raise as above."""
+    table = _read_table(folder, ("shard", "xxh3"))
+    with _well_formed(folder):
+        columns = table.to_pydict()
         return list(zip(map(str, columns["shard"]), map(str, columns["xxh3"]), strict=True))
-    except KeyError as error:
-        raise wrong_table(folder, "is not as imgrec writes it") from error
 
 
 def read_groups(folder: Path) -> dict[str, list[str]]:
-    """Return the group of each record by shard; nothing if no table tells."""
+    """Return the group of each record by shard; nothing if they are not known."""
     found: dict[str, list[str]] = {}
     with suppress(DatasetError):  # a dataset without a table, or with a damaged one
         columns = _read_table(folder, ("shard", "group")).to_pydict()
@@ -154,14 +209,12 @@ def read_groups(folder: Path) -> dict[str, list[str]]:
 
 
 def read_splits(folder: Path) -> dict[bytes, str]:
-    """Return the split of each image of a dataset, by the hash of its bytes in the source.
+    """Return the split of each image, by the hash of its file in the source; raise as above.
 
-    One that is in several is said to be in the one furthest from training.
+    For an image in several splits, it is the one furthest from training.
     """
     table = _read_table(folder, ("xxh3", "split"))
-    try:
+    with _well_formed(folder):
         rows = [(str(row["split"]), str(row["xxh3"])) for row in table.to_pylist()]
         rows.sort(key=lambda row: split_order(row[0]))
         return {bytes.fromhex(digest): split for split, digest in rows}
-    except (KeyError, ValueError) as error:
-        raise wrong_table(folder, "is not as imgrec writes it") from error

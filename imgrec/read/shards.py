@@ -1,216 +1,147 @@
-"""Reading records of shard files at random, by their number."""
+"""One shard, read from front to back: plain or compressed, on a disk or on a store."""
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
-from typing import TypeVar
+from collections.abc import Generator, Iterator, Sequence
+from itertools import accumulate
 
 from imgrec import layout
 from imgrec.codec import tfrecord
+from imgrec.codec.compression import Decompressed, compression_of
+from imgrec.codec.sniff import HEAD_BYTES
+from imgrec.codec.tfrecord import Frame
 from imgrec.errors import CorruptRecord, DatasetError
 from imgrec.outcome import DatasetInfo
-from imgrec.read.stream import refuse_compressed
+from imgrec.read.files import RegularFile
+from imgrec.storage.paths import to_path
+from imgrec.storage.urls import is_url
 
-T = TypeVar("T")
-
-_MOST_OPEN = 256
-"""Of more shards than this, the rest are opened for each record: processes have few handles."""
-_MOST_LINE_BYTES = 42
-"""Of an index: two numbers of twenty digits, a blank and a line's end."""
+LEAST_RECORD_BYTES = 8
+"""What any record takes, even compressed: checksums do not compress."""
+MOST_INDEX_LINE_BYTES = 42
+"""Two numbers of up to 20 digits, a blank and a line feed."""
 _MOST_SHARD_BYTES = (1 << 63) - 1
+_AGAIN = "restore that shard of the dataset, or pack it again"
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe waits for its writer
+def shard_frames(
+    file: RegularFile, compression: str, path: str, index: Sequence[tuple[int, int]] = ()
+) -> Iterator[Frame]:
+    """Yield every record of an open shard, with its fault if it is damaged.
 
-
-class _Handle:
-    """A file that is open as long as someone holds this."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self.fd)  # when Python ends, `os` may be gone before this is
-
-
-class Shards:
-    """The records of all shards of a dataset, numbered through in the order of its splits.
-
-    Threads and forked processes may share one: nothing in it moves. A pickled one opens its files
-    again.
+    Offsets are those before compression. `path` is what the faults name.
     """
-
-    def __init__(self, info: DatasetInfo) -> None:
-        self._folder = info.path
-        self._names = tuple(
-            name for split in info.splits for name in layout.shard_filenames(info, split)
-        )
-        lengths = [length for split in info.splits for length in split.shard_lengths]
-        self._starts = tuple(accumulate(lengths, initial=0))
-        self._forget()
-
-    def __len__(self) -> int:
-        return self._starts[-1]
-
-    def __getstate__(self) -> tuple[object, ...]:
-        return self._folder, self._names, self._starts
-
-    def __setstate__(self, state: tuple[str, tuple[str, ...], tuple[int, ...]]) -> None:
-        self._folder, self._names, self._starts = state
-        self._forget()
-
-    def _forget(self) -> None:
-        self._paths = [os.path.join(self._folder, name) for name in self._names]
-        self._handles: dict[int, _Handle] = {}
-        self._ends: list[array[int] | None] = [None] * len(self._names)
-
-    def path(self, shard: int) -> str:
-        """Return the path of a shard."""
-        return self._paths[shard]
-
-    def locate(self, number: int) -> tuple[str, int]:
-        """Return the path of a record's shard, and its number in there."""
-        shard = bisect_right(self._starts, number) - 1
-        return self.path(shard), number - self._starts[shard]
-
-    def read(self, number: int) -> tuple[bytes, int, int]:
-        """Return bytes in which a record's payload is, its start and its end; checksums hold.
-
-        Raises DatasetError if the shard is missing, and CorruptRecord if it is not as it was.
-        """
-        shard = bisect_right(self._starts, number) - 1
-        ends = self._ends[shard] or self._read_index(shard)
-        place = number - self._starts[shard]
-        offset = ends[place - 1] if place else 0
-        handle = self._handles.get(shard) or self._open(shard, ends[-1])
-        try:
-            framed = os.pread(handle.fd, ends[place] - offset, offset)
-            start, end = tfrecord.payload_span(framed, path=self._paths[shard], offset=offset)
-        except OSError as error:
-            raise unreadable(self.path(shard), error) from error
-        return framed, start, end
-
-    def _open(self, shard: int, size: int) -> _Handle:
-        path = self.path(shard)
-        try:
-            handle = self._handle(path)
-            status = os.fstat(handle.fd)
-        except OSError as error:
-            raise unreadable(path, error) from error
-        if not stat.S_ISREG(status.st_mode):
-            raise unreadable(path, OSError(errno.EINVAL, "not a file"))
-        found = status.st_size
-        if found != size:
-            refuse_compressed(path)
-            raise CorruptRecord(
-                f"{path} has {found} bytes, and its index tells of {size}",
-                hint="it was changed or cut short since it was packed: pack it again",
-                path=path,
-                offset=min(found, size),
-            )
-        if len(self._handles) < _MOST_OPEN:
-            return self._handles.setdefault(shard, handle)
-        return handle
-
-    def _handle(self, path: str) -> _Handle:
-        return self._with_room(lambda: _Handle(_open_at_once(path, os.O_RDONLY)))
-
-    def _read_index(self, shard: int) -> array[int]:
-        path, count = self._paths[shard], self._starts[shard + 1] - self._starts[shard]
-        ends = self._with_room(lambda: read_index(path, count))
-        self._ends[shard] = ends
-        return ends
-
-    def _with_room(self, opening: Callable[[], T]) -> T:
-        """Open a file, once more after closing all of ours if the process has too many."""
-        try:
-            return opening()
-        except (OSError, DatasetError) as error:
-            if not _tells_of_too_many_files(error) or not self._handles:
-                raise
-        self._handles.clear()  # those that other threads read from stay open as long as they do
-        return opening()
+    if compression:
+        return tfrecord.frames(Decompressed(file, compression).read, None, path=path, index=index)
+    return tfrecord.frames(file.read, file.size, path=path, index=index)
 
 
-def _tells_of_too_many_files(error: OSError | DatasetError) -> bool:
-    cause = error if isinstance(error, OSError) else error.__cause__
-    return isinstance(cause, OSError) and cause.errno == errno.EMFILE
+def read_shard(path: str, compression: str) -> Generator[tuple[int, bytes], None, None]:
+    """Yield the offset and payload of each record of a shard, after checking both checksums.
 
-
-def read_index(shard_path: str, count: int) -> array[int]:
-    """Return where each of the `count` records of a shard ends; raise DatasetError otherwise."""
-    path = shard_path + layout.INDEX_SUFFIX
-    most_bytes = count * _MOST_LINE_BYTES
+    Raises CorruptRecord at the first record that is damaged, and DatasetError if the shard cannot
+    be opened. Memory is bounded by the longest record, whatever a compressed file says.
+    """
+    unit = " of the unpacked data" if compression else ""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            text = file.read(min(most_bytes, os.fstat(file.fileno()).st_size) + 1)
-    except FileNotFoundError:
-        return _walked(shard_path, count)
+        with RegularFile(path) as file:
+            yield from tfrecord.sound(shard_frames(file, compression, path), unit)
     except OSError as error:
-        raise _wrong_index(path, f"cannot be read: {error.strerror}") from error
-    return parse_index(path, text, count)
+        raise unreadable(path, error) from error
 
 
-def parse_index(path: str, text: bytes, count: int) -> array[int]:
+def parse_index(text: bytes) -> list[tuple[int, int]]:
+    """Return offset and length of each record by an index; raise ValueError if it is malformed."""
+    numbers = list(map(int, text.split()))
+    return list(zip(numbers[0::2], numbers[1::2], strict=True))
+
+
+def index_ends(text: bytes, count: int, path: str) -> array[int]:
     """Return where each of `count` records ends, by the text of an index; raise DatasetError."""
-    most_bytes = count * _MOST_LINE_BYTES
     try:
-        numbers = list(map(int, text.split()))
+        spans = parse_index(text)
     except ValueError as error:
-        raise _wrong_index(path, "does not consist of numbers") from error
-    offsets, lengths = numbers[0::2], numbers[1::2]
-    if len(offsets) != count or len(lengths) != count or len(text) > most_bytes:
+        raise wrong_index(path, "does not consist of pairs of numbers") from error
+    most_bytes = count * MOST_INDEX_LINE_BYTES
+    if len(spans) != count or len(text) > most_bytes:
         more = " or more" * (len(text) > most_bytes)
-        raise _wrong_index(path, f"tells of {len(offsets)} records{more}, and there are {count}")
+        raise wrong_index(path, f"lists {len(spans)} records{more}, and there are {count}")
+    offsets, lengths = [offset for offset, _ in spans], [length for _, length in spans]
     ends = list(accumulate(lengths))
     is_whole = min(lengths, default=tfrecord.OVERHEAD) >= tfrecord.OVERHEAD
     if offsets != [0, *ends[:-1]][:count] or not is_whole or ends[-1:] > [_MOST_SHARD_BYTES]:
-        raise _wrong_index(path, "tells of records that do not follow each other")
+        raise wrong_index(path, "lists records that do not follow each other")
     return array("Q", ends)
 
 
-def _walked(shard_path: str, count: int) -> array[int]:
-    """Find the ends of records in a shard that has no index, as those that TFDS writes."""
-    try:
-        with open(shard_path, "rb", opener=_open_at_once) as file:
-            ends = array("Q", tfrecord.record_ends(file, path=shard_path))
-    except OSError as error:
-        raise unreadable(shard_path, error) from error
-    except CorruptRecord:
-        refuse_compressed(shard_path)
-        raise
-    return counted(ends, shard_path, count)
-
-
-def counted(ends: array[int], shard_path: str, count: int) -> array[int]:
-    """Return the ends of a shard's records; raise CorruptRecord if they are not `count`."""
-    if len(ends) != count:
-        raise CorruptRecord(
-            f"{shard_path} has {len(ends)} records, and {layout.DATASET_INFO} tells of {count}",
-            path=shard_path,
-        )
-    return ends
-
-
-def _wrong_index(path: str, what: str) -> DatasetError:
+def wrong_index(path: str, what: str) -> DatasetError:
+    """Return the error for an index that cannot be used."""
     return DatasetError(
         f"{path} {what}", hint="pack the dataset again, or delete that file", path=path
     )
 
 
+def refuse_missing(path: str) -> None:
+    """Raise DatasetError if there is no such shard."""
+    try:
+        with RegularFile(path):
+            return
+    except OSError as error:
+        raise DatasetError(f"the shard {path} is missing", hint=_AGAIN, path=path) from error
+
+
+def refuse_miscount(path: str, expected: int, found: object) -> None:
+    """Raise CorruptRecord if a shard does not have as many records as it should."""
+    if found != expected:
+        raise CorruptRecord(
+            f"{path}: expected {expected} records ({layout.DATASET_INFO}), found {found}",
+            hint=_AGAIN,
+            path=path,
+        )
+
+
+def refuse_impossible(info: DatasetInfo) -> None:
+    """Raise DatasetError if a dataset has fewer bytes than its number of records takes.
+
+    Otherwise a number in a document would decide how much memory is asked for.
+    """
+    least = LEAST_RECORD_BYTES if info.compression else tfrecord.OVERHEAD
+    for split in info.splits:
+        folder = to_path(info.path)  # it may be on a store
+        paths = [folder / name for name in layout.shard_filenames(info, split)]
+        size = sum(path.stat().st_size for path in paths if path.exists())
+        if split.examples * least > size:
+            raise DatasetError(
+                f"the shards of {split.name} have {size} bytes, too few for the "
+                f"{split.examples} records that {layout.DATASET_INFO} declares",
+                hint="restore the shards that are missing, or pack the dataset again",
+                path=info.path,
+            )
+
+
+def refuse_undeclared_compression(path: str) -> None:
+    """Raise DatasetError if someone compressed a shard of a dataset that is not compressed."""
+    try:
+        with RegularFile(path) as file:
+            compression = compression_of(file.read(HEAD_BYTES))
+    except OSError:
+        return
+    if compression:
+        raise DatasetError(
+            f"{path} is {compression}-compressed, but the dataset does not say so",
+            hint=f"decompress all of its shards, or pack it again with --compression {compression};"
+            f' tf.data.TFRecordDataset reads such a file with compression_type="'
+            f'{compression.upper()}"',
+            path=path,
+        )
+
+
 def unreadable(path: str, error: OSError) -> DatasetError:
     """Return the error for a shard that cannot be opened or read."""
-    if isinstance(error, FileNotFoundError):
-        refuse_compressed(path + ".gz")
+    if isinstance(error, FileNotFoundError) and not is_url(path):
+        refuse_undeclared_compression(path + ".gz")
     return DatasetError(
         f"cannot read {path}: {error.strerror}",
         hint="a shard of the dataset is missing or cannot be opened: restore it, or pack it again",
@@ -218,14 +149,15 @@ def unreadable(path: str, error: OSError) -> DatasetError:
     )
 
 
-def joined(ranges: Sequence[range]) -> Sequence[int]:
-    """Return the numbers of ranges one after another, as one range where they are one."""
-    filled = [part for part in ranges if part]
-    if not filled:
-        return range(0)
-    if all(a.stop == b.start for a, b in pairwise(filled)):
-        return range(filled[0].start, filled[-1].stop)
-    numbers = array("Q")
-    for part in filled:
-        numbers.extend(part)
-    return numbers
+def shard_paths(info: DatasetInfo) -> tuple[str, ...]:
+    """Return the paths of all shards of a dataset, in the order of its splits."""
+    return tuple(
+        os.path.join(info.path, name)
+        for split in info.splits
+        for name in layout.shard_filenames(info, split)
+    )
+
+
+def shard_lengths(info: DatasetInfo) -> tuple[int, ...]:
+    """Return how many records each shard has, as `shard_paths` lists them."""
+    return tuple(length for split in info.splits for length in split.shard_lengths)

@@ -7,15 +7,22 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import SourceError
-from imgrec.model import Catalog, Samples, Skipped, picked
+from imgrec.model import Catalog
+from imgrec.notes import Note, warnings_of
 from imgrec.options import LEAF, SourceKind
 from imgrec.source.context import Context
 from imgrec.source.places import BESIDE, OUTSIDE, Place, Places
-from imgrec.source.probe import contents
 from imgrec.source.split_lists import refuse_split_lists
-from imgrec.source.tree import Folder, Lister, Tree, look_at, refuse_closed
+from imgrec.source.tree import (
+    Folder,
+    Lister,
+    Tree,
+    has_image_name,
+    look_at,
+    notes_of,
+    refuse_closed,
+)
 from imgrec.text import globs_pattern
 
 _OTHER = "not an image"
@@ -30,7 +37,7 @@ class _ClassFiles:
     """Their numbers in the tree."""
     class_names: list[str] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
-    bad: list[Skipped] = field(default_factory=list)
+    bad: list[Note] = field(default_factory=list)
     places: set[Place] = field(default_factory=set)
     """Of them all."""
 
@@ -44,7 +51,7 @@ class _ClassFiles:
 
 def has_images(folder: Folder) -> bool:
     """Tell whether images, by their names, are right in a folder."""
-    return any(extension(name) in IMAGE_EXTENSIONS for name in folder.files)
+    return any(map(has_image_name, folder.files))
 
 
 def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
@@ -55,9 +62,8 @@ def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
     if not places.splits and context.options.kind is SourceKind.AUTO:
         refuse_split_lists(root, tree)
     files = _files_of_classes(tree, places, lister)
-    bad = [*lister.bad, *files.bad]
-    samples = _samples(tree, files, context)
-    if not samples and not bad:
+    samples = tree.samples(files.good, files.class_names, files.splits, context.run)
+    if not (samples or lister.bad or files.bad):
         raise _nothing_to_pack(root, tree.folders, places)
     class_folders = _class_folders(files)
     return Catalog(
@@ -65,12 +71,11 @@ def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
         layout=_layout(places),
         samples=samples,
         class_folders=class_folders,
-        bad=tuple(sorted(bad)),
-        ignored=lister.tally.ignored(),
-        warnings=(
-            *lister.warnings,
-            *_empty_classes(tree.folders, places, class_folders),
-            *_doubts(tree.folders, places, globs_pattern(context.options.exclude)),
+        notes=(
+            *notes_of(lister),
+            *sorted(files.bad),
+            *warnings_of(_empty_classes(tree.folders, places, class_folders)),
+            *warnings_of(_misplaced(tree.folders, places, globs_pattern(context.options.exclude))),
         ),
         stamp=tree.stamp.merged(lister.stamp),
         homes=lister.homes,
@@ -89,10 +94,9 @@ def _layout(places: Places) -> str:
         above = {path.rpartition("/")[0] for path in places.roots}
         if above == {""}:
             return f"<split>/{inner}{bare}"
-        told = f"{above.pop()}/<split>" if len(above) == 1 else ", ".join(sorted(places.roots))
-        return f"{told}/{inner}{bare}"
-    roots = [f"{top}/{inner}" if top else inner for top in sorted(places.roots)]
-    return ", ".join(roots)
+        roots = f"{above.pop()}/<split>" if len(above) == 1 else ", ".join(sorted(places.roots))
+        return f"{roots}/{inner}{bare}"
+    return ", ".join(f"{top}/{inner}" if top else inner for top in sorted(places.roots))
 
 
 def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles:
@@ -119,28 +123,13 @@ def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles
             if by_name:
                 place = places.of_file(folder.path, folder.files[number - start])
             if isinstance(place, str):
-                files.bad.append(Skipped(tree.names[number], _NO_LABEL))
+                files.bad.append(Note(tree.names[number], _NO_LABEL))
             elif number in tree.faults:
-                files.bad.append(Skipped(tree.names[number], tree.faults[number]))
+                files.bad.append(Note(tree.names[number], tree.faults[number]))
                 files.places.add(place)
             else:
                 files.add((number,), place)
     return files
-
-
-def _samples(tree: Tree, files: _ClassFiles, context: Context) -> Samples:
-    sizes = picked(tree.sizes, files.good)
-    keys = picked(tree.keys, files.good)
-    blobs = picked(tree.blobs, files.good)
-    names = picked(tree.names, files.good)
-    return Samples(
-        filenames=names,
-        class_names=tuple(files.class_names),
-        splits=tuple(files.splits),
-        sizes=sizes,
-        contents=tuple(contents(names, blobs, sizes, keys, context.run)),
-        blobs=blobs,
-    )
 
 
 def _class_folders(files: _ClassFiles) -> dict[str, tuple[str, ...]]:
@@ -165,8 +154,10 @@ def _empty_classes(
             yield f"{folder.path}: no images in this class folder, so it gets no label"
 
 
-def _doubts(folders: Sequence[Folder], places: Places, left_out: re.Pattern[str]) -> Iterator[str]:
-    """Yield what may not be as the user thinks."""
+def _misplaced(
+    folders: Sequence[Folder], places: Places, left_out: re.Pattern[str]
+) -> Iterator[str]:
+    """Warn of images that are not packed because of where they are."""
     with_images = [
         folder
         for folder in folders

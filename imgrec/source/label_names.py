@@ -12,7 +12,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 from unicodedata import normalize
@@ -20,7 +21,7 @@ from unicodedata import normalize
 from imgrec.errors import SourceError, UsageError
 from imgrec.model import UNLABELLED, Catalog
 from imgrec.options.source import LabelLine
-from imgrec.spelling import as_integer, shortest
+from imgrec.spelling import as_integer, commonest, shortest
 
 _SHOWN = 10
 _SEPARATORS = (",", "\t", ";")
@@ -93,21 +94,23 @@ def refuse_nameless(named: LabelNames, labels: Collection[str], where: str) -> N
         )
 
 
-def named_classes(catalog: Catalog, given: Sequence[LabelLine], where: str) -> Catalog:
-    """Return a catalog whose classes, which are labels so far, are called by their names."""
+def named_classes(catalog: Catalog, given: Sequence[LabelLine] | None, where: str) -> Catalog:
+    """Return a catalog whose classes, which are labels so far, have the given names."""
+    if not given:
+        return catalog
     samples = catalog.samples
     labels = samples.classes() - {"", _NONE}
     named = read_label_names(given, labels)
     refuse_nameless(named, labels, where)
     names = {label: named.names[label_key(label)] for label in labels}
     names |= {"": "", _NONE: named.names.get(_NONE, "")}
-    return replace(
+    catalog = replace(
         catalog,
         samples=replace(samples, class_names=tuple([names[name] for name in samples.class_names])),
         class_folders={name: (f"{_OPTION}: {name}",) for name in named.order},
         class_order=named.order,
-        warnings=(*catalog.warnings, *named.notes),
     )
+    return catalog.warn(*named.notes)
 
 
 def _listed(labels: Sequence[str]) -> str:
@@ -279,3 +282,29 @@ def _text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TypeError("not a label or a name")
     return str(value)
+
+
+def fold_classes(catalog: Catalog) -> Catalog:
+    """Give classes that differ only in spelling the name that most of their images have."""
+    samples, images = catalog.samples, catalog.samples.count_classes()
+    known = sorted({*catalog.class_folders, *(catalog.class_order or ())})
+    spelled = commonest({name: images[name] for name in known})
+    if all(name == usual for name, usual in spelled.items()):
+        return catalog
+    folders: dict[str, list[str]] = defaultdict(list)
+    for name, where in catalog.class_folders.items():
+        folders[spelled[name]] += where
+    return replace(
+        catalog,
+        samples=replace(
+            samples,
+            class_names=tuple([spelled.get(name, name) for name in samples.class_names]),
+            class_sets=tuple([_merged(names, spelled) for names in samples.class_sets]),
+        ),
+        class_folders={name: tuple(sorted(folders[name])) for name in sorted(folders)},
+        class_order=_merged(catalog.class_order, spelled) if catalog.class_order else None,
+    )
+
+
+def _merged(names: Iterable[str], spelled: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(spelled[name] for name in names))

@@ -1,4 +1,4 @@
-"""Opening whatever holds a tree of files."""
+"""Opening a source as a tree of files: a folder, an archive or an object store."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import os
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.source.archives.members import has_image_name
 from imgrec.source.archives.names import archive_stem, has_archive_name
 from imgrec.source.context import Context
 from imgrec.source.manifests.tables import is_table
 from imgrec.source.split_words import split_word
 from imgrec.source.tally import clutter_kind
-from imgrec.source.tree import Lister
-from imgrec.source.walk import Walk
-from imgrec.storage.unreadable import disk_fault, is_passing
+from imgrec.source.tree import Lister, has_image_name
+from imgrec.source.walk import StoreWalk, Walk
+from imgrec.storage.read_errors import disk_fault, is_passing
 from imgrec.storage.urls import is_url
 from imgrec.text import given_path, name_of
 
 
 def open_tree(path: str, context: Context) -> Lister:
-    """Return the lister of the files of a folder or an archive, and of the archives in it.
+    """List the files of a folder or an archive, and of the archives in it.
 
-    `--test-images` may name another one, which then is a folder in it. Raises SourceError if a
-    path is neither.
+    If `--test-images` names another one, it becomes a folder in it. Raises SourceError if a path is
+    neither.
     """
     lister = _open_one(path, context)
     other = place_of_test_images(lister.root, context.options.test_images).outside
@@ -31,7 +30,8 @@ def open_tree(path: str, context: Context) -> Lister:
         return lister
     from imgrec.source.archives.nested import join
 
-    return join(lister, _open_one(other, context), _mount(other))
+    join(lister, _open_one(other, context), _mount(other))
+    return lister
 
 
 class TestImagesPlace(NamedTuple):
@@ -65,29 +65,29 @@ def _mount(path: str) -> str:
 
 def _open_one(path: str, context: Context) -> Lister:
     if is_url(path):
-        from imgrec.source.store_walk import open_store
-
-        return open_store(path, context)
+        return _expanded(StoreWalk(path, spool=context.spool), context)
     path = given_path(path)
     if os.path.isdir(path):
         path = _unwrapped(path)
-        walk = Walk(path, context.options.follow_links)
-        if not _holds_archives(path):
-            return walk
-        from imgrec.source.archives.nested import expand
-
-        return expand(walk, context)
+        walk = Walk(path, follow_links=context.options.follow_links)
+        return _expanded(walk, context) if _holds_archives(path) else walk
     from imgrec.source.archives.archive import is_archive, open_archive
-    from imgrec.source.archives.nested import expand
 
     if is_archive(path):
-        return expand(open_archive(path, context), context)
+        return _expanded(open_archive(path, context), context)
     what = "is neither a folder nor an archive" if os.path.lexists(path) else "does not exist"
     raise SourceError(f"{path} {what}", hint="give the folder or archive of images", path=path)
 
 
+def _expanded(lister: Lister, context: Context) -> Lister:
+    from imgrec.source.archives.nested import expand
+
+    expand(lister, context)
+    return lister
+
+
 def _unwrapped(folder: str) -> str:
-    """Return the folder in which the source begins: the only folder of a folder is one too many.
+    """Return the folder where the source starts: an only folder in a folder is a mere wrapper.
 
     The rule is that of archives (`MemberTree.strip_top`), so that both give the same names.
     """
@@ -114,7 +114,7 @@ def _entries(folder: str) -> tuple[list[str], list[str]]:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if not clutter_kind(entry.name, is_folder=is_folder):
                     (folders if is_folder else files).append(entry.name)
-    except OSError:  # the walk will say why
+    except OSError:  # the walk reports why
         return [], []
     return files, folders
 
@@ -126,4 +126,4 @@ def _holds_archives(folder: str) -> bool:
     except OSError as error:
         if is_passing(error):  # a second try could succeed, without the archives
             raise disk_fault(error, folder) from error
-        return False  # the walk will say why
+        return False  # the walk reports why

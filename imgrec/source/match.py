@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from imgrec.model import Catalog
-from imgrec.source.arrays.samples import TreeFile
 from imgrec.source.context import Context
+from imgrec.source.tree import TreeFile
 
 
 class Match(NamedTuple):
@@ -16,6 +16,8 @@ class Match(NamedTuple):
     files: tuple[TreeFile, ...]
     names: tuple[str, ...] = ()
     """The classes in the order of their labels, where a file tells."""
+    others: tuple[TreeFile, ...] = ()
+    """The files of the listing that are not of this kind."""
 
 
 class Kind(Protocol):

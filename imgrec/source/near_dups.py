@@ -11,11 +11,12 @@ from xxhash import xxh3_128_digest
 from imgrec.blob import Blob, Pixels
 from imgrec.codec import phash
 from imgrec.errors import BadImage
-from imgrec.model import TRAIN, Catalog, Samples, Skipped, split_order
-from imgrec.near.alike import Alike, Images, find_alike
+from imgrec.model import TRAIN, Catalog, Samples, split_order
+from imgrec.near.duplicates import Alike, Images, find_alike
 from imgrec.near.search import DISTANCE
+from imgrec.notes import Note, NoteKind
 from imgrec.options import NearDups
-from imgrec.source.closer_look import ImageBatch, batches
+from imgrec.source.image_pass import ImageBatch, batches
 from imgrec.source.probe import Run
 from imgrec.storage.blobs import close_files, read_blob
 from imgrec.text import printable
@@ -24,7 +25,7 @@ OnLook = Callable[[int, int], object]
 """Called with how many more images were looked at, and of how many."""
 
 _LARGE_GROUP, _LARGE_SHARE = 20, 0.05
-"""A group of so many images, and of such a share of all, is said to be large."""
+"""A group of that many images, and of that share of all, is called large."""
 
 
 class Looks(NamedTuple):
@@ -33,7 +34,7 @@ class Looks(NamedTuple):
     signatures: bytes
     """65 bytes each: see `codec.phash`."""
     pixels: list[int]
-    """How many each has; 0 for one that is no image that can be read."""
+    """How many each has; 0 for an image that cannot be read."""
     hashes: list[bytes]
     """The XXH3 (128 bits) of the bytes of each; b"" where there are none to be read."""
 
@@ -68,12 +69,12 @@ def refine(
 
 
 def _grouped(catalog: Catalog, places: Sequence[int], alike: Alike) -> Catalog:
-    """Say which images must stay together."""
+    """Keep look-alikes in one split."""
     if not (catalog.near and catalog.near.pairs):
         return catalog
     groups = alike.groups()
     samples = _held_together(catalog.samples, places, groups)
-    return replace(catalog, samples=samples, warnings=(*catalog.warnings, *_large(groups)))
+    return replace(catalog, samples=samples).warn(*_large(groups))
 
 
 def _held_together(samples: Samples, places: Sequence[int], groups: Sequence[str]) -> Samples:
@@ -103,25 +104,23 @@ def _thinned(catalog: Catalog, places: Sequence[int], alike: Alike, looks: Looks
     What is kept because its label is another stays in one split with what it looks like.
     """
     samples = catalog.samples.pick(places)
-    kinds = list(map(frozenset, samples.label_sets)) or samples.class_names
+    kinds = list(map(frozenset, samples.class_sets)) or samples.class_names
     order = [place for place in _by_worth(samples, looks.pixels) if looks.pixels[place]]
-    spare = alike.spare(order, kinds)
+    spare = alike.to_drop(order, kinds)
     names, contents = samples.filenames, samples.contents
     left_out = [
-        Skipped(
+        Note(
             names[place],
             f"{'' if contents[place] == contents[twin] else 'near-'}duplicate of {names[twin]}",
+            NoteKind.LEFT_OUT,
+            other=names[twin],
         )
         for place, twin in spare.items()
     ]
     gone = {places[place] for place in spare}
     kept = [place for place in range(len(catalog.samples)) if place not in gone]
     together = _held_together(catalog.samples, places, alike.groups())
-    return replace(
-        catalog,
-        samples=together.pick(kept),
-        left_out=(*catalog.left_out, *sorted(left_out)),
-    )
+    return replace(catalog, samples=together.pick(kept)).noted(sorted(left_out))
 
 
 def _by_worth(samples: Samples, pixels: Sequence[int]) -> list[int]:
@@ -162,5 +161,5 @@ def _sketched(blob: Blob, size: int, filename: str) -> tuple[phash.Sketch | None
         if isinstance(blob, Pixels):
             return phash.sketch_pixels(data, blob), digest
         return phash.sketch(data, filename), digest
-    except BadImage:  # whoever packs it will say why
+    except BadImage:  # the writer reports why
         return None, digest

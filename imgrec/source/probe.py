@@ -26,11 +26,11 @@ from imgrec.codec.sniff import (
 )
 from imgrec.errors import BadImage
 from imgrec.stamp import NO_STAMP, Stamp, sum_of
-from imgrec.storage import slow
-from imgrec.storage.ahead import heads_of_objects, reader
+from imgrec.storage import read_ahead
 from imgrec.storage.blobs import close_files, look, look_at_file
+from imgrec.storage.read_ahead import heads_of_objects, reader
+from imgrec.storage.read_errors import disk_fault, is_passing, own_fault
 from imgrec.storage.spool import append
-from imgrec.storage.unreadable import disk_fault, is_passing, own_fault
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,7 +78,7 @@ class Probes(NamedTuple):
     faults: dict[int, str]
     """What is wrong with a file (by its place in the batch) that was meant as an image."""
     others: tuple[int, ...]
-    """Places of files that are no images and were not meant as such."""
+    """Places of the other files: neither images nor meant as such."""
     stamp: Stamp
     spool: str
     """The file with copies of small files; "" for none."""
@@ -100,7 +100,7 @@ def probe(batch: Batch) -> Probes:
     far = heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
     if not far:
         wanted = [blob for at, blob in enumerate(batch.blobs) if at not in batch.left_out]
-        slow.bring_heads(wanted, batch.start, HEAD_BYTES)
+        read_ahead.cache_heads(wanted, batch.start, HEAD_BYTES)
     for place, blob in enumerate(batch.blobs):
         if place in batch.left_out:
             sizes.append(0)
@@ -116,8 +116,8 @@ def probe(batch: Batch) -> Probes:
                 size, stamp, head = look_at_file(blob, HEAD_BYTES, dated=not keeps)
             else:
                 name = batch.name(place)
-                told_size = batch.sizes[place]
-                size, stamp, head = look(blob, told_size, HEAD_BYTES, dated=False, name=name)
+                size = batch.sizes[place]
+                size, stamp, head = look(blob, size, HEAD_BYTES, dated=False, name=name)
         except BadImage as error:
             fault = str(error)
         except OSError as error:
@@ -199,7 +199,7 @@ def digest(suspects: _Suspects) -> tuple[int, bytes]:
         try:
             content = read(blob, size, name=name)
         except BadImage:
-            content = repr(blob).encode("utf-8", "surrogateescape")  # the writer will say why
+            content = repr(blob).encode("utf-8", "surrogateescape")  # the writer reports why
         keys += hashlib.sha256(content).digest()[:KEY_BYTES]
     close_files()
     return suspects.start, bytes(keys)
@@ -214,12 +214,12 @@ def contents(
 ) -> list[bytes]:
     """Return for each file a value that equals another's exactly if their bytes are equal.
 
-    It is the key, lengthened by a hash of the whole file where the key alone does not tell; so
-    another file that comes to share the key never changes where this one ranks.
+    It is the key, followed by a hash of the whole file where several files share the key. So a new
+    file with the same key never changes how this one ranks.
     """
     values = list(keys)
     partly = [place for place, size in enumerate(sizes) if size > HEAD_BYTES]
-    counts = Counter(map(keys.__getitem__, partly))  # a key tells the size, too
+    counts = Counter(map(keys.__getitem__, partly))  # a key covers the size, too
     unclear = [place for place in partly if counts[keys[place]] > 1]
     suspects = (
         _Suspects(

@@ -28,7 +28,6 @@ def pin_by_name(catalog: Catalog, path: str) -> Catalog:
     filenames = catalog.samples.filenames
     old = catalog.samples.pinned or ("",) * len(filenames)
     pinned = tuple(splits.get(name, pin) for name, pin in zip(filenames, old, strict=True))
-    warnings = list(catalog.warnings)
     if strangers := sorted(set(splits).difference(filenames)):
         shown = ", ".join(strangers[:_SHOWN])
         if len(strangers) == len(splits):
@@ -38,9 +37,10 @@ def pin_by_name(catalog: Catalog, path: str) -> Catalog:
                 path=path,
             )
         name = os.path.basename(path)
-        warnings.append(f"{len(strangers)} files of {name} are not in the source, such as {shown}")
-    samples = replace(catalog.samples, pinned=pinned)
-    return replace(catalog, samples=samples, warnings=tuple(warnings))
+        catalog = catalog.warn(
+            f"{len(strangers)} files of {name} are not in the source, such as {shown}"
+        )
+    return replace(catalog, samples=replace(catalog.samples, pinned=pinned))
 
 
 def read_split_file(path: str) -> dict[str, str]:

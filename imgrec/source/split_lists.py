@@ -16,7 +16,7 @@ from imgrec.model import TRAIN
 from imgrec.source.manifests.text_file import head_of
 from imgrec.source.split_words import split_of_name
 from imgrec.source.tree import Tree
-from imgrec.storage.ahead import reader
+from imgrec.storage.read_ahead import reader
 from imgrec.storage.urls import is_url
 
 _SUFFIXES = (".txt", ".lst", ".csv", ".tsv")

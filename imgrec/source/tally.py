@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 
-from imgrec.model import Ignored
+from imgrec.notes import Notes, ignored_files
 
 _EXAMPLES = 5
 CLUTTER = {
@@ -29,12 +30,11 @@ class Tally:
         if len(self._examples[kind]) < _EXAMPLES:
             self._examples[kind].append(filename)
 
-    def ignored(self) -> tuple[Ignored, ...]:
-        """Return what was counted, by kind."""
-        return tuple(
-            Ignored(kind=kind, count=count, examples=tuple(self._examples[kind]))
-            for kind, count in sorted(self._counts.items())
-        )
+    def ignored(self) -> Notes:
+        """Return notes about what was counted, by kind."""
+        counts = sorted(self._counts.items())
+        notes = (ignored_files(kind, self._examples[kind], count) for kind, count in counts)
+        return tuple(chain.from_iterable(notes))
 
 
 def clutter_kind(name: str, *, is_folder: bool) -> str:

@@ -6,27 +6,29 @@ Images are packed from where they are: the bytes of an image stand as they are i
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from imgrec.blob import Slice
 from imgrec.codec.example import Feature, decode
 from imgrec.codec.sniff import HEAD_BYTES, format_of
 from imgrec.codec.tfrecord import read_records
 from imgrec.errors import CorruptRecord, SourceError
-from imgrec.model import TEST, Catalog, Column, Samples, Skipped
+from imgrec.model import TEST, Catalog, Column
+from imgrec.notes import Note
 from imgrec.options import ColumnKind, SourceOptions
-from imgrec.source.arrays.samples import TreeFile
 from imgrec.source.context import Context
-from imgrec.source.download.words import split_in, split_of_file
+from imgrec.source.label_names import named_classes
 from imgrec.source.manifests.columns import is_label_column, is_path_column, squashed
 from imgrec.source.match import Match
-from imgrec.source.probe import content_key, contents
-from imgrec.source.spooled import spooled
-from imgrec.storage.small_text import read_small_text
+from imgrec.source.probe import content_key
+from imgrec.source.split_words import split_in, split_of_name
+from imgrec.source.tree import Tree, TreeFile, local_copy
+from imgrec.storage.named_files import read_small_text
 
 _NAME = re.compile(r"\.tfrec(ord)?s?(-\d+-of-\d+)?$", re.I)
 _PAYLOAD_AT = 12
@@ -37,7 +39,7 @@ _NOT_IMAGE = "its image is of no known format"
 
 
 def is_tfrecord(name: str) -> bool:
-    """Tell whether a file is called as TFRecords are.
+    """Tell whether a file has the name of a TFRecord file.
 
     >>> is_tfrecord("00-224x224-798.tfrec"), is_tfrecord("a-train.tfrecord-00000-of-00004")
     (True, True)
@@ -78,11 +80,11 @@ def detect(listing: Sequence[TreeFile], context: Context) -> Match | None:
     files = tuple(file for file in listing if is_tfrecord(file.path.rpartition("/")[2]))
     if not files:
         return None
-    told = [file for file in listing if file.path.rpartition("/")[2] == _LABELS_FILE]
-    if len(told) != 1 or context.options.label_names is not None:
+    label_files = [file for file in listing if file.path.rpartition("/")[2] == _LABELS_FILE]
+    if len(label_files) != 1 or context.options.label_names is not None:
         return Match(files)
-    copy = spooled(told[0].path, told[0].blob, told[0].size, context)
-    text = read_small_text(copy, told[0].path, "leave it out with --exclude")
+    copy = local_copy(label_files[0], context)
+    text = read_small_text(copy, label_files[0].path, "leave it out with --exclude")
     return Match(files, tuple(line.strip() for line in text.splitlines() if line.strip()))
 
 
@@ -96,54 +98,49 @@ def scan(match: Match, root: str, context: Context) -> Catalog:
     roles = _roles(shards, root, context.options)
     rows = dict(context.run(partial(_read_shard, roles), list(enumerate(shards))))
     good: list[tuple[Shard, int, _Row]] = []
-    bad: list[Skipped] = []
+    bad: list[Note] = []
     for number, shard in enumerate(shards):
         for place, row in enumerate(rows[number]):
             if fault := _fault(row, shard):
-                bad.append(Skipped(_filename(shard, place, row), fault))
+                bad.append(Note(_filename(shard, place, row), fault))
             else:
                 good.append((shard, place, row))
         context.on_progress(len(rows[number]))
     if not good:
         raise SourceError(f"{root}: no record holds an image", path=root)
-    return _catalog(good, bad, roles, match.names, shards, context)
+    catalog = _catalog(good, bad, roles, match.names, shards, context)
+    return named_classes(catalog, context.options.label_names, root)
 
 
 def _catalog(
     good: Sequence[tuple[Shard, int, _Row]],
-    bad: Sequence[Skipped],
+    bad: Sequence[Note],
     roles: Roles,
     names: Sequence[str],
     shards: Sequence[Shard],
     context: Context,
 ) -> Catalog:
-    blobs: list[Slice] = [(shard.copy, row.offset) for shard, _, row in good]
-    sizes = [row.size for *_, row in good]
+    tree = Tree(
+        names=[_filename(*one) for one in good],
+        blobs=[(shard.copy, row.offset) for shard, _, row in good],
+        sizes=array("Q", [row.size for *_, row in good]),
+        keys=[row.key for *_, row in good],
+    )
     class_names = [_class_name(row.label, names) for *_, row in good]
     found = sorted({name for name in class_names if name}.difference(names))
-    names_of_files = [_filename(*one) for one in good]
-    keys = [row.key for *_, row in good]
-    samples = Samples(
-        filenames=tuple(names_of_files),
-        class_names=tuple(class_names),
-        splits=tuple([shard.split for shard, *_ in good]),
-        sizes=tuple(sizes),
-        contents=tuple(contents(names_of_files, blobs, sizes, keys, context.run)),
-        blobs=tuple(blobs),
-        columns=(_ids(good),) if roles.id else (),
-    )
+    splits = [shard.split for shard, *_ in good]
+    samples = tree.samples(range(len(good)), class_names, splits, context.run)
+    if roles.id:
+        ids = Column("id", ColumnKind.TEXT, tuple([row.id for *_, row in good]))
+        samples = replace(samples, columns=(ids,))
     return Catalog(
         name="",
         layout=_layout(roles, shards),
         samples=samples,
         class_folders={name: (f"{roles.label}: {name}",) for name in [*names, *found]},
         class_order=tuple(names) if names and not found else None,
-        bad=tuple(sorted(bad)),
+        notes=tuple(sorted(bad)),
     )
-
-
-def _ids(good: Sequence[tuple[Shard, int, _Row]]) -> Column:
-    return Column("id", ColumnKind.TEXT, tuple([row.id for *_, row in good]))
 
 
 def _shards(files: Sequence[TreeFile], context: Context) -> list[Shard]:
@@ -152,8 +149,8 @@ def _shards(files: Sequence[TreeFile], context: Context) -> list[Shard]:
     for file in files:
         folder, _, name = file.path.rpartition("/")
         named = next(filter(None, map(split_in, reversed(folder.split("/")))), "")
-        copy = spooled(file.path, file.blob, file.size, context)
-        found.append(Shard(file.path, copy, named or split_of_file(name)))
+        copy = local_copy(file, context)
+        found.append(Shard(file.path, copy, named or split_of_name(name, takes_trainval=True)))
     if any(shard.split for shard in found) and not all(shard.split for shard in found):
         odd = next(shard.path for shard in found if not shard.split)
         raise SourceError(
@@ -180,7 +177,7 @@ def _refuse_copies(shards: Sequence[Shard], root: str) -> None:
 
 
 def _roles(shards: Sequence[Shard], root: str, options: SourceOptions) -> Roles:
-    """Find out from some records which feature is what."""
+    """Find the roles of the features from some records."""
     looked_at = list(islice(_some_records(shards), _LOOKED_AT))
     if not looked_at:
         raise SourceError(f"{root} has TFRecord files without records", path=root)
@@ -203,12 +200,22 @@ def _roles(shards: Sequence[Shard], root: str, options: SourceOptions) -> Roles:
 def _some_records(shards: Sequence[Shard]) -> Iterator[Mapping[str, Feature]]:
     """Yield the first record of each file, then further ones of the first."""
     for shard in shards[:_LOOKED_AT]:
-        with open(shard.copy, "rb") as file:
-            for _, payload in islice(read_records(file, path=shard.path), 1):
-                yield decode(payload)
-    with open(shards[0].copy, "rb") as file:
-        for _, payload in islice(read_records(file, path=shards[0].path), 1, _LOOKED_AT):
-            yield decode(payload)
+        yield from (features for _, _, features in islice(_records(shard), 1))
+    yield from (features for _, _, features in islice(_records(shards[0]), 1, _LOOKED_AT))
+
+
+def _records(shard: Shard) -> Iterator[tuple[int, bytes, Mapping[str, Feature]]]:
+    """Yield the offset, payload and features of each record; raise SourceError for a bad one."""
+    with open(shard.copy, "rb") as file:
+        try:
+            for offset, payload in read_records(file, path=shard.path):
+                yield offset, payload, decode(payload)
+        except CorruptRecord as error:
+            raise SourceError(
+                f"{error}" if error.path else f"{shard.path}: {error}",
+                hint="get the file again, or leave it out with --exclude",
+                path=shard.path,
+            ) from error
 
 
 def _is_image(feature: Feature | None) -> bool:
@@ -242,20 +249,10 @@ def _label(scalars: Sequence[str], known: Sequence[str], root: str, options: Sou
 
 
 def _read_shard(roles: Roles, task: tuple[int, Shard]) -> tuple[int, list[_Row]]:
-    """Read where the images of a file are, and what is said of each."""
+    """Read where the images of a file are, with their labels and ids."""
     number, shard = task
-    rows = []
-    with open(shard.copy, "rb") as file:
-        try:
-            for offset, payload in read_records(file, path=shard.path):
-                rows.append(_row(decode(payload), payload, offset, roles))
-        except CorruptRecord as error:
-            raise SourceError(
-                f"{error}",
-                hint="get the file again, or leave it out with --exclude",
-                path=shard.path,
-            ) from error
-    return number, rows
+    records = _records(shard)
+    return number, [_row(features, payload, offset, roles) for offset, payload, features in records]
 
 
 def _row(features: Mapping[str, Feature], payload: bytes, offset: int, roles: Roles) -> _Row:
@@ -309,7 +306,7 @@ def _class_name(label: str, names: Sequence[str]) -> str:
 
 
 def _layout(roles: Roles, shards: Sequence[Shard]) -> str:
-    told = [f"{roles.image} -> image", f"{roles.label} -> label"]
-    told += [f"{roles.id} -> id"] if roles.id else []
+    parts = [f"{roles.image} -> image", f"{roles.label} -> label"]
+    parts += [f"{roles.id} -> id"] if roles.id else []
     files = f"{len(shards)} file{'s' if len(shards) != 1 else ''}"
-    return f"TFRecords in {files}: {', '.join(told)}"
+    return f"TFRecords in {files}: {', '.join(parts)}"

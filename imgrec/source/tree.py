@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from xxhash import xxh3_128_hexdigest
 
 from imgrec.blob import Blob
-from imgrec.errors import SourceError
-from imgrec.model import Skipped
+from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
+from imgrec.errors import BadImage, ImgrecError, SourceError
+from imgrec.model import Samples, picked
+from imgrec.notes import Note, Notes, warnings_of
 from imgrec.options import SourceOptions
 from imgrec.source.context import Context
-from imgrec.source.probe import BATCH, Batch, Probes, probe
+from imgrec.source.probe import BATCH, Batch, Probes, Run, contents, probe
 from imgrec.source.tally import Tally
 from imgrec.stamp import NO_STAMP, Stamp
-from imgrec.storage.unreadable import disk_fault, glob_of, is_passing
-from imgrec.text import globs_pattern
+from imgrec.storage.blobs import read_pieces
+from imgrec.storage.read_errors import disk_fault, glob_of, is_passing
+from imgrec.storage.spool import write_blocks
+from imgrec.storage.urls import is_url
+from imgrec.text import globs_pattern, path_of
 
 _SHOWN = 3
 
@@ -30,7 +38,67 @@ class Folder(NamedTuple):
     has_folders: bool
     blobs: tuple[Blob, ...]
     sizes: tuple[int, ...] = ()
-    """Of each file; empty on disk, where the first look tells."""
+    """Of each file; empty on disk, where sizes are not known before the first look."""
+
+    def with_sizes(self) -> Folder:
+        """Return a folder that has sizes; for files on disk, any size will do."""
+        return self if self.sizes else self._replace(sizes=(0,) * len(self.files))
+
+    def pick(self, places: Sequence[int]) -> Folder:
+        """Return a folder with only the files at `places`, in that order."""
+        return self._replace(
+            files=picked(self.files, places),
+            blobs=picked(self.blobs, places),
+            sizes=picked(self.sizes, places),
+        )
+
+
+class TreeFile(NamedTuple):
+    """One file of a tree."""
+
+    path: str
+    """Posix path inside the source."""
+    blob: Blob
+    size: int
+    """0 for a file on disk, whose size is not known before the first look."""
+
+
+def files_of(folder: Folder) -> list[TreeFile]:
+    """Return the files right in a folder, in the order of their names."""
+    prefix = f"{folder.path}/" if folder.path else ""
+    named = zip(folder.files, folder.blobs, folder.with_sizes().sizes, strict=True)
+    return [TreeFile(prefix + name, blob, size) for name, blob, size in named]
+
+
+def has_image_name(filename: str) -> bool:
+    """Tell whether a file is meant as an image, by its extension."""
+    return extension(filename) in IMAGE_EXTENSIONS
+
+
+def spool_path(shown: str, suffix: str, context: Context) -> str:
+    """Return the path in the spool for a copy of something that is called `shown`."""
+    name = xxh3_128_hexdigest(shown.encode("utf-8", "surrogateescape"))
+    return os.path.join(context.spool, name + suffix)
+
+
+def local_copy(file: TreeFile, context: Context) -> str:
+    """Return where a file can be opened: where it is, or a copy in the spool.
+
+    The copy keeps the name, which tells the format and the split of a table.
+    """
+    path, blob, size = file
+    if isinstance(blob, str):
+        if not is_url(blob):
+            return blob
+        from imgrec.storage.remote.download import copy_objects
+
+        return copy_objects({path: blob}, os.path.join(context.spool, "tables"))[path]
+    copy = os.path.join(spool_path(path, "", context), path_of(path.rpartition("/")[2]))
+    try:
+        write_blocks(copy, read_pieces(blob, size))
+    except BadImage as error:
+        raise SourceError(f"cannot read {path}: {error}", path=path) from error
+    return copy
 
 
 class Closed(NamedTuple):
@@ -43,28 +111,57 @@ class Closed(NamedTuple):
         return f"{self.path} ({self.error.strerror})"
 
 
-class Lister(Protocol):
-    """Lists the files of a tree, and remembers what it passed over."""
+@dataclass(slots=True)
+class Lister(ABC):
+    """Lists the folders of a tree, once, and remembers what it passed over.
+
+    Each kind of tree (a disk, an object store, an archive) has its own `walk`.
+    """
 
     root: str
     """What the tree is called in messages."""
-    tally: Tally
-    bad: list[Skipped]
+    tally: Tally = field(default_factory=Tally)
+    bad: list[Note] = field(default_factory=list)
     """Files that are known not to be readable."""
-    closed: list[Closed]
+    closed: list[Closed] = field(default_factory=list)
     """Folders that cannot be listed."""
-    warnings: list[str]
-    homes: dict[str, tuple[int, int]]
+    warnings: list[str] = field(default_factory=list)
+    homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """As in `Catalog`."""
+    stamp: Stamp = NO_STAMP
+    """Of what is not looked at file by file, as far as it is listed."""
+    _listed: list[Folder] = field(default_factory=list, init=False)
+    _rest: Iterator[Folder] | None = field(default=None, init=False)
 
-    @property
-    def stamp(self) -> Stamp:
-        """Return the stamp of what is not looked at file by file, as far as it is listed."""
-        ...
+    @abstractmethod
+    def walk(self) -> Iterator[Folder]:
+        """Yield each folder once, a parent before its children, in the order of names."""
 
     def folders(self) -> Iterator[Folder]:
-        """Yield each folder once, a parent before its children, in the order of names."""
-        ...
+        """Yield the folders that `walk` does, which is called only once."""
+        yield from self._listed
+        if self._rest is None:
+            self._rest = self.walk()
+        for folder in self._rest:
+            self._listed.append(folder)
+            yield folder
+
+    def relist(self, folders: Iterable[Folder], stamp: Stamp) -> None:
+        """Replace the folders, with some that have other files in them; add their stamp."""
+        self._listed, self._rest = list(folders), iter(())
+        self.stamp = self.stamp.merged(stamp)
+
+
+def unreadable(shown: str, error: OSError) -> ImgrecError:
+    """Return the error for a tree that cannot be read: the source's fault, or the disk's."""
+    if is_passing(error):
+        return disk_fault(error, shown)
+    return SourceError(f"cannot read {shown}: {error.strerror or error}", path=shown)
+
+
+def notes_of(lister: Lister) -> Notes:
+    """Return all that a lister has noted."""
+    return (*sorted(lister.bad), *lister.tally.ignored(), *warnings_of(lister.warnings))
 
 
 def refuse_closed(lister: Lister, options: SourceOptions) -> None:
@@ -74,7 +171,7 @@ def refuse_closed(lister: Lister, options: SourceOptions) -> None:
     """
     closed = still_closed(lister, options)
     lister.bad += [
-        Skipped(f"{one.path}/", f"unreadable: {one.error.strerror}")
+        Note(f"{one.path}/", f"unreadable: {one.error.strerror}")
         for one in lister.closed
         if one not in closed
     ]
@@ -104,13 +201,13 @@ class Tree:
     folders: list[Folder] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     blobs: list[Blob] = field(default_factory=list)
-    told_sizes: list[int] = field(default_factory=list)
+    listed_sizes: list[int] = field(default_factory=list)
     sizes: array[int] = field(default_factory=lambda: array("Q"))
     keys: list[bytes] = field(default_factory=list)
     faults: dict[int, str] = field(default_factory=dict)
-    """What is wrong with files, by number, that were meant as images."""
+    """Faults of files that were meant as images, by number."""
     others: set[int] = field(default_factory=set)
-    """Numbers of the files that are no images and were not meant as such."""
+    """Numbers of the other files: neither images nor meant as such."""
     stamp: Stamp = NO_STAMP
 
     def add(self, folder: Folder) -> None:
@@ -119,23 +216,40 @@ class Tree:
         self.folders.append(folder)
         self.names += [prefix + name for name in folder.files]
         self.blobs += folder.blobs
-        self.told_sizes += folder.sizes
+        self.listed_sizes += folder.sizes
 
     def pick(self, numbers: Sequence[int]) -> Tree:
         """Return a tree of some of the files, before any is looked at, without its folders."""
         return Tree(
             names=[self.names[number] for number in numbers],
             blobs=[self.blobs[number] for number in numbers],
-            told_sizes=[self.told_sizes[number] for number in numbers] if self.told_sizes else [],
+            listed_sizes=[self.listed_sizes[number] for number in numbers]
+            if self.listed_sizes
+            else [],
+        )
+
+    def samples(
+        self, numbers: Sequence[int], class_names: Sequence[str], splits: Sequence[str], run: Run
+    ) -> Samples:
+        """Return the rows of the catalog for the files at `numbers`, which were probed."""
+        names, blobs = picked(self.names, numbers), picked(self.blobs, numbers)
+        sizes, keys = picked(self.sizes, numbers), picked(self.keys, numbers)
+        return Samples(
+            filenames=names,
+            class_names=tuple(class_names),
+            splits=tuple(splits),
+            sizes=sizes,
+            contents=tuple(contents(names, blobs, sizes, keys, run)),
+            blobs=blobs,
         )
 
     def batch(self, start: int, end: int, spool: str, options: SourceOptions) -> Batch:
         """Return some of the files, to be looked at unless globs leave them out."""
-        on_disk = not self.told_sizes
+        on_disk = not self.listed_sizes
         blobs, names = self.blobs[start:end], self.names[start:end]
         left_out = frozenset(_left_out(names, options))
         sizes = [
-            0 if at in left_out else size for at, size in enumerate(self.told_sizes[start:end])
+            0 if at in left_out else size for at, size in enumerate(self.listed_sizes[start:end])
         ]
         return Batch(
             start=start,
@@ -148,7 +262,7 @@ class Tree:
         )
 
     def note(self, probes: Probes) -> None:
-        """Put what a look at one batch showed into its place; batches come in any order."""
+        """Add the results of one batch; batches come in any order."""
         start, end = probes.start, probes.start + len(probes.sizes)
         if (missing := end - len(self.sizes)) > 0:
             self.sizes.frombytes(bytes(8 * missing))
@@ -173,44 +287,42 @@ def _left_out(names: Sequence[str], options: SourceOptions) -> Iterator[int]:
                 yield place
 
 
-def look_at(lister: Lister, context: Context) -> Tree:
-    """List a tree and look at the beginning of each of its files but those that globs leave out."""
-    tree = Tree()
-    for probes in context.run(probe, _batches(lister, tree, context)):
-        tree.note(probes)
-        context.on_progress(len(probes.sizes))
-    return tree
-
-
 def list_files(lister: Lister) -> Tree:
-    """List a tree, and look at none of its files."""
+    """List a tree, and open none of its files."""
     tree = Tree()
     for folder in lister.folders():
         tree.add(folder)
+    return tree
+
+
+def look_at(lister: Lister, context: Context) -> Tree:
+    """List a tree, and probe each of its files except those that globs leave out."""
+    tree = Tree()
+    _probe(tree, lister.folders(), context)
     return tree
 
 
 def look_at_listed(tree: Tree, context: Context) -> None:
-    """Look at files of a tree that is listed already, but those that globs leave out."""
-    spool = context.spool if context.keeps_small else ""
-    count = len(tree.names)
-    batches = (
-        tree.batch(start, min(start + BATCH, count), spool, context.options)
-        for start in range(0, count, BATCH)
-    )
-    for probes in context.run(probe, batches):
+    """Probe the files of a listed tree, except those that globs leave out."""
+    _probe(tree, (), context)
+
+
+def _probe(tree: Tree, folders: Iterable[Folder], context: Context) -> None:
+    for probes in context.run(probe, _batches(tree, folders, context)):
         tree.note(probes)
         context.on_progress(len(probes.sizes))
 
 
-def _batches(lister: Lister, tree: Tree, context: Context) -> Iterator[Batch]:
-    """List a tree, yielding its files to be looked at while the listing goes on."""
+def _batches(tree: Tree, folders: Iterable[Folder], context: Context) -> Iterator[Batch]:
+    """Add folders to a tree, yielding its files to be probed while the listing goes on."""
     spool = context.spool if context.keeps_small else ""
     start = 0
-    for folder in lister.folders():
+    for folder in folders:
         tree.add(folder)
         while len(tree.names) - start >= BATCH:
             yield tree.batch(start, start + BATCH, spool, context.options)
             start += BATCH
-    if start < len(tree.names):
-        yield tree.batch(start, len(tree.names), spool, context.options)
+    while start < len(tree.names):
+        end = min(start + BATCH, len(tree.names))
+        yield tree.batch(start, end, spool, context.options)
+        start = end

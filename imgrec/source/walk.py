@@ -1,22 +1,28 @@
-"""One pass over a folder tree: which files there are, and what is passed over."""
+"""Walks over folders, on a disk or an object store: the files in them, and what is ignored."""
 
 from __future__ import annotations
 
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.errors import ImgrecError, SourceError
-from imgrec.model import Skipped
-from imgrec.source.tally import CLUTTER, Tally, clutter_kind
-from imgrec.source.tree import Closed, Folder
-from imgrec.stamp import NO_STAMP, Stamp
-from imgrec.storage.unreadable import DENIED, disk_fault, is_passing
+from imgrec.errors import SourceError
+from imgrec.notes import Note
+from imgrec.source.archives.names import has_archive_name
+from imgrec.source.tally import CLUTTER, clutter_kind
+from imgrec.source.tree import Closed, Folder, Lister, unreadable
+from imgrec.stamp import stamp_of_object
+from imgrec.storage.read_errors import DENIED, is_passing
 from imgrec.text import name_of, path_of
+
+if TYPE_CHECKING:
+    from imgrec.storage.remote.read import Listed
+
+_SECOND_NS = 10**9
 
 
 class _Visit(NamedTuple):
@@ -29,26 +35,18 @@ class _Visit(NamedTuple):
 
 
 @dataclass(slots=True)
-class Walk:
-    """A walk over the tree below `root`, in the order of names.
+class Walk(Lister):
+    """A walk over the folders below `root`, on a disk.
 
     Links to files are followed. So are links to folders, unless they lead back to where they came
-    from or, without `follow_links`, out of the tree.
+    from or, without `follow_links`, out of the tree. The stamp is when a folder, or a link that led
+    to something, last changed, or came from elsewhere.
     """
 
-    root: str
     follow_links: bool = False
-    tally: Tally = field(default_factory=Tally)
-    bad: list[Skipped] = field(default_factory=list)
-    closed: list[Closed] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    """Links that were not walked, each with the reason."""
-    homes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    stamp: Stamp = NO_STAMP
-    """When a folder, or a link that led to something, last changed, or came from elsewhere."""
     _begun_ns: int = 0
 
-    def folders(self) -> Iterator[Folder]:
+    def walk(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
         prefix = os.path.join(os.path.abspath(self.root), "")
         real_root = os.path.realpath(self.root)
@@ -71,7 +69,7 @@ class Walk:
                 below = self._sort_out(others, files, visit, real_root)
             except OSError as error:
                 if not visit.path:
-                    raise _unreadable(self.root, error) from error
+                    raise unreadable(self.root, error) from error
                 self.closed.append(Closed(visit.path, error))
                 continue
             files.sort()
@@ -81,7 +79,7 @@ class Walk:
             stack.extend(reversed(below))
 
     def _remember(self, folder: str) -> None:
-        """Note which folder it is, and when it last changed or was given its name."""
+        """Note the inode of a folder, and when it last changed or got its name."""
         found = os.stat(folder)
         self.homes[folder] = found.st_dev, found.st_ino
         # Where folders have no dates, as in object stores that are mounted, they have the present.
@@ -131,7 +129,7 @@ class Walk:
             if error.errno in DENIED or is_passing(error):  # it may lead to a whole class
                 self.closed.append(Closed(path, error))
             else:
-                self.bad.append(Skipped(path, "broken link"))
+                self.bad.append(Note(path, "broken link"))
             return
         if stat.S_ISREG(mode):
             files.append(path.rpartition("/")[2])
@@ -147,11 +145,76 @@ class Walk:
             below.append(_Visit(path, real, (*visit.came_from, visit.real)))
 
 
-def _unreadable(root: str, error: OSError) -> ImgrecError:
-    if is_passing(error):
-        return disk_fault(error, root)
-    return SourceError(f"cannot read {root}: {error.strerror}", path=root)
-
-
 def _is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+@dataclass(slots=True)
+class _Inside:
+    """What is in a folder."""
+
+    files: dict[str, Listed] = field(default_factory=dict)
+    folders: dict[str, _Inside] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StoreWalk(Lister):
+    """The folders below a URL, on an object store."""
+
+    spool: str = field(kw_only=True)
+    """The local folder for archives that are right in it: they are read at random."""
+
+    def walk(self) -> Iterator[Folder]:
+        """Yield each folder once, a parent before its children, in the order of names."""
+        from imgrec.storage.remote.read import objects
+
+        listed = objects(self.root)
+        if not listed:
+            raise SourceError(f"there is nothing below {self.root}", path=self.root)
+        self.stamp = self.stamp.merged(
+            *(stamp_of_object(f"{self.root}/{found.path}", *found.stat) for found in listed)
+        )
+        # Stores have times in whole seconds.
+        self.stamp = self.stamp.dated(self.stamp.newest_ns + _SECOND_NS)
+        top = _Inside()
+        for found in listed:
+            self._put(found, top)
+        yield from self._folders("", top)
+
+    def _put(self, found: Listed, folder: _Inside) -> None:
+        *above, name = found.path.split("/")
+        if not name:
+            return  # it marks an empty folder
+        if {"", ".", ".."} & {*above}:
+            self.bad.append(Note(found.path, "a name that no file can have"))
+            return
+        for part in above:
+            folder = folder.folders.setdefault(part, _Inside())
+        folder.files[name] = found
+
+    def _without_clutter(self, names: Iterable[str], prefix: str, *, is_folder: bool) -> list[str]:
+        """Return names in their order; count and leave out clutter."""
+        kept = []
+        for name in sorted(names):
+            if kind := clutter_kind(name, is_folder=is_folder):
+                self.tally.add(kind, prefix + name)
+            else:
+                kept.append(name)
+        return kept
+
+    def _folders(self, path: str, folder: _Inside) -> Iterator[Folder]:
+        prefix = f"{path}/" if path else ""
+        files = self._without_clutter(folder.files, prefix, is_folder=False)
+        below = self._without_clutter(folder.folders, prefix, is_folder=True)
+        sizes = tuple(folder.files[name].stat.size for name in files)
+        yield Folder(path, tuple(files), bool(below), self._blobs(prefix, files), sizes)
+        for name in below:
+            yield from self._folders(prefix + name, folder.folders[name])
+
+    def _blobs(self, prefix: str, files: list[str]) -> tuple[str, ...]:
+        urls = {name: f"{self.root.rstrip('/')}/{prefix}{name}" for name in files}
+        archives = [] if prefix else [name for name in files if has_archive_name(name)]
+        from imgrec.storage.remote.download import copy_objects
+
+        copies = copy_objects({name: urls[name] for name in archives}, self.spool)
+        return tuple(copies.get(name, url) for name, url in urls.items())

@@ -12,7 +12,7 @@ from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.options import PackOptions
 from imgrec.spark.notes import Telling, told_error
 from imgrec.spark.tables import Fields, ddl
-from imgrec.storage.spool import make_folder
+from imgrec.storage.files import make_folders
 from imgrec.storage.staging import Staging
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Job:
         self._kept: list[DataFrame] = []
 
     def __enter__(self) -> Self:
-        make_folder(self.folder)
+        make_folders(self.folder)
         context = self.session.sparkContext
         group = self._stack.enter_context(cancelling(context))
         context.setJobGroup(group, "imgrec", interruptOnCancel=False)

@@ -15,13 +15,13 @@ from xxhash import xxh3_128_digest
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
 from imgrec.model import TEST
-from imgrec.options.source import ColumnValue
+from imgrec.options.columns import ColumnValue
 from imgrec.plan.order import ranks_of
 from imgrec.source.probe import KEY_BYTES, content_key
 from imgrec.source.split_words import split_word
 from imgrec.spark.tables import SEEN, Columns, Extras, batches_of, columns_of, with_extras
 from imgrec.storage.blobs import look_at_file
-from imgrec.storage.unreadable import own_fault
+from imgrec.storage.read_errors import own_fault
 from imgrec.text import path_of
 
 if TYPE_CHECKING:

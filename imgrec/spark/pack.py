@@ -14,10 +14,10 @@ from imgrec.engine.shipping import ship
 from imgrec.engine.spark import context_of
 from imgrec.errors import DatasetExists, UsageError
 from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
-from imgrec.options.parsing import options_of
-from imgrec.options.source import parse_columns
+from imgrec.options.columns import parse_columns
+from imgrec.options.declaration import options_of
 from imgrec.outcome import Packed
-from imgrec.read.metadata import read_info, read_report
+from imgrec.read.documents import read_info, read_report
 from imgrec.spark.frame import Request, frame_of
 from imgrec.spark.jobs import Job
 from imgrec.spark.planning import plan_rows
@@ -71,7 +71,7 @@ def pack_dataframe(
         asked,
         name=layout.checked_name(name),
         near_dups=NearDups.OFF,
-        source=replace(asked.source, group_col=group, columns=request.columns),
+        source=replace(asked.source, group_col=group, column=request.columns),
     )
     started_ns = time.time_ns()
     target = _target(asked)

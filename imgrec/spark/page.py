@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from imgrec.engine.spark import SparkEngine
-from imgrec.inspection.job import Job as Inspection
-from imgrec.inspection.reporting.make import show
-from imgrec.inspection.reporting.table import table_of_results
-from imgrec.inspection.where import InDataset
+from imgrec.inspect.job import Job as Inspection
+from imgrec.inspect.report.images import table_of_results
+from imgrec.inspect.report.page import make_page
+from imgrec.inspect.where import InDataset
 from imgrec.model import Samples
 from imgrec.outcome import Report, ShardResult
 from imgrec.spark.jobs import Job
@@ -44,7 +44,7 @@ class Page:
             where=lambda place: InDataset(folder, place),
         )
         inspection = Inspection(run=SparkEngine(self.job.session).run)
-        return show(table, report, inspection, options.thumbnails).data
+        return make_page(table, report, inspection, options.thumbnails).data
 
     def missed(self) -> tuple[str, ...]:
         """Say that there is no page, if there is none."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from imgrec.model import TRAIN, SameImage, Samples, Skipped, split_order
+from imgrec.model import TRAIN, Samples, split_order
+from imgrec.notes import COPIES, Note, NoteCollector, NoteKind, Notes
 from imgrec.options import OnLeak
 from imgrec.plan.fingerprint import lengths_of
-from imgrec.plan.groups import Findings, find_groups, judge, leaked_copies
+from imgrec.plan.groups import find_groups, leaked_copies, note_copies
 from imgrec.plan.shards import record_bytes
-from imgrec.publish.first import First
 from imgrec.spark.buckets import samples_of, train_of
 from imgrec.spark.notes import Part, read_note, write_ends, write_note
 from imgrec.spark.shares import Share
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST = 10_000
 """How many images of a kind a report names, so that the driver's memory does not grow with them."""
+KINDS = (NoteKind.LEFT_OUT, *COPIES)
+"""What is noted about the rows of a bucket."""
 DEALT = "dealt"
 """The column with the split that a row's group is dealt out to, if there are groups."""
 
@@ -46,13 +48,13 @@ class Placing:
             samples = samples_of(rows)
             splits = self._splits(rows, samples)
             groups = find_groups(samples)
-            findings = judge(samples, groups, rows["label"], splits)
+            notes = note_copies(samples, groups, rows["label"], splits)
             is_dropped = self.on_leak is OnLeak.DROP
             left_out = leaked_copies(samples, groups, splits) if is_dropped else {}
             rows["split"] = splits
             kept = [place for place in range(len(samples)) if place not in left_out]
             rows = picked(rows, kept)
-            self._note(bucket, rows, findings, left_out.values())
+            self._note(bucket, rows, (*left_out.values(), *notes))
             rows["place"] = _count_by(rows["split"])
             if kept:
                 yield from batches_of(rows, fields)
@@ -73,9 +75,7 @@ class Placing:
             for unit, split in zip(units, splits, strict=True)
         ]
 
-    def _note(
-        self, bucket: int, rows: Columns, findings: Findings, left_out: Iterable[Skipped]
-    ) -> None:
+    def _note(self, bucket: int, rows: Columns, notes: Notes) -> None:
         by_split: dict[str, list[int]] = defaultdict(list)
         for place, split in enumerate(rows["split"]):
             by_split[split].append(place)
@@ -94,14 +94,9 @@ class Placing:
                 split: sorted({rows["label"][place] for place in places})
                 for split, places in by_split.items()
             },
-            "left_out": list(left_out),
-            **{name: [same.filenames for same in found] for name, found in _named(findings)},
+            "notes": notes,
         }
         write_note(self.folder, _bucket_name(bucket), json.dumps(value).encode())
-
-
-def _named(findings: Findings) -> Iterable[tuple[str, tuple[SameImage, ...]]]:
-    return findings._asdict().items()
 
 
 def _count_by(values: Iterable[str]) -> list[int]:
@@ -142,21 +137,12 @@ class Summary:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     """How many records of a split there are before those of a bucket."""
     labels: dict[str, set[int]] = field(default_factory=dict)
-    left_out: First[Skipped] = field(default_factory=lambda: First(MOST))
-    duplicates: First[SameImage] = field(default_factory=lambda: First(MOST))
-    leaks: First[SameImage] = field(default_factory=lambda: First(MOST))
-    conflicts: First[SameImage] = field(default_factory=lambda: First(MOST))
+    notes: NoteCollector = field(default_factory=lambda: NoteCollector(dict.fromkeys(KINDS, MOST)))
 
     def counts(self) -> dict[str, int]:
         """Return the number of records of each split, in the order of splits."""
         splits = sorted(self.parts, key=split_order)
         return {split: sum(part.records for part in self.parts[split]) for split in splits}
-
-    def unlisted(self) -> Iterator[str]:
-        """Say how much of what there is to be named is not."""
-        yield from self.left_out.unlisted("left out copies")
-        for name in Findings._fields:
-            yield from getattr(self, name).unlisted(name)
 
 
 def summarize(folder: str, buckets: Iterable[int]) -> Summary:
@@ -172,7 +158,8 @@ def summarize(folder: str, buckets: Iterable[int]) -> Summary:
             summary.offsets.setdefault(split, {})[bucket] = sizes[split]
             sizes[split] += count
             summary.labels.setdefault(split, set()).update(value["labels"][split])
-        summary.left_out.add(Skipped(*file) for file in value["left_out"])
-        for name in Findings._fields:
-            getattr(summary, name).add(SameImage(tuple(same)) for same in value[name])
+        summary.notes.add(
+            Note(filename, reason, NoteKind(kind), other)
+            for filename, reason, kind, other, _ in value["notes"]
+        )
     return summary

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import imgrec.spark.grouped as grouped
 from imgrec.model import Planned
+from imgrec.notes import NoteKind, Notes, groups_of_copies, unlisted_warnings, warnings_of
 from imgrec.options import OnLeak
 from imgrec.plan.doubts import SHOWN, missing_classes, missing_splits, parted_groups
 from imgrec.plan.groups import refuse_leaks
@@ -15,7 +16,7 @@ from imgrec.plan.shards import cut_at, options_for
 from imgrec.spark.buckets import UNITS, Settling, bits_for, bucketed, list_units
 from imgrec.spark.jobs import Job
 from imgrec.spark.notes import Ends
-from imgrec.spark.place import Placing, Summary, summarize
+from imgrec.spark.place import KINDS, Placing, Summary, summarize
 from imgrec.spark.scan import Seen
 from imgrec.spark.shares import Share, shares
 from imgrec.spark.tables import PLACED, SETTLED, with_extras
@@ -36,7 +37,7 @@ class RowPlan:
     summary: Summary
     planned: Planned
     shards: Shards
-    warnings: tuple[str, ...]
+    notes: Notes
 
 
 def plan_rows(seen: Seen, job: Job) -> RowPlan:
@@ -48,7 +49,7 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
     bits = bits_for(seen.good)
     rows = bucketed(seen.rows, bits)
     settled = job.keep(job.mapped(rows, settling, with_extras(SETTLED, seen.extras)))
-    is_divided = bool(options.val_fraction or options.test_fraction)
+    is_divided = bool(options.val_split or options.test_split)
     found: dict[int, Share] = {}
     if is_divided and seen.has_groups:
         settled = job.keep(grouped.deal(settled, seen.extras, job))
@@ -61,8 +62,15 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
     placed.count()
     summary = summarize(job.folder, buckets)
     if options.on_leak is OnLeak.FAIL:
-        refuse_leaks(summary.leaks.listed(), summary.leaks.total)
+        leaks = groups_of_copies(summary.notes.notes(NoteKind.LEAK))
+        refuse_leaks(leaks, summary.notes.total(NoteKind.LEAK))
     parted = grouped.parted(settled, SHOWN) if seen.has_groups else ([], 0)
+    notes = summary.notes.notes(*KINDS)
+    warnings = (
+        *parted_groups(*parted),
+        *missing_splits(summary.counts(), options),
+        *missing_classes(classes, {split: summary.labels[split] for split in summary.counts()}),
+    )
     return RowPlan(
         rows=placed,
         classes=classes,
@@ -74,13 +82,7 @@ def plan_rows(seen: Seen, job: Job) -> RowPlan:
             is_multilabel=False,
         ),
         shards=_shards(summary, job),
-        warnings=(
-            *seen.warnings,
-            *parted_groups(*parted),
-            *missing_splits(summary.counts(), options),
-            *missing_classes(classes, {split: summary.labels[split] for split in summary.counts()}),
-            *summary.unlisted(),
-        ),
+        notes=(*seen.notes, *notes, *warnings_of(warnings), *unlisted_warnings(notes)),
     )
 
 

@@ -8,9 +8,9 @@ from itertools import chain
 
 from imgrec import layout
 from imgrec.model import Plan
+from imgrec.notes import NoteCollector, NoteKind, warnings_of
 from imgrec.outcome import ShardResult
 from imgrec.plan.fingerprint import facts_about, fingerprint
-from imgrec.publish.first import First
 from imgrec.publish.publish import Written, complete
 from imgrec.publish.samples import SamplesTable, Sink, TableForm
 from imgrec.publish.tally import Tally
@@ -39,7 +39,8 @@ def publish(planned: RowPlan, seen: Seen, job: Job) -> None:
     """Write all shards, complete the dataset and make it visible."""
     staging, options = job.staging, job.options
     _write(planned, seen, job)
-    tally = Tally(also=options.also, transcoded=First(MOST), damaged=First(MOST))
+    most = {NoteKind.TRANSCODED: MOST, NoteKind.DAMAGED: MOST}
+    tally = Tally(also=options.also, notes=NoteCollector(most))
     page = Page(job, planned.planned.count)
     with create(str(staging.path / layout.SAMPLES)) as file:
         form = TableForm(classes=planned.classes, has_groups=seen.has_groups)
@@ -52,7 +53,7 @@ def publish(planned: RowPlan, seen: Seen, job: Job) -> None:
         table.finish()
     samples = Seal(layout.SAMPLES, file.position, file.sha256())
     plan = _plan(planned, seen, job)
-    plan = replace(plan, warnings=(*plan.warnings, *page.missed()))
+    plan = replace(plan, notes=(*plan.notes, *warnings_of(page.missed())))
     written = Written(planned.planned, tally, samples)
     draw = page.draw if page.is_drawn else None
     files = complete(staging.path, plan, written, options, draw)
@@ -90,7 +91,7 @@ def _results(planned: RowPlan, job: Job) -> Iterator[ShardResult]:
 
 
 def _plan(planned: RowPlan, seen: Seen, job: Job) -> Plan:
-    options, summary = job.options, planned.summary
+    options = job.options
     return Plan(
         name=options.name,
         version=options.version,
@@ -101,16 +102,8 @@ def _plan(planned: RowPlan, seen: Seen, job: Job) -> Plan:
         check=options.check,
         shrink_to=options.shrink_options,
         fingerprint=fingerprint_of(planned, job),
-        bad=seen.bad,
-        unplaced=(),
-        left_out=summary.left_out.listed(),
-        ignored=(),
-        duplicates=summary.duplicates.listed(),
-        leaks=summary.leaks.listed(),
-        unlisted_leaks=summary.leaks.more,
-        conflicts=summary.conflicts.listed(),
+        notes=planned.notes,
         near_duplicates=None,
-        warnings=planned.warnings,
         options=options.deciding(),
     )
 

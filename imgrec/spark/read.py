@@ -14,11 +14,10 @@ from imgrec.engine.spark import context_of
 from imgrec.errors import CorruptRecord, UnknownName
 from imgrec.options import ColumnKind
 from imgrec.options.parsing import parse_text
-from imgrec.read.features import read_features
+from imgrec.read.documents import read_documents
 from imgrec.read.locate import find_dataset
-from imgrec.read.metadata import read_info, refuse_other_files
 from imgrec.read.record import Record, Value, parse
-from imgrec.read.stream import read_shard
+from imgrec.read.shards import read_shard
 from imgrec.spark.sessions import session_or_active
 from imgrec.storage.paths import refuse_remote
 from imgrec.text import printable
@@ -58,8 +57,9 @@ def read(
     session = session_or_active(session, "imgrec.spark.read")
     folder = find_dataset(what, where).absolute()
     refuse_remote(os.fspath(folder), "imgrec.spark.read")
-    refuse_other_files(folder)
-    info, features = read_info(folder), read_features(folder)
+    documents = read_documents(folder)
+    info, features = documents.info(), documents.imgrec_features()
+    documents.refuse_other_files()
     names = [found.name for found in info.splits]
     if split and split not in names:
         raise UnknownName(f"{info.name} has no split {split!r}", hint=among(names, split))

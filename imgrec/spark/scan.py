@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from imgrec.errors import SourceError
-from imgrec.model import Skipped
-from imgrec.options.source import ColumnValue
+from imgrec.notes import Note, NoteKind, Notes, warnings_of
+from imgrec.options.columns import ColumnValue
 from imgrec.plan.split import refuse_unfit
 from imgrec.source.manifests.extras import missing_cells
 from imgrec.source.split_words import read_splits
@@ -32,14 +32,13 @@ class Seen:
     rows: DataFrame
     """As `SEEN` says."""
     good: int
-    bad: tuple[Skipped, ...]
+    notes: Notes
     classes: Mapping[str, int]
     """How many good rows each has, by its name as rows have it; of bad rows too."""
     has_groups: bool
     extras: Extras
     defaults: tuple[ColumnValue, ...]
     """What stands for a missing value in each of `extras`."""
-    warnings: tuple[str, ...]
     layout: str
     images: DataFrame | None
     """Columns `filename` and `image`, if the images are in the DataFrame itself."""
@@ -71,12 +70,14 @@ def scan(frame: Frame, request: Request, job: Job) -> Seen:
     return Seen(
         rows=rows,
         good=good,
-        bad=tuple(sorted(Skipped(row["filename"], row["fault"]) for row in faults)),
+        notes=(
+            *sorted(Note(row["filename"], row["fault"], NoteKind.BAD) for row in faults),
+            *warnings_of(_missing_cells(rows, frame, good + bad)),
+        ),
         classes=_count_classes(counts),
         has_groups=bool(request.group),
         extras=frame.extras,
         defaults=frame.defaults,
-        warnings=tuple(_missing_cells(rows, frame, good + bad)),
         layout=frame.layout,
         images=None if frame.is_path else _images(frame, looking),
     )

@@ -14,9 +14,9 @@ from imgrec.blob import Blob
 from imgrec.codec import result as result_codec
 from imgrec.errors import ExecutionError
 from imgrec.layout import shard_filename
-from imgrec.model import Column, ShardTask
+from imgrec.model import Column, Samples, ShardTask
 from imgrec.options import ColumnKind
-from imgrec.options.source import ColumnValue
+from imgrec.options.columns import ColumnValue
 from imgrec.outcome import ShardResult
 from imgrec.plan.fingerprint import facts_of
 from imgrec.plan.shards import record_bytes
@@ -142,16 +142,18 @@ class Writing:
             index=shard.index,
             filename=shard.filename,
             expected_bytes=sum(record_bytes(rows["size"], rows["filename"])),
-            blobs=tuple(blobs),
-            filenames=tuple(rows["filename"]),
-            sizes=tuple(rows["size"]),
-            labels=tuple(rows["label"]),
-            groups=tuple(rows["grp"]) if self.has_groups else (),
-            columns=extra_columns(rows, self.extras, self.defaults),
+            samples=Samples(
+                blobs=tuple(blobs),
+                filenames=tuple(rows["filename"]),
+                sizes=tuple(rows["size"]),
+                labels=tuple(rows["label"]),
+                groups=tuple(rows["grp"]) if self.has_groups else (),
+                columns=extra_columns(rows, self.extras, self.defaults),
+            ),
         )
         result = self.writer(task)
         refuse_losses((task,), (result,))
-        told = json.dumps({name: getattr(task, name) for name in _TOLD}).encode()
+        told = json.dumps({name: getattr(task.samples, name) for name in _TOLD}).encode()
         write_note(self.folder, f"{number}.result", told + b"\n" + result_codec.encode(result))
         write_note(self.folder, facts_name(number), facts_of(task))
         yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
@@ -202,13 +204,14 @@ def read_result(folder: str, number: int, shard: Shard) -> ShardResult:
         index=shard.index,
         filename=shard.filename,
         expected_bytes=0,
-        blobs=(),
-        filenames=tuple(value["filenames"]),
-        sizes=(),
-        labels=tuple(value["labels"]),
-        groups=tuple(value["groups"]),
-        columns=tuple(
-            Column(name, ColumnKind(kind), tuple(cells)) for name, kind, cells in value["columns"]
+        samples=Samples(
+            filenames=tuple(value["filenames"]),
+            labels=tuple(value["labels"]),
+            groups=tuple(value["groups"]),
+            columns=tuple(
+                Column(name, ColumnKind(kind), tuple(cells))
+                for name, kind, cells in value["columns"]
+            ),
         ),
     )
     return result_codec.decode(result, task)

@@ -1,4 +1,4 @@
-"""Reading the bytes of blobs, which are files and parts of files, and telling whether they changed.
+"""Reading blobs (files and parts of files), and detecting whether they changed.
 
 A zip member is a local header, a name, an extra field and the packed bytes, one after another:
     PK 03 04 · 22 bytes · name length u16 LE · extra length u16 LE · name · extra · packed bytes
@@ -18,34 +18,34 @@ from typing import NamedTuple
 from imgrec.blob import Blob, Pixels, Slice, ZipMember
 from imgrec.errors import BadImage
 from imgrec.stamp import NO_STAMP, Stamp, state_of
-from imgrec.storage.unreadable import disk_fault, own_fault
+from imgrec.storage.read_errors import disk_fault, own_fault
 
 _READ_BYTES = 1 << 30
 _OPEN_FILES = 32
 _ZIP_HEADER = struct.Struct("<4s22xHH")
 _ZIP_MAGIC = b"PK\x03\x04"
 _ZIP_NAME_BYTES = 256
-"""How much of a member's name and extra field is read along with its header, as they mostly fit."""
+"""Read along with a header: most names and extra fields fit."""
 _HEAD_SLACK_BYTES = 512
-"""How much more than the beginning of a member is read to unpack that beginning."""
+"""How much more than the beginning of a member is read to unpack it."""
 _PIECE_BYTES = 1 << 20
 STORED, DEFLATED = 0, 8
 
 
 class Look(NamedTuple):
-    """What a first look at a blob shows."""
+    """The size, stamp and beginning of a blob."""
 
     size: int
     stamp: Stamp
-    """Of a file; nothing of what is but a part of one."""
+    """Empty for parts of files."""
     head: bytes
 
 
 def look(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str = "") -> Look:
-    """Read the beginning of a blob; `size` is of no account for a file, which tells its own.
+    """Read the beginning of a blob; `size` is ignored for files.
 
-    The stamp of a file is told for sure only if it is to be `dated`. Raises BadImage if it cannot
-    be read, and ExecutionError, which calls it `name`, if that is not its own fault.
+    The stamp of a file is always set only if `dated`. Raises BadImage if the blob cannot be read,
+    and ExecutionError, which calls it `name`, if that is not its own fault.
     """
     try:
         if isinstance(blob, str):
@@ -54,22 +54,22 @@ def look(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str = "")
             return Look(size, NO_STAMP, _read_head(blob, min(size, head_bytes)))
         return Look(size, NO_STAMP, _pread(blob[0], min(size, head_bytes), blob[1]))
     except OSError as error:
-        close_files()  # nobody may come to do so, and what is there later may be another file
+        close_files()  # nobody else may do so, and another file may take its place
         raise own_fault(error, blob, name) from error
 
 
 def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, Stamp, bytes]:
     """Look at a whole file, as `look` does, and return a plain tuple; raises OSError too.
 
-    The stamp of a file that is no longer than its head has no state: the head says it all.
+    The stamp of a file that fits into its head has no state: the head is compared instead.
     """
-    # O_NONBLOCK: a file that has become a pipe since it was listed must not hold us up.
+    # O_NONBLOCK: opening a pipe that has replaced a listed file must not block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         head = os.read(descriptor, head_bytes)
         size = len(head)
         if not dated and 0 < size < head_bytes:
-            return size, NO_STAMP, head  # all of it: asking for its size would cost a fifth
+            return size, NO_STAMP, head  # complete: fstat would cost a fifth more
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BadImage("unreadable: not a regular file")
@@ -82,10 +82,9 @@ def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, Stamp
 def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> bytes:
     """Read a blob that was `size` bytes long when it was catalogued.
 
-    `newest_ns` is when the newest of all files that were catalogued had changed, by the clock of
-    the file system they are on; 0 where that is not known. Raises BadImage if it cannot be read,
-    is no longer that long, or is a file that changed later; and ExecutionError, which calls it
-    `name`, if it cannot be read and that is not its own fault.
+    `newest_ns` is the latest change of any catalogued file, by the clock of its file system; 0 if
+    unknown. Raises BadImage if the blob cannot be read, has another size, or is a file that changed
+    later; and ExecutionError, which calls it `name`, if the disk is at fault.
     """
     try:
         if isinstance(blob, str):
@@ -95,7 +94,7 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> byte
         else:
             data = _pread(blob[0], size, blob[1])
     except OSError as error:
-        close_files()  # nobody may come to do so, and what is there later may be another file
+        close_files()  # nobody else may do so, and another file may take its place
         raise own_fault(error, blob, name) from error
     if len(data) != size:
         raise BadImage("changed while it was being packed")
@@ -103,7 +102,7 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> byte
 
 
 def _read_object(url: str, size: int) -> bytes:
-    from imgrec.storage.remote.reading import Span, read_span
+    from imgrec.storage.remote.read import Span, read_span
 
     return read_span(Span(url, 0, size + 1 if size else 0))
 
@@ -118,7 +117,7 @@ def _read_file(path: str, size: int, newest_ns: int) -> bytes:
         while missing > 0 and (piece := os.read(descriptor, min(missing, _READ_BYTES))):
             pieces.append(piece)
             missing -= len(piece)
-        # It may be another file than was catalogued, or half of it old and half new.
+        # It may be a different file than the catalogued one, or a mixture of old and new.
         if os.fstat(descriptor).st_ctime_ns > newest_ns:
             raise BadImage("changed while it was being packed")
         return b"".join(pieces) if len(pieces) > 1 else data
@@ -127,7 +126,7 @@ def _read_file(path: str, size: int, newest_ns: int) -> bytes:
 
 
 def changed_ns(path: str) -> int:
-    """Return when a file, or a link that leads to it, last changed, by the clock of its own disk.
+    """Return when a file, or a link to it, last changed, by the clock of its own disk.
 
     Raises OSError if it is gone.
     """
@@ -135,11 +134,10 @@ def changed_ns(path: str) -> int:
 
 
 def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
-    """Tell whether a path has come to lead to another folder after that time.
+    """Tell whether another folder has taken the place of this one after that time.
 
-    `home` is the device and inode of the one before. File systems that are none of a disk may give
-    a folder other numbers each time; but then it has no date, or always the present one. Raises
-    ExecutionError if the path leads to none.
+    `home` is the earlier device and inode. Virtual file systems may give a folder new numbers each
+    time, but then it has no date, or always the present one. Raises ExecutionError if it is gone.
     """
     now_ns = time.time_ns()
     try:
@@ -161,7 +159,7 @@ def changed_after(path: str, time_ns: int) -> bool:
 def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
     """Yield a part of a file, `size` bytes long, in pieces: it may be larger than memory.
 
-    Raises BadImage, at its end at the latest, if it is not as it should be, and ExecutionError if
+    Raises BadImage, at its end at the latest, if size or checksum is wrong, and ExecutionError if
     the file cannot be read.
     """
     count = crc32 = 0
@@ -179,7 +177,7 @@ def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
 
 
 class _Handle:
-    """A file that stays open while parts of it are being read."""
+    """A file that stays open while its parts are read."""
 
     def __init__(self, path: str) -> None:
         self.descriptor = -1
@@ -194,7 +192,7 @@ _handle = lru_cache(maxsize=_OPEN_FILES)(_Handle)
 
 
 def close_files() -> None:
-    """Close the files whose parts were read; whoever reads them next sees what is there then."""
+    """Close the files whose parts were read, so that the next reader opens them again."""
     _handle.cache_clear()
 
 
@@ -241,7 +239,7 @@ def _read_head(member: ZipMember, wanted: int) -> bytes:
 
 
 def _unpacked(packed: Iterable[memoryview], method: int, piece_bytes: int) -> Iterator[bytes]:
-    """Yield what blocks unpack to; no piece of it is larger than `piece_bytes`, if deflated."""
+    """Unpack blocks; a deflated piece has at most `piece_bytes`."""
     if method == STORED:
         yield from map(bytes, packed)
         return
@@ -253,14 +251,14 @@ def _unpacked(packed: Iterable[memoryview], method: int, piece_bytes: int) -> It
                 yield inflater.decompress(inflater.unconsumed_tail, piece_bytes)
             if inflater.eof:
                 return
-        while piece := inflater.decompress(b"", piece_bytes):  # what it still holds back
+        while piece := inflater.decompress(b"", piece_bytes):  # the rest in its buffers
             yield piece
     except zlib.error as error:
         raise BadImage("its compressed data is damaged") from error
 
 
 def _packed_blocks(member: ZipMember, block_bytes: int) -> Iterator[memoryview]:
-    """Yield the packed bytes of a member, reading no more of them than are asked for."""
+    """Yield the packed bytes of a member, reading them only when requested."""
     start, block = _packed(member, min(member.packed_size, block_bytes))
     end = start + member.packed_size
     while block:
@@ -270,7 +268,7 @@ def _packed_blocks(member: ZipMember, block_bytes: int) -> Iterator[memoryview]:
 
 
 def _packed(member: ZipMember, count: int) -> tuple[int, memoryview]:
-    """Return where the packed bytes of a member begin, and the first `count` of them."""
+    """Return the offset of the packed bytes of a member, and the first `count` of them."""
     block = _pread(member.path, _ZIP_HEADER.size + _ZIP_NAME_BYTES + count, member.header_offset)
     if len(block) < _ZIP_HEADER.size or block[:4] != _ZIP_MAGIC:
         raise BadImage("its header is not where the archive says")

@@ -1,4 +1,4 @@
-"""Writing one file of a dataset in the making."""
+"""Writing and removing files and folders."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from xxhash import xxh3_128
 
 from imgrec.errors import ExecutionError
-from imgrec.storage.deep import remove_tree
-from imgrec.storage.direct import NEW, DirectFile, open_direct, read_direct
 
-_BUFFER_BYTES = 1 << 20
-_GATHERED_BYTES = 1 << 14
-"""The most that is copied so that one call writes it along with more."""
-_LARGE_BYTES = 4 << 20
-"""What is expected to become larger is written past the page cache."""
+_READ_BYTES = 1 << 20
 PART = ".part"
-"""What the name of a file ends in until it is whole."""
+"""How the name of an unfinished file ends."""
 _TOKEN_BYTES = 6
 
 
 def part_of(path: str) -> str:
-    """Return a name for a file until it is whole, which no other attempt to write it has.
+    """Return a unique name for a file until it is complete.
 
-    Engines may run a task twice at once, of which the slower one must not write into the file of
-    the other; their bytes are the same, so whichever gets its name last does not matter.
+    Engines may run a task twice at once. The two attempts must not write into the same file. Their
+    bytes are the same, so it does not matter which of them gets its final name last.
     """
     return f"{path}.{os.urandom(_TOKEN_BYTES).hex()}{PART}"
 
@@ -44,81 +38,50 @@ class Seal(NamedTuple):
 
 
 class HashingFile:
-    """A new file that counts and hashes what is written to it.
-
-    Small parts are gathered in one buffer of fixed size, since a growing `bytearray` was measured
-    to cost three times as much as the write itself; large ones are written from where they are.
-    """
+    """A new file that counts and hashes what is written to it. It has no buffer."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._filled = 0
         self._sha256 = hashlib.sha256()
         self._xxh3 = xxh3_128()
         self.position = 0
 
-    def write(self, *parts: bytes) -> None:
-        """Append `parts`, one after the other."""
-        size = sum(map(len, parts))
-        self.position += size
-        if size > _GATHERED_BYTES:
-            self._write_out([self._buffer[: self._filled], *parts])
-            self._filled = 0
-            return
-        if self._filled + size > _BUFFER_BYTES:
-            self.flush()
-        for part in parts:
-            end = self._filled + len(part)
-            self._buffer[self._filled : end] = part
-            self._filled = end
-
-    def flush(self) -> None:
-        """Hand what is gathered to the operating system."""
-        self._write_out([self._buffer[: self._filled]])
-        self._filled = 0
-
-    def close(self) -> None:
-        """Do nothing more: nothing is under way."""
+    def write(self, data: bytes) -> None:
+        """Append `data`."""
+        self._sha256.update(data)
+        self._xxh3.update(data)
+        self.position += len(data)
+        write_all(self._descriptor, data)
 
     def sha256(self) -> str:
-        """Return the hash of everything flushed so far."""
+        """Return the SHA-256 of everything written so far."""
         return self._sha256.hexdigest()
 
     def xxh3(self) -> str:
-        """Return another hash of the same, which is checked ten times as fast."""
+        """Return the XXH3 hash of everything written so far. It is ten times as fast to check."""
         return self._xxh3.hexdigest()
 
-    def _write_out(self, pieces: Sequence[bytes | memoryview]) -> None:
-        for piece in pieces:
-            self._sha256.update(piece)
-            self._xxh3.update(piece)
-        written = os.writev(self._descriptor, pieces)
-        for piece in pieces:  # what a single call did not take: hardly ever anything
-            rest, written = memoryview(piece)[written:], max(written - len(piece), 0)
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
 
-
-OutFile: TypeAlias = HashingFile | DirectFile
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`; a single `os.write` may take only a part of it."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 @contextmanager
-def create(path: str, *, expected_bytes: int = 0) -> Iterator[OutFile]:
-    """Write a file of a dataset in the making, which gets its name only when it is whole.
+def create(path: str, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
+    """Write a file of an unfinished dataset. It gets its name only when it is complete.
 
-    `expected_bytes` are reserved at once: a full disk is known before the work is done, and
-    writing was measured to cost a quarter. Raises ExecutionError if the disk does not take the
-    file; nothing of it stays then, nor if writing it fails.
+    `expected_bytes` are reserved first, so that a full disk is found before the work is done.
+    Raises ExecutionError if the disk refuses the file. After any error nothing of it remains.
     """
-    is_large = expected_bytes >= _LARGE_BYTES
     with handed_over(path) as part:
-        descriptor = open_direct(part) if is_large else os.open(part, NEW, 0o666)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
             _reserve(descriptor, expected_bytes)
-            with closing((DirectFile if is_large else HashingFile)(descriptor)) as file:
-                yield file
-                file.flush()
+            file = HashingFile(descriptor)
+            yield file
             os.ftruncate(descriptor, file.position)
         finally:
             os.close(descriptor)
@@ -126,9 +89,9 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[OutFile]:
 
 @contextmanager
 def handed_over(path: str) -> Iterator[str]:
-    """Yield where a file may be written, also by a library, which gets its name when it is whole.
+    """Yield a temporary path to write to; rename it to `path` when it is complete.
 
-    Raises ExecutionError if it cannot get it; nothing of it stays then, nor if writing it fails.
+    Raises ExecutionError if that fails. After any error nothing of the file remains.
     """
     part = part_of(path)
     try:
@@ -143,17 +106,14 @@ def handed_over(path: str) -> Iterator[str]:
 
 
 def seal_of(path: str) -> Seal:
-    """Return the seal of a file that others have written."""
-    try:
-        with open(path, "rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            return Seal(os.path.basename(path), file.tell(), sha256)
-    except OSError as error:
-        raise write_error(path, error) from error
+    """Hash a file that a library has written."""
+    with os_errors_as(path), open(path, "rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return Seal(os.path.basename(path), file.tell(), sha256)
 
 
 def is_intact(folder: str, seal: Seal) -> bool:
-    """Tell whether a file is still what its seal says."""
+    """Tell whether a file still has the size and hash of its seal."""
     path = os.path.join(folder, seal.filename)
     try:
         return os.path.getsize(path) == seal.size and seal_of(path) == seal
@@ -162,12 +122,13 @@ def is_intact(folder: str, seal: Seal) -> bool:
 
 
 def has_xxh3(path: str, size: int, wanted: str) -> bool:
-    """Tell whether a file is still what it was when that was its size, and `xxh3` its hash."""
+    """Tell whether a file has that size and XXH3 hash."""
     found, count = xxh3_128(), 0
     try:
-        for piece in read_direct(path):
-            found.update(piece)
-            count += len(piece)
+        with open(path, "rb", buffering=0) as file:
+            while piece := file.read(_READ_BYTES):
+                found.update(piece)
+                count += len(piece)
     except OSError:
         return False
     return count == size and found.hexdigest() == wanted
@@ -180,38 +141,79 @@ def _reserve(descriptor: int, count: int) -> None:
         os.posix_fallocate(descriptor, 0, count)
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-            raise  # others mean that the disk is full; these, that it cannot reserve
+            raise  # those three mean that the file system cannot reserve; others, a full disk
 
 
 def write_file(path: str, data: bytes) -> Seal:
-    """Write a whole file at once and return its seal."""
+    """Write a file and return its seal."""
     with create(path) as file:
         file.write(data)
     return Seal(os.path.basename(path), file.position, file.sha256())
 
 
 def remove(*paths: str) -> None:
-    """Delete files that are not to be part of the dataset."""
+    """Delete files, if they exist."""
     for path in paths:
-        with telling(path), suppress(FileNotFoundError):
+        with os_errors_as(path), suppress(FileNotFoundError):
             os.unlink(path)
 
 
 def remove_all(path: str | os.PathLike[str]) -> None:
-    """Delete a file, a link, or a folder with all that is in it, if it is there."""
+    """Delete a file, a link, or a folder with its contents, if it exists."""
     with suppress(FileNotFoundError):
         if os.path.isdir(path) and not os.path.islink(path):
             try:
                 shutil.rmtree(path)
             except RecursionError:
-                remove_tree(os.fspath(path))
+                _remove_deep(os.fspath(path))
         else:
             os.unlink(path)
 
 
+def walk(root: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield path, folder names and other names of each folder, as `os.walk` does, at any depth.
+
+    `os.walk`, `os.makedirs` and `shutil.rmtree` fail beyond about 1,000 levels. Links are not
+    followed. The caller may change the list of folders.
+    """
+    stack = [root]
+    while stack:
+        path = stack.pop()
+        folders: list[str] = []
+        names: list[str] = []
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                (folders if entry.is_dir() else names).append(entry.name)
+        yield path, folders, names
+        below = [os.path.join(path, name) for name in reversed(folders)]
+        stack.extend(folder for folder in below if not os.path.islink(folder))
+
+
+def make_folders(path: str) -> None:
+    """Make a folder and all missing folders above it, at any depth; raise OSError if refused."""
+    missing = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        with suppress(FileExistsError):  # another worker may have made it
+            os.mkdir(folder)
+
+
+def _remove_deep(root: str) -> None:
+    found = []
+    for path, folders, names in walk(root):
+        found.append(path)
+        for inside in (os.path.join(path, name) for name in (*names, *folders)):
+            if os.path.islink(inside) or not os.path.isdir(inside):
+                os.unlink(inside)
+    for path in reversed(found):
+        os.rmdir(path)
+
+
 @contextmanager
-def telling(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise ExecutionError if the operating system refuses something that `path` needs."""
+def os_errors_as(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn an OSError into an ExecutionError that says why `path` cannot be written."""
     try:
         yield
     except OSError as error:
@@ -220,13 +222,12 @@ def telling(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def write_error(path: str, error: OSError) -> ExecutionError:
     """Say why `path` could not be written, and what to do."""
+    writable = "choose a folder you may write to with --data-dir"
     hints = {
         errno.ENOSPC: "free some space and run it again: a pack goes on from there; or choose "
         "another disk with --data-dir",
         errno.EDQUOT: "your quota is used up: choose another disk with --data-dir",
-        errno.EACCES: "choose a folder you may write to with --data-dir",
-        errno.EPERM: "choose a folder you may write to with --data-dir",
-        errno.EROFS: "choose a folder you may write to with --data-dir",
+        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), writable),
         errno.ENOLCK: "its file system has no locks: choose another disk with --data-dir",
     }
     return ExecutionError(

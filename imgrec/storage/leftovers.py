@@ -1,4 +1,4 @@
-"""The hidden folders that runs leave beside the versions of a dataset: which are ours, and over."""
+"""Hidden folders that ended runs leave beside the versions of a dataset."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from imgrec.errors import ExecutionError
-from imgrec.storage.files import PART, remove_all, telling
+from imgrec.storage.files import PART, os_errors_as, remove_all
 from imgrec.storage.lock import lock, make_locked
 
 INCOMPLETE, REPLACED = ".incomplete", ".replaced"
 NOTES, SPOOL = ".notes", ".spool"
-"""The folders in one that is incomplete for what is noted, and for what is not published."""
+"""Folders for notes and for temporary files, in the hidden folder of an unfinished dataset."""
 ORIGIN = ".origin.json"
-"""How the name of the private note ends that is beside a dataset: see `imgrec.origin`."""
+"""The suffix of the private note beside a dataset; see `imgrec.origin`."""
 _METADATA = "metadata.json"
 _SHARD = "-of-"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 def origin_path(target: Path) -> Path:
-    """Return where the private note about the origin of a dataset is."""
+    """Return the path of the private note about the origin of a dataset."""
     return target.with_name(f".{target.name}{ORIGIN}")
 
 
 def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
-    """Yield the hidden folders that runs which are over left beside the versions of datasets.
+    """Yield the hidden folders that ended runs left beside the versions of datasets.
 
-    Raises ExecutionError if the disk does not let us look.
+    Raises ExecutionError if a folder cannot be read.
     """
     for folder in dataset_folders:
         for suffix in (INCOMPLETE, REPLACED):
-            with telling(folder):
+            with os_errors_as(folder):
                 found = sorted(folder.glob(f".*{suffix}"))
                 left = [path for path in found if _is_ours(path) and not _is_taken(path)]
             yield from left
 
 
 def find_orphans(*dataset_folders: Path) -> Iterator[Path]:
-    """Yield the private notes about datasets that are gone; raise as `find_leftovers`."""
+    """Yield the private notes about removed datasets; raise as `find_leftovers`."""
     for folder in dataset_folders:
-        with telling(folder):
+        with os_errors_as(folder):
             orphans = [path for path in sorted(folder.glob(f".*{ORIGIN}")) if _is_orphan(path)]
         yield from orphans
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of a file, or of all files in a folder."""
-    with telling(path):
+    """Return the size of a file, or of all files in a folder."""
+    with os_errors_as(path):
         if not path.is_dir():
             return path.lstat().st_size
         return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
 
 
 def restorable(path: Path) -> str:
-    """Return the path of a dataset that a run put aside and died before it had another, or ""."""
+    """Return the path to restore a dataset to if a run died while replacing it, or ""."""
     target = _target(path)
     is_aside = path.name.endswith(REPLACED) and not os.path.lexists(target)
     return str(target) if is_aside else ""
 
 
 def remove_leftover(path: Path) -> None:
-    """Remove what `find_leftovers` or `find_orphans` found; bring it back if it is `restorable`.
+    """Remove what `find_leftovers` or `find_orphans` found; restore it if it is `restorable`.
 
     Raises ExecutionError if a run has begun there since.
     """
@@ -94,13 +94,13 @@ def _removing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise ExecutionError(
             f"cannot remove {path}: {error.strerror or error}",
-            hint="see to it that nobody uses it and that you may, and run this again",
+            hint="check that nobody uses it and that you may remove it, then run this again",
             path=str(path),
         ) from error
 
 
 def remove_stage(path: Path) -> None:
-    """Remove a hidden folder, last of all that by which one knows that it is ours."""
+    """Remove a hidden folder; the files that identify it as ours are removed last."""
     for child in path.iterdir():
         if child.name not in (NOTES, _METADATA):
             remove_all(child)
@@ -116,24 +116,24 @@ def _target(path: Path) -> Path:
 
 
 def _guard(path: Path) -> Path:
-    """Return the hidden folder that whoever works on a dataset holds the lock of."""
+    """Return the hidden folder whose lock a run on a dataset holds."""
     return path.with_name(f".{_target(path).name}{INCOMPLETE}")
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether a hidden folder is called, and filled, as only a run of ours does it."""
+    """Tell by name and contents whether a hidden folder was made by a run of ours."""
     if not _VERSION.fullmatch(_target(path).name) or not path.is_dir():
         return False
     try:
         if path.name.endswith(REPLACED):
             return any(name == _METADATA or _SHARD in name for name in os.listdir(path))
         return is_stage(path)
-    except OSError:  # it has just gone, or is of others
+    except OSError:  # it was just removed, or belongs to others
         return False
 
 
 def is_stage(path: Path) -> bool:
-    """Tell whether there is nothing in a folder, or what a run of ours may leave there."""
+    """Tell whether a folder contains only files that a run of ours may leave."""
     names = os.listdir(path)
     return (
         NOTES in names
@@ -143,7 +143,7 @@ def is_stage(path: Path) -> bool:
 
 
 def _is_orphan(path: Path) -> bool:
-    """Tell whether a private note is about a dataset that is gone."""
+    """Tell whether a private note is about a removed dataset."""
     target = _target(path)
     beside = (target, _guard(path), path.with_name(f".{target.name}{REPLACED}"))
     is_note = bool(_VERSION.fullmatch(target.name)) and path.is_file() and not path.is_symlink()
@@ -151,23 +151,20 @@ def _is_orphan(path: Path) -> bool:
 
 
 def _is_taken(path: Path) -> bool:
-    """Tell whether a hidden folder is not ours to remove.
-
-    That is so while a run is at work, or if it belongs to others or is a link.
-    """
+    """Tell whether a hidden folder must stay: a run uses it, it belongs to others, or is a link."""
     if path.is_symlink():
         return True
     try:
         os.close(lock(_guard(path)))
     except FileNotFoundError:
-        return not path.is_dir() or path == _guard(path)  # it has just gone
+        return not path.is_dir() or path == _guard(path)  # it was just removed
     except OSError:
         return True
     return False
 
 
 def restore(path: Path) -> None:
-    """Bring back a dataset that was put aside, unless there is another in its place."""
+    """Restore a dataset that was moved aside, unless another is in its place."""
     if not os.path.lexists(path):
         return
     if target := restorable(path):

@@ -1,4 +1,4 @@
-"""Locks on folders, which the kernel drops with the process, however that ends."""
+"""Locks on folders. The kernel releases them when the process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _TRIES, _PAUSE_S = 100, 0.01
 
 
 def make_locked(path: Path) -> int:
-    """Make a folder, unless it is there, and return a descriptor that holds its lock.
+    """Make a folder if necessary, and return a descriptor that holds its lock until it is closed.
 
-    Closing it ends that. Raises BlockingIOError if another holds the lock for longer than those do
-    who only look whether it is held, or who remove a small folder; and OSError.
+    Raises BlockingIOError if another process holds the lock for more than a second: those that
+    only test the lock or remove a small folder are faster. May raise other OSErrors.
     """
     for attempt in range(_TRIES):
         try:
             path.mkdir(parents=True, exist_ok=True)
             return lock(path)
-        except (BlockingIOError, FileNotFoundError):  # it, or one above it, has just been removed
+        except (BlockingIOError, FileNotFoundError):  # the folder has just been removed
             if attempt + 1 == _TRIES:
                 raise
         time.sleep(_PAUSE_S)
@@ -30,7 +30,7 @@ def make_locked(path: Path) -> int:
 
 
 def lock(path: Path) -> int:
-    """Return a descriptor that holds the lock of a folder, as `make_locked` does."""
+    """Lock an existing folder, as `make_locked` does, without waiting."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | NO_LINKS)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +43,7 @@ def lock(path: Path) -> int:
 
 
 def holds(descriptor: int, path: Path) -> bool:
-    """Tell whether a lock is of what is at `path` now."""
+    """Tell whether a lock belongs to the folder that is at `path` now."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:

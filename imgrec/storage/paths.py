@@ -1,4 +1,4 @@
-"""Paths of datasets, on a disk or on an object store."""
+"""Paths of sources and datasets, on a disk or on an object store."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from imgrec.text import given_path, name_of, printable
 
 
 def to_path(text: str) -> Path:
-    """Return what is read through pathlib's methods, wherever it is; `~` is a home."""
+    """Return a path on this machine or on an object store; expand `~`."""
     if is_url(text):
         from imgrec.storage.remote.path import store_path
 
         return store_path(text)
-    # pathlib's own raises for users that there are not.
+    # Path.expanduser raises for unknown users.
     return Path(os.path.expanduser(given_path(text)))
 
 
@@ -29,7 +29,7 @@ def is_remote(path: Path | str) -> bool:
 
 
 def refuse_remote(text: str, what: str) -> None:
-    """Raise UsageError if something is on an object store, where `what` does not work."""
+    """Raise UsageError for a URL; `what` works on local paths only."""
     if is_url(text):
         raise UsageError(
             f"{what} does not work on an object store: {text}",
@@ -39,19 +39,19 @@ def refuse_remote(text: str, what: str) -> None:
 
 
 def refuse_unwritable(text: str) -> None:
-    """Raise UsageError for URLs of the web, which can only be read."""
+    """Raise UsageError for web URLs, which are read-only."""
     if is_url(text) and scheme_of(text) in ("http", "https"):
         raise UsageError(
-            f"--data-dir {text} is a page of the web, and nothing can be written there",
+            f"--data-dir {text} is a web URL, which is read-only",
             hint="give a folder, or the URL of a store, such as s3://bucket/datasets",
         )
 
 
 def seekable(path: Path) -> str | BinaryIO:
-    """Return what a library can read that knows files only: the path, or all that is there.
+    """Return the path, or its bytes as a file object if pyarrow cannot open the path.
 
-    pyarrow takes no paths that are not UTF-8, or that the locale writes otherwise. Raises OSError
-    for what is no file.
+    pyarrow accepts neither URLs nor paths that are not UTF-8. Raises OSError for anything but a
+    regular file.
     """
     if is_remote(path):
         return io.BytesIO(path.read_bytes())
@@ -61,6 +61,6 @@ def seekable(path: Path) -> str | BinaryIO:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Raise OSError for what is there and no file: who opens a pipe may wait for ever."""
+    """Raise OSError for anything but a regular file: opening a pipe may block for ever."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -1,16 +1,20 @@
-"""The hidden folder in which a dataset grows until it is published."""
+"""Where a dataset grows until it is published: a hidden folder beside its target, or a store."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from types import TracebackType
+from typing import Protocol
 
-from imgrec.errors import ExecutionError
-from imgrec.storage.files import PART, Seal, remove_all, telling, write_error, write_file
+from imgrec.errors import ExecutionError, ImgrecError
+from imgrec.storage.files import PART, Seal, os_errors_as, remove_all, write_error, write_file
 from imgrec.storage.leftovers import (
     INCOMPLETE,
     NOTES,
@@ -22,25 +26,113 @@ from imgrec.storage.leftovers import (
     restore,
 )
 from imgrec.storage.lock import holds, make_locked
-from imgrec.storage.syncing import Syncer, sync
+from imgrec.storage.paths import is_remote
+
+_CANNOT_SYNC = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
+"""Errors of file systems that sync folders by themselves, or not at all."""
+
+
+class Stage(Protocol):
+    """An unfinished dataset: `Staging` on a disk, `StoreStaging` on an object store."""
+
+    target: Path
+    """Where the dataset will be."""
+    path: Path
+    """The local folder in which files are written."""
+    spool: Path
+    """The folder for temporary files. Whoever needs it makes it."""
+    is_sure: bool
+    """Whether `intact` has compared the files, so that nobody needs to read them."""
+
+    def __enter__(self) -> Stage: ...
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+    def notes(self) -> dict[str, bytes]:
+        """Return all notes of an earlier run, by name."""
+        ...
+
+    def note(self, name: str, data: bytes) -> None:
+        """Keep a note for a run that continues this one."""
+        ...
+
+    def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
+        """Remove everything of an earlier run except these."""
+        ...
+
+    def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
+        """Make finished files safe, and note that."""
+        ...
+
+    def intact(self, seals: Iterable[Seal]) -> frozenset[str]:
+        """Name the files that match their seals, or, unless this `is_sure`, may match."""
+        ...
+
+    def publish(self, files: Collection[Seal], origin: bytes = b"") -> None:
+        """Make the dataset of these files visible, replacing any earlier one.
+
+        `origin` is kept beside the dataset, not in it.
+        """
+        ...
+
+
+def open_staging(target: Path) -> Stage:
+    """Return the staging of a dataset that will be at `target`."""
+    if is_remote(target):
+        from imgrec.storage.remote.staging import StoreStaging
+
+        return StoreStaging(target)
+    return Staging(target)
+
+
+def is_taken(target: Path) -> bool:
+    """Tell whether something exists at the place of a dataset."""
+    if is_remote(target):
+        from imgrec.storage.remote import staging
+
+        return staging.is_taken(target)
+    with os_errors_as(target):
+        return os.path.lexists(target)  # even a link to a disk that is not mounted
+
+
+def read_origin(target: Path) -> bytes:
+    """Return the private note about the origin of a dataset, or b""."""
+    with suppress(OSError, ImgrecError):
+        return origin_path(target).read_bytes()
+    return b""
+
+
+def note_origin(target: Path, origin: bytes) -> None:
+    """Note where a dataset came from; b"" removes the note."""
+    if is_remote(target):
+        from imgrec.storage.remote import staging
+
+        staging.note_origin(target, origin)
+        return
+    path = origin_path(target)
+    with suppress(OSError, ExecutionError):  # without the note, the next run only reads more
+        if origin:
+            write_file(str(path), origin)
+        else:
+            remove_all(path)
 
 
 class Staging:
     """The hidden folder in which one dataset grows; locked while this object is open.
 
-    What is finished in there is noted, so that a run that did not come to its end can be continued.
-    It stays if there is something finished, whatever ended the run.
+    Finished shards are noted, so that an interrupted run can be continued. If there are any, the
+    folder stays, whatever ended the run.
     """
 
     is_sure = False
-    """Whether files that are said to be intact need no other look."""
 
     def __init__(self, target: Path) -> None:
         self._syncer = Syncer()
         self.target = target
         self.path = target.with_name(f".{target.name}{INCOMPLETE}")
         self.spool = self.path / SPOOL
-        """The folder, made by whoever needs it, for what is not published."""
         self._notes = self.path / NOTES
         self._replaced = target.with_name(f".{target.name}{REPLACED}")
         self._made: list[Path] = []
@@ -59,7 +151,7 @@ class Staging:
         except OSError as error:
             raise write_error(str(self.target), error) from error
         try:
-            with telling(self.target):
+            with os_errors_as(self.target):
                 self._refuse_foreign()
                 restore(self._replaced)
                 remove_all(self.spool)
@@ -71,7 +163,7 @@ class Staging:
     def _refuse_foreign(self) -> None:
         if not is_stage(self.path):
             raise ExecutionError(
-                f"{self.path} is where a dataset is to grow, and holds what imgrec did not make",
+                f"{self.path} must hold the unfinished dataset, but contains other files",
                 hint="move it away, or pack under another --name or --version",
                 path=str(self.path),
             )
@@ -81,14 +173,14 @@ class Staging:
     ) -> None:
         try:
             self._syncer.stop()
-            with suppress(OSError):  # what cannot be removed now, the next run removes
+            with suppress(OSError):  # the next run removes the rest
                 if holds(self._lock, self.path):
                     self._clear(error)
         finally:
             os.close(self._lock)
 
     def _clear(self, error: BaseException | None) -> None:
-        """Leave no more than a run that continues this one can use."""
+        """Leave only what a run that continues this one can use."""
         if error is None or len(_listed(self._notes)) <= 1:
             remove_stage(self.path)
             self._unmake()
@@ -97,26 +189,26 @@ class Staging:
         _remove_parts(self.path)
 
     def _unmake(self) -> None:
-        """Remove the folders above that were made for nothing."""
-        with suppress(OSError):  # as soon as one is not empty
+        """Remove empty folders above that were made for this dataset."""
+        with suppress(OSError):  # up to the first that is not empty
             for folder in {self.target.parent: None} | dict.fromkeys(self._made):
                 folder.rmdir()
 
     def notes(self) -> dict[str, bytes]:
-        """Return all that was noted here, by name, by this run or one before."""
-        with telling(self.target):
+        """Return all notes of this run or an earlier one, by name."""
+        with os_errors_as(self.target):
             return {path.name: path.read_bytes() for path in _listed(self._notes)}
 
     def note(self, name: str, data: bytes) -> None:
-        """Note something that the next run must know if this one is cut off."""
-        with telling(self.target):
+        """Keep a note for a run that continues this one."""
+        with os_errors_as(self.target):
             self._notes.mkdir(exist_ok=True)
-            # Not synced: a note that a power cut garbles is one that nobody will believe.
+            # Not synced: notes carry a hash, so one that a power cut garbled is ignored.
             (self._notes / name).write_bytes(data)
 
     def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
-        """Remove everything that a run before left but these."""
-        with telling(self.target):
+        """Remove everything of an earlier run except these."""
+        with os_errors_as(self.target):
             for leftover in self.path.iterdir():
                 if leftover.is_file() and leftover.name not in filenames:
                     leftover.unlink()
@@ -125,39 +217,39 @@ class Staging:
                     note.unlink()
 
     def settle(self, *filenames: str) -> None:
-        """Begin to bring finished files to disk, while others are still being written."""
+        """Start to sync finished files while others are still being written."""
         for filename in filenames:
             self._syncer.sync(self.path / filename)
 
     def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
-        """Settle files that are finished, and note so."""
+        """Settle finished files, and note that."""
         self.settle(*filenames)
         self.note(name, note)
 
     def intact(self, seals: Iterable[Seal]) -> frozenset[str]:
-        """Name the files that may still be what their seals say: those that are to be read."""
+        """Name all files: they must be read to know."""
         return frozenset(seal.filename for seal in seals)
 
     def publish(self, files: Collection[Seal], origin: bytes = b"") -> None:
-        """Give the folder, which holds these files, its final name, replacing what stood there.
+        """Rename the folder of these files to its final name, replacing any earlier dataset.
 
-        `origin` is noted beside it, outside of the dataset. Raises ExecutionError, and publishes
-        nothing, if one of the files is not there any more.
+        `origin` is kept beside the dataset, not in it. Raises ExecutionError, and publishes
+        nothing, if one of the files is missing.
         """
-        with telling(self.target):
+        with os_errors_as(self.target):
             remove_all(self.spool)
             _remove_parts(self.path)
             self._syncer.finish(path for path in self.path.iterdir() if path != self._notes)
             self._refuse_missing(files)
-            remove_all(self._notes)  # as late as can be: without them nothing is resumed
+            remove_all(self._notes)  # as late as possible: without notes nothing can be resumed
             sync(self.path)
             try:
                 if os.path.lexists(self.target):
                     self.target.rename(self._replaced)
                 self.path.rename(self.target)
                 self._sync_above()
-            except BaseException:  # also an interruption between the two
-                with suppress(OSError):  # the next run brings it back
+            except BaseException:  # also Ctrl-C between the two renames
+                with suppress(OSError):  # else the next run restores it
                     restore(self._replaced)
                 raise
             note_origin(self.target, origin)
@@ -165,7 +257,7 @@ class Staging:
                 remove_all(self._replaced)
 
     def _refuse_missing(self, files: Collection[Seal]) -> None:
-        """Raise ExecutionError if a run on another machine, which no lock told us of, came by."""
+        """Raise ExecutionError if a run on another machine, which locks cannot stop, interfered."""
         for filename, size, _ in files:
             try:
                 found = os.lstat(self.path / filename)
@@ -180,30 +272,87 @@ class Staging:
                 )
 
     def _sync_above(self) -> None:
-        """Bring the names of the dataset, and of each folder made for it, to disk."""
+        """Sync the names of the dataset and of each folder made for it."""
         dataset_folder = self.target.parent
         sync(dataset_folder)
-        # The run that made the folders above may have been cut off before it came to this.
+        # An interrupted run may have made the folders above without syncing them.
         for folder in {dataset_folder.parent: None} | {made.parent: None for made in self._made}:
-            with suppress(PermissionError):  # not ours to read, and then not ours to sync
+            with suppress(PermissionError):  # a folder that cannot be read cannot be synced
                 sync(folder)
 
 
 def _remove_parts(folder: Path) -> None:
-    """Remove what attempts to write files left that were cut off, or that came second."""
+    """Remove unfinished files."""
     for part in folder.glob(f"*{PART}"):
         part.unlink(missing_ok=True)
 
 
-def note_origin(target: Path, origin: bytes) -> None:
-    """Note where a dataset came from; b"" for a place that nobody can find again."""
-    path = origin_path(target)
-    with suppress(OSError, ExecutionError):  # without that note, the next run has more to read
-        if origin:
-            write_file(str(path), origin)
-        else:
-            remove_all(path)
-
-
 def _listed(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC or not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1  # syncing it raises the error
+
+
+class Syncer:
+    """Syncs files in a thread while others are being written."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Path | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._faults: dict[Path, OSError] = {}
+        self._begun: dict[Path, int] = {}
+        """Inodes of files: a second attempt at a task may replace a file."""
+        self._is_stopped = False
+
+    def sync(self, path: Path) -> None:
+        """Start to sync a file."""
+        self._begun[path] = _inode(path)
+        self._queue.put(path)
+        if self._thread is None:
+            thread = Thread(target=self._work, daemon=True)
+            thread.start()
+            self._thread = thread  # only now: a thread that has not started cannot be joined
+
+    def _work(self) -> None:
+        while (path := self._queue.get()) and not self._is_stopped:
+            try:
+                sync(path)
+            except OSError as error:
+                self._faults[path] = error
+
+    def finish(self, paths: Iterable[Path]) -> None:
+        """Wait until all of `paths` are on disk; raise the OSError of any that failed."""
+        wanted = list(paths)
+        for path in wanted:
+            if self._begun.get(path) != _inode(path):
+                self.sync(path)
+        self._queue.put(None)
+        if self._thread:
+            self._thread.join()
+        for path in wanted:
+            if path in self._faults:
+                raise self._faults[path]
+
+    def stop(self) -> None:
+        """End as soon as the current file is on disk."""
+        self._is_stopped = True
+        self._queue.put(None)
+        if self._thread:
+            self._thread.join()

@@ -1,8 +1,7 @@
-"""A folder of files that appears under its name at once, when all of it is written.
+"""A folder of files that appears under its name at once, when it is complete.
 
-It grows in a hidden folder beside its target, which no one else knows of and in which there are
-no links: nothing that is written there can end up elsewhere. What was not finished is removed,
-at the latest by the next run.
+It grows in a hidden folder beside its target. That folder contains no links, so nothing can be
+written elsewhere. An unfinished tree is removed, at the latest by the next run.
 """
 
 from __future__ import annotations
@@ -15,31 +14,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
-from imgrec.storage.deep import make_folders
-from imgrec.storage.files import remove_all
+from imgrec.storage.files import make_folders, remove_all, write_all
 from imgrec.storage.lock import NO_LINKS, holds, make_locked
 from imgrec.text import path_of
 
 _STAGE = ".imgrec-unpack"
-"""How the hidden folder is called that a tree grows in: as nothing else is, for it is emptied."""
+"""The suffix of the hidden folder. It must be unique, since the folder is emptied."""
 _COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"
 _NOT_UTF8 = os.fsdecode(b"\xe9")
 _NAME_BYTES, _PATH_BYTES = 255, 4096
-"""What Linux allows, where the file system does not say."""
+"""The limits of Linux, if the file system does not report its own."""
 
 
 class FileSystem(NamedTuple):
-    """What a file system does to names."""
+    """How a file system treats names."""
 
     folds_case: bool
     composes: bool
-    """Whether it takes the two ways to write an accent for one."""
+    """Whether it treats the two encodings of an accent as equal."""
     strips_dots: bool
-    """Whether it drops a dot at the end."""
+    """Whether it drops a dot at the end of a name."""
     has_devices: bool
-    """Whether names such as AUX are not names of files."""
+    """Whether names such as AUX are reserved for devices."""
     takes_bytes: bool
-    """Whether a name need not be UTF-8."""
+    """Whether it accepts names that are not UTF-8."""
     most_name_bytes: int
     most_path_bytes: int
 
@@ -77,7 +75,7 @@ class NewTree:
 
     def __exit__(self, *_exception: object) -> None:
         try:
-            with suppress(OSError):  # what cannot be removed now, the next run removes
+            with suppress(OSError):  # the next run removes the rest
                 if holds(self._lock, self.path):
                     remove_all(self.path)
                     for folder in self._made:  # up to the first that is not empty
@@ -89,7 +87,7 @@ class NewTree:
         if self.target.is_dir() and not self.target.is_symlink():
             if self.target == Path(os.path.realpath(".")):
                 raise UsageError(
-                    f"{self._shown} is the folder that this runs in, and would be replaced",
+                    f"{self._shown} is the current folder and would be replaced",
                     hint="give a folder that does not exist yet",
                 )
             if next(self.target.iterdir(), None) is None:
@@ -102,7 +100,7 @@ class NewTree:
         )
 
     def probe(self) -> FileSystem:
-        """Find out what the file system does to names, with a few empty files."""
+        """Find out with a few empty files how the file system treats names."""
         try:
             return FileSystem(
                 folds_case=self._merges("a", "A"),
@@ -137,10 +135,10 @@ class NewTree:
         return is_kept
 
     def publish(self) -> None:
-        """Give the tree its name, at once, when all of it is on disk."""
+        """Sync the tree, and rename it to its final name."""
         try:
-            os.sync()  # once for all files: an fsync of each would take minutes
-            if self.target.is_dir():  # an empty one, which may be for few to look into
+            os.sync()  # once for all files: syncing each would take minutes
+            if self.target.is_dir():  # an empty one: keep its permissions
                 self.path.chmod(stat.S_IMODE(self.target.stat().st_mode))
             self.path.rename(self.target)
             os.sync()
@@ -149,9 +147,9 @@ class NewTree:
 
 
 def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
-    """Write a file that does not exist yet below `root`; `made` are the folders that do.
+    """Write a new file below `root`; `made` lists the folders that exist.
 
-    `name` must be one that was looked at. Raises ExecutionError if the disk does not take it.
+    `name` must have been checked. Raises ExecutionError if the disk refuses it.
     """
     path = f"{root}/{path_of(name)}"
     folder = path.rpartition("/")[0]
@@ -161,9 +159,7 @@ def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
             made.add(folder)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS, 0o666)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
+            write_all(descriptor, data)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -182,6 +178,6 @@ def _write_error(path: str, error: OSError) -> ExecutionError:
     hint = "choose another folder"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space, or choose a folder on another disk"
-    elif error.errno == errno.EBUSY:  # nothing can take the place of where a disk is mounted
+    elif error.errno == errno.EBUSY:  # a mount point cannot be replaced
         hint = "it is a mount point: give a folder in it"
     return ExecutionError(f"cannot write {path}: {error.strerror or error}", hint=hint, path=path)

@@ -1,4 +1,4 @@
-"""Telling URLs of object stores from paths, and keeping secrets out of text."""
+"""URLs of object stores, and keeping secrets in them out of messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BUCKETS = "s3|s3a|gs|gcs|az|abfs|abfss|oss"
 _NO_BUCKET = re.compile(rf"({_BUCKETS})://(?:/|$)", re.I)
 _ONE_SLASH = re.compile(rf"({_BUCKETS}|hdfs|https?|ftp):/(?!/)", re.I)
-"""What pathlib makes of a URL, and who is in a hurry types."""
+"""pathlib turns the two slashes of a URL into one, and people mistype them."""
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
 _SIGNED = re.compile(
     r"[?&](?:X-(?:Amz|Goog)-[\w-]+|AWSAccessKeyId|Signature|sig|token|access_token)=[^&\s]*", re.I
@@ -19,13 +19,13 @@ _SIGNED = re.compile(
 _KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
 _SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSWORD|ACCESS_KEY|CREDENTIAL", re.I)
 _LEAST_SECRET = 6
-"""What is shorter than this would be found in innocent text."""
+"""Shorter values would also match harmless text."""
 
 
 def is_url(text: str) -> bool:
-    """Tell whether something is the URL of an object store, and not a path.
+    """Tell a URL of an object store from a path.
 
-    Raises UsageError if it names no bucket, or if it holds a password or a signature, which would
+    Raises UsageError if it has no bucket, or if it contains a password or a signature, which would
     show up in reports.
 
     >>> is_url("s3://bucket/flowers"), is_url("/data/flowers")
@@ -33,7 +33,7 @@ def is_url(text: str) -> bool:
     """
     if _ONE_SLASH.match(text):
         raise UsageError(
-            f"{redacted(text)} is no URL: it has one slash where two belong",
+            f"{redacted(text)} is not a URL: it has one slash instead of two",
             hint=f"did you mean {redacted(text.replace(':/', '://', 1))}? A folder of that name is "
             f"./{redacted(text)}",
         )
@@ -41,19 +41,19 @@ def is_url(text: str) -> bool:
         return False
     if empty := _NO_BUCKET.match(text):
         raise UsageError(
-            f"{redacted(text)} names no bucket",
+            f"{redacted(text)} has no bucket",
             hint=f"give one, such as {empty[1].lower()}://bucket/datasets",
         )
     if _PASSWORD.search(text) or _SIGNED.search(text):
         raise UsageError(
-            f"{redacted(text)} is a URL with credentials in it",
+            f"{redacted(text)} contains credentials",
             hint="give them by environment variables or a profile, such as AWS_PROFILE",
         )
     return True
 
 
 def scheme_of(url: str) -> str:
-    """Return what a URL begins with.
+    """Return the scheme of a URL.
 
     >>> scheme_of("s3://bucket/flowers")
     's3'
@@ -62,7 +62,7 @@ def scheme_of(url: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """Return text without passwords, signatures, keys, and values of secret variables.
+    """Remove passwords, signatures, keys and the values of secret environment variables.
 
     >>> redacted("GET https://me:pw@host/key?X-Amz-Signature=c0ffee failed")
     'GET https://***@host/key?*** failed'

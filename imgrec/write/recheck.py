@@ -13,8 +13,8 @@ from imgrec.codec.image import pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.model import ShardTask, picked
 from imgrec.options import Check, ShrinkOptions
-from imgrec.storage.ahead import Read, reader
 from imgrec.storage.blobs import close_files
+from imgrec.storage.read_ahead import Read, reader
 
 _HASH_BYTES = 16
 
@@ -52,27 +52,29 @@ class SourceCheck:
     def __call__(self, members: Members) -> Differing:
         """Return the first image that would not be packed, or skipped, as it was."""
         task = members.task
-        good = [place for place, name in enumerate(task.filenames) if name not in members.bad]
+        good = [
+            place for place, name in enumerate(task.samples.filenames) if name not in members.bad
+        ]
         hashes = dict(zip(good, _cut(members.hashes), strict=True))
-        places: Sequence[int] = range(len(task.filenames))
+        places: Sequence[int] = range(len(task.samples.filenames))
         if members.are_trusted:
             # Why a file could not be packed may have been a fault of the moment.
             places = [place for place in places if place not in hashes]
-        read = reader(picked(task.blobs, places), picked(task.sizes, places))
+        read = reader(picked(task.samples.blobs, places), picked(task.samples.sizes, places))
         try:
             for place in places:
                 told = self._tell(read, task, place, is_good=place in hashes)
-                if told != hashes.get(place, members.bad.get(task.filenames[place])):
-                    return Differing(task.filename, task.filenames[place])
+                if told != hashes.get(place, members.bad.get(task.samples.filenames[place])):
+                    return Differing(task.filename, task.samples.filenames[place])
         finally:
             close_files()
         return Differing(task.filename, "")
 
     def _tell(self, read: Read, task: ShardTask, place: int, *, is_good: bool) -> bytes | str:
         """Return the hash of a file; of one that was not packed, why it still cannot be."""
-        blob, filename = task.blobs[place], task.filenames[place]
+        blob, filename = task.samples.blobs[place], task.samples.filenames[place]
         try:
-            data = read(blob, task.sizes[place], self.newest_ns, filename)
+            data = read(blob, task.samples.sizes[place], self.newest_ns, filename)
             if type(blob) is Pixels and not is_good:
                 pack_pixels(data, blob, self.shrink_to)
             elif not is_good:

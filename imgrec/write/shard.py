@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import sub
@@ -13,33 +13,23 @@ from typing import TYPE_CHECKING
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Pixels
-from imgrec.codec import example, exif, jpeg, pixels, tone
+from imgrec.codec import example, exif, tone
 from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
-from imgrec.model import Resized, ShardTask, Skipped, picked, picked_columns
+from imgrec.model import Samples, ShardTask, picked
+from imgrec.notes import Note, NoteCollector, NoteKind, Notes, of_kinds
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
-from imgrec.storage.ahead import reader
 from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, seal_of, write_file
-from imgrec.storage.memory import keep_freed
+from imgrec.storage.read_ahead import reader
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
 
 if TYPE_CHECKING:
     from imgrec.codec.phash import Sketch
 
-_LARGE_BYTES = 1 << 14
-"""What is read into memory of this size is not taken from what Python itself keeps."""
-_EXAMPLES = 5
-"""How many of the images that were shrunk are named."""
-
-
-def warm_up(check: Check) -> None:
-    """Import what writing a shard will need, or may, and then the pictures of a report will."""
-    pixels.preload()
-    if check is Check.DECODE:
-        jpeg.preload()
+_CHANGES = NoteKind.TRANSCODED, NoteKind.DAMAGED, NoteKind.RESIZED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +51,6 @@ class ShardWriter:
         A sample that cannot be packed is in the result's `bad`, with the reason, instead.
         """
         path = os.path.join(self.folder, task.filename)
-        if task.expected_bytes > _LARGE_BYTES * len(task.blobs):
-            keep_freed()
         gathered = _Gathered(task, signs=self.signs, newest_ns=self.newest_ns)
         # How much is left of images that are shrunk is not known, as with compression.
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
@@ -90,7 +78,7 @@ class ShardExaminer:
     def __call__(self, task: ShardTask) -> ShardResult:
         """Return the result of a task, whose shard has no hash; every image's tone is known."""
         gathered = _Gathered(task, signs=self.signs, looks_closer=True)
-        out = RecordFiles(lambda *_parts: None, ())
+        out = RecordFiles(lambda _data: None, ())
         gathered.take_all(out, self.check, None)
         return gathered.result(Seal(task.filename, out.position, ""), "", ())
 
@@ -106,21 +94,18 @@ class _Gathered:
         self.looks_closer = looks_closer
         """Whether to decode images once more, for their tones, if their check has left nothing."""
         self.sketches: list[Sketch | None] | None = [] if signs else None
-        self.is_plain = not task.label_sets and not task.columns
+        self.is_plain = not task.samples.label_sets and not task.samples.columns
         self.rows: list[tuple[int, Shape, str, int, bytes, int]] = []
         """A record each: its place in the task, shape, format, end, content hash, orientation."""
         self.tones = tone.Tones()
-        self.bad: list[Skipped] = []
-        self.transcoded: list[Skipped] = []
-        self.damaged: list[Skipped] = []
-        self.resized: list[Skipped] = []
+        self.notes: list[Note] = []
 
     def take_all(self, out: RecordFiles, check: Check, shrink_to: ShrinkOptions | None) -> None:
         """Read, check and add all samples of the task; note those that cannot be packed."""
-        task, newest_ns = self.task, self.newest_ns
-        samples = zip(task.blobs, task.filenames, task.sizes, strict=True)
-        read = reader(task.blobs, task.sizes)
-        for place, (blob, filename, size) in enumerate(samples):
+        samples, newest_ns = self.task.samples, self.newest_ns
+        read = reader(samples.blobs, samples.sizes)
+        files = zip(samples.blobs, samples.filenames, samples.sizes, strict=True)
+        for place, (blob, filename, size) in enumerate(files):
             try:
                 data = read(blob, size, newest_ns, filename)
                 image = (
@@ -129,7 +114,7 @@ class _Gathered:
                     else prepare(data, filename, check, shrink_to)
                 )
             except BadImage as error:
-                self.bad.append(Skipped(filename, str(error)))
+                self.notes.append(Note(filename, str(error), NoteKind.BAD))
             else:
                 self.add(out, image, place, xxh3_128_digest(data))
                 levels = image.grey
@@ -142,17 +127,17 @@ class _Gathered:
 
     def add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
         data, shape, image_format, transcoded, damaged, resized, grey, orientation = image
-        filename = self.task.filenames[place]
+        filename = self.task.samples.filenames[place]
         if self.is_plain:
             before, after = example.encode_around(
                 len(data),
                 filename=filename.encode("utf-8", "surrogateescape"),
-                label=self.task.labels[place],
+                label=self.task.samples.labels[place],
                 shape=shape,
             )
         else:
             before, after = example.encode_all_around(
-                len(data), features=_features(self.task, place, shape)
+                len(data), features=_features(self.task.samples, place, shape)
             )
         end = out.add(before, data, after)
         turn = orientation or exif.orientation(data)
@@ -163,12 +148,8 @@ class _Gathered:
             from imgrec.codec import phash  # it takes a while, and most checks need it not
 
             self.sketches.append(phash.sketch_checked(grey, data, shape))
-        if transcoded:
-            self.transcoded.append(Skipped(filename, transcoded))
-        if damaged:
-            self.damaged.append(Skipped(filename, damaged))
-        if resized:
-            self.resized.append(Skipped(filename, resized))
+        changes = zip((transcoded, damaged, resized), _CHANGES, strict=True)
+        self.notes += [Note(filename, reason, kind) for reason, kind in changes if reason]
 
     def index(self) -> bytes:
         """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
@@ -190,11 +171,7 @@ class _Gathered:
             plain_size=ends[-1] if ends else 0,
             beside=beside,
             records=RecordTable(
-                filenames=picked(task.filenames, places),
-                labels=array("q", picked(task.labels, places)),
-                label_sets=picked(task.label_sets, places),
-                groups=picked(task.groups, places),
-                columns=picked_columns(task.columns, places),
+                samples=task.samples.written(places),
                 offsets=array("Q", offsets),
                 lengths=array("Q", map(sub, ends, offsets)),
                 shapes=array("I", chain.from_iterable(shapes)),
@@ -204,11 +181,8 @@ class _Gathered:
                 orientations=bytes(turns),
                 tones=self.tones.encode(),
             ),
-            source_bytes=sum(picked(task.sizes, places)),
-            bad=tuple(self.bad),
-            transcoded=tuple(self.transcoded),
-            damaged=tuple(self.damaged),
-            resized=Resized(len(self.resized), tuple(sorted(self.resized)[:_EXAMPLES])),
+            source_bytes=sum(picked(task.samples.sizes, places)),
+            notes=_with_few_resized(self.notes),
         )
 
     def _signatures(self) -> bytes:
@@ -221,19 +195,27 @@ class _Gathered:
         return phash.encode(sketches)
 
 
+def _with_few_resized(notes: Sequence[Note]) -> Notes:
+    """Name only the first images that were shrunk: it may be all of them."""
+    resized = NoteCollector({})
+    resized.add(of_kinds(notes, NoteKind.RESIZED))
+    others = [note for note in notes if note.kind is not NoteKind.RESIZED]
+    return (*others, *resized.notes(NoteKind.RESIZED))
+
+
 def _features(
-    task: ShardTask, place: int, shape: tuple[int, int, int]
+    samples: Samples, place: int, shape: tuple[int, int, int]
 ) -> dict[str, example.Feature]:
     """Return all features of a record but the image."""
     features: dict[str, example.Feature] = {
-        "filename": (task.filenames[place].encode("utf-8", "surrogateescape"),),
+        "filename": (samples.filenames[place].encode("utf-8", "surrogateescape"),),
         "shape": shape,
     }
-    if task.label_sets:
-        features["labels"] = task.label_sets[place]
+    if samples.label_sets:
+        features["labels"] = samples.label_sets[place]
     else:
-        features["label"] = (task.labels[place],)
-    for column in task.columns:
+        features["label"] = (samples.labels[place],)
+    for column in samples.columns:
         value = column.values[place]
         features[column.name] = (value.encode(),) if isinstance(value, str) else (value,)
     return features

@@ -33,7 +33,6 @@ NEEDS: Mapping[str, Needs] = {
     "huggingface": Needs("datasets", ("torch", "datasets", "pillow")),
     "grain": Needs("grain", ("grain", "array_record", "pillow")),
     "litdata": Needs("litdata", ("torch", "litdata")),
-    "ffcv": Needs("ffcv", ("torch", "ffcv")),
 }
 _INSTALL_SECONDS = 1200
 
@@ -50,9 +49,8 @@ class Environment:
     versions: Mapping[str, str]
 
 
-def this_python() -> Environment:
-    """Return the environment that this runs in, which imgrec's own contenders run in, too."""
-    return Environment(sys.executable, {})
+THIS_PYTHON = Environment(sys.executable, {})
+"""What this runs in, and imgrec's own contenders too."""
 
 
 def here(name: str) -> Environment:

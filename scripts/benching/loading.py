@@ -8,31 +8,27 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from bench_pack import PEERS, ImageSet, make_images, read_all
+from typing import NamedTuple
 
 from benching.environments import Environment
-from benching.packing import Race, last_line
-from benching.runs import FailedError, Server, interleaved
+from benching.images import ImageSet, make_images, read_all
+from benching.packing import Race
+from benching.runs import PEERS, FailedError, Server, interleaved, last_line
 
 CPUS = {0, 1}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loader:
-    """A contender that goes through the images."""
+class Loader(NamedTuple):
+    """A contender that goes through the images; its code is in bench_peers/loaders.py."""
 
     title: str
-    environment: str = ""
-    script: str
-    contender: str
-    """What the script calls it."""
-    packer: str = ""
-    """Whose output it reads; nothing for the raw folder."""
     pixels: str
     """How it resizes, and the type it gives."""
+    packer: str = ""
+    """Whose output it reads; "" for the raw folder."""
+    environment: str = ""
     against: str = ""
-    """Which of imgrec's does the same work; nothing if it is imgrec's own."""
+    """Which of imgrec's does the same work; "" if it is imgrec's own."""
     is_limit: bool = False
 
 
@@ -43,105 +39,49 @@ SCALED = "scaled decoding, then "
 
 LOADERS: Mapping[str, Loader] = {
     "libjpeg": Loader(
-        title="libjpeg-turbo alone, 2 processes", script="load_libjpeg.py", contender="alone",
-        pixels="scaled decoding, not resized", against="load", is_limit=True,
+        "libjpeg-turbo alone, 2 processes", "scaled decoding, not resized",
+        against="load", is_limit=True,
     ),
-    "load": Loader(
-        title="**`imgrec.load`**", script="load_imgrec.py", contender="load",
-        packer="structure", pixels=SCALED + TF8,
+    "load": Loader("**`imgrec.load`**", SCALED + TF8, "structure"),
+    "load_float": Loader("**`imgrec.load(dtype='float32')`**", SCALED + TF, "structure"),
+    "load_exact": Loader("**`imgrec.load(exact=True)`**", TF8, "structure"),
+    "load_cached": Loader(
+        "**`imgrec.load(cache=True)`**", "kept in memory, uint8", "structure"
     ),
-    "load_float": Loader(
-        title="**`imgrec.load(dtype='float32')`**", script="load_imgrec.py",
-        contender="load_float", packer="structure", pixels=SCALED + TF,
-    ),
-    "load_exact": Loader(
-        title="**`imgrec.load(exact=True)`**", script="load_imgrec.py", contender="load_exact",
-        packer="structure", pixels=TF8,
-    ),
-    "torch": Loader(
-        title="**`imgrec.torch_dataset`**", script="load_imgrec.py", contender="torch",
-        packer="structure", pixels=SCALED + PIL,
-    ),
-    "torch_exact": Loader(
-        title="**`imgrec.torch_dataset(exact=True)`**", script="load_imgrec.py",
-        contender="torch_exact", packer="structure", pixels=PIL,
-    ),
-    "grain": Loader(
-        title="**`imgrec.grain_source`**, threads", script="load_imgrec.py", contender="grain",
-        packer="structure", pixels=SCALED + "bilinear, uint8",
-    ),
-    "grain2": Loader(
-        title="**`imgrec.grain_source`**, 2 processes", script="load_imgrec.py",
-        contender="grain_processes", packer="structure", pixels=SCALED + "bilinear, uint8",
-    ),
-    "tfds": Loader(
-        title="`tfds.load`, as documented", environment="tensorflow", script="load_tensorflow.py",
-        contender="documented", packer="tfds", pixels=TF, against="load_float",
-    ),
+    "torch": Loader("**`imgrec.torch_dataset`**", SCALED + PIL, "structure"),
+    "torch_exact": Loader("**`imgrec.torch_dataset(exact=True)`**", PIL, "structure"),
+    "grain": Loader("**`imgrec.grain_source`**, threads", SCALED + TF8, "structure"),
+    "grain2": Loader("**`imgrec.grain_source`**, 2 processes", SCALED + TF8, "structure"),
+    "tfds": Loader("`tfds.load`, as documented", TF, "tfds", "tensorflow", "load_float"),
     "tfds_tuned": Loader(
-        title="`tfds.load`, as its performance guide has it", environment="tensorflow",
-        script="load_tensorflow.py", contender="tuned", packer="tfds", pixels=TF8, against="load",
-    ),
-    "tfds_tuned_float": Loader(
-        title="`tfds.load`, the same in float32", environment="tensorflow",
-        script="load_tensorflow.py", contender="tuned_float", packer="tfds", pixels=TF,
-        against="load_float",
+        "`tfds.load`, as its performance guide has it", TF8, "tfds", "tensorflow", "load"
     ),
     "keras": Loader(
-        title="`keras.utils.image_dataset_from_directory`", environment="tensorflow",
-        script="load_tensorflow.py", contender="keras", pixels=TF, against="load_float",
+        "`keras.utils.image_dataset_from_directory`", TF, "", "tensorflow", "load_float"
     ),
-    "folder": Loader(
-        title="torch `ImageFolder`", environment="torchvision", script="load_torch.py",
-        contender="folder", pixels=PIL, against="torch",
-    ),
+    "folder": Loader("torch `ImageFolder`", PIL, "", "torchvision", "torch"),
     "folder_tuned": Loader(
-        title="torch `ImageFolder`, `torchvision.io`", environment="torchvision",
-        script="load_torch.py", contender="folder_tuned", pixels=PIL, against="torch",
+        "torch `ImageFolder`, `torchvision.io`", PIL, "", "torchvision", "torch"
     ),
-    "webdataset": Loader(
-        title="webdataset", environment="webdataset", script="load_torch.py",
-        contender="webdataset", packer="webdataset2", pixels=PIL, against="torch",
-    ),
-    "mds": Loader(
-        title="MosaicML `StreamingDataset`", environment="mosaicml", script="load_torch.py",
-        contender="mds", packer="mds", pixels=PIL, against="torch",
-    ),
+    "webdataset": Loader("webdataset", PIL, "webdataset", "webdataset", "torch"),
+    "mds": Loader("MosaicML `StreamingDataset`", PIL, "mds", "mosaicml", "torch"),
     "huggingface": Loader(
-        title="Hugging Face `datasets`", environment="huggingface", script="load_torch.py",
-        contender="huggingface", packer="huggingface", pixels=PIL, against="torch",
+        "Hugging Face `datasets`", PIL, "huggingface", "huggingface", "torch"
     ),
     "grain_threads": Loader(
-        title="Grain and array_record, threads", environment="grain", script="load_grain.py",
-        contender="threads", packer="array_record2", pixels=PIL, against="grain",
+        "Grain and array_record, threads", PIL, "array_record", "grain", "grain"
     ),
     "grain_processes": Loader(
-        title="Grain and array_record, 2 processes", environment="grain", script="load_grain.py",
-        contender="processes", packer="array_record2", pixels=PIL, against="grain2",
+        "Grain and array_record, 2 processes", PIL, "array_record", "grain", "grain2"
     ),
 }  # fmt: skip
 
-CACHED = Loader(
-    title="**`imgrec.load(cache=True)`**", script="load_imgrec.py", contender="load_cached",
-    packer="structure", pixels="kept in memory, uint8",
-)  # fmt: skip
-
 READERS: Mapping[str, Loader] = {
-    "imgrec": Loader(
-        title="**`imgrec.open_dataset`**, checksums checked", script="load_imgrec.py",
-        contender="random", packer="structure", pixels="bytes",
-    ),
-    "array_record": Loader(
-        title="array_record", environment="grain", script="load_grain.py", contender="random",
-        packer="array_record2", pixels="bytes", against="imgrec",
-    ),
-    "mds": Loader(
-        title="MosaicML `StreamingDataset`", environment="mosaicml", script="load_torch.py",
-        contender="mds", packer="mds", pixels="bytes", against="imgrec",
-    ),
+    "imgrec": Loader("**`imgrec.open_dataset`**, checksums checked", "bytes", "structure"),
+    "array_record": Loader("array_record", "bytes", "array_record", "grain", "imgrec"),
+    "mds": Loader("MosaicML `StreamingDataset`", "bytes", "mds", "mosaicml", "imgrec"),
     "huggingface": Loader(
-        title="Hugging Face `datasets`", environment="huggingface", script="load_torch.py",
-        contender="huggingface", packer="huggingface", pixels="bytes", against="imgrec",
+        "Hugging Face `datasets`", "bytes", "huggingface", "huggingface", "imgrec"
     ),
 }  # fmt: skip
 
@@ -156,12 +96,10 @@ class Track:
 
 
 def loaders_of(track: Track) -> dict[str, Loader]:
-    """Return who takes part: images of one size that fit in memory are also kept there."""
+    """Return who takes part: only small images of one size are kept in memory."""
     if not track.batch:
         return dict(READERS)
-    if track.size:
-        return dict(LOADERS)
-    return {**LOADERS, "load_cached": CACHED}
+    return {name: each for name, each in LOADERS.items() if name != "load_cached" or not track.size}
 
 
 def race(
@@ -192,7 +130,7 @@ def race(
         for name, environment in contenders.items():
             try:
                 # One after another, so that the time to a first batch is each one's own.
-                servers[name] = _server(known[name], environment, track, packs)
+                servers[name] = _server(name, known[name], environment, track, packs)
                 epoch(name)
             except FailedError as err:
                 failed[name] = last_line(str(err))
@@ -220,9 +158,11 @@ def race(
     }
 
 
-def _server(loader: Loader, environment: Environment, track: Track, packs: Race) -> Server:
+def _server(
+    name: str, loader: Loader, environment: Environment, track: Track, packs: Race
+) -> Server:
     packed = packs.kept(loader.packer, track.images) if loader.packer else Path()
-    if loader.script == "load_imgrec.py":
+    if loader.packer == "structure":
         (packed,) = packed.glob("*/*/dataset_info.json")
         packed = packed.parent
     task = {
@@ -231,8 +171,8 @@ def _server(loader: Loader, environment: Environment, track: Track, packs: Race)
         "size": track.size,
         "batch": track.batch,
     }
-    command = [environment.python, str(PEERS / loader.script), loader.contender, json.dumps(task)]
-    return Server(command, packs.work / f"{loader.contender}.log")
+    command = [environment.python, str(PEERS / "loaders.py"), name, json.dumps(task)]
+    return Server(command, packs.work / f"{name}.log")
 
 
 def use_two_cpus() -> None:

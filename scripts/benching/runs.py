@@ -9,15 +9,15 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench_tools import checkout_environment
-
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOOKS_EVERY_S = 0.05
+CHECKOUT = Path(__file__).resolve().parents[2]
+PEERS = CHECKOUT / "scripts" / "bench_peers"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TQDM_DISABLE": "1", "PYTHONWARNINGS": "ignore"}
 
 
@@ -89,7 +89,16 @@ def _resident_bytes(pid: int) -> int:
         return 0
 
 
-def timed(command: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[Run, str]:
+def environment() -> dict[str, str]:
+    """Return the environment of a process that runs the imgrec of this checkout, quietly."""
+    path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    found = {**os.environ, "PYTHONPATH": path, **QUIET}
+    # With that, every process would compile imgrec anew, as pip did not for the peers.
+    found.pop("PYTHONDONTWRITEBYTECODE", None)
+    return found
+
+
+def timed(command: Sequence[str]) -> tuple[Run, str]:
     """Run a command; return what it took and what it printed."""
     before, start = _cpu_s_of_children(), time.perf_counter()
     with subprocess.Popen(
@@ -97,7 +106,7 @@ def timed(command: Sequence[str], environment: Mapping[str, str] | None = None) 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**(environment or os.environ), **QUIET},
+        env=environment(),
     ) as process:
         with Watch(process.pid) as watch:
             printed, complaint = process.communicate()
@@ -169,7 +178,7 @@ class Server:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
-                env={**checkout_environment(), **QUIET},
+                env=environment(),
             )
 
     def epoch(self) -> Epoch:
@@ -204,3 +213,9 @@ def interleaved(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
         start = number * len(names) // max(rounds, 1)
         for name in (*names[start:], *names[:start]):
             yield number, name
+
+
+def last_line(text: str) -> str:
+    """Return the last line that has text: the error of a traceback."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no reason given"

@@ -1,4 +1,4 @@
-"""How much archives may unpack to, and how many files they may list: a guard against bombs."""
+"""Limits on what archives may unpack to and list: a guard against decompression bombs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _RATIO = 200
 _FREE_BYTES = 100 << 20
 """Up to here no ratio is too large: a few blank pictures may well compress a thousandfold."""
 _MEMBER_BYTES = 64
-"""What a member takes at least in an archive that is not compressed itself, without its data."""
+"""The least that a member takes in an uncompressed archive, without its data."""
 _FREE_MEMBERS = 1 << 17
 """Up to here no number of members is too large. Each takes half a kilobyte of memory."""
 
 
 @dataclass(slots=True)
 class Allowance:
-    """What some archives together may unpack to, and what they are known to."""
+    """How much some archives together may unpack to, and how much they do."""
 
     max_bytes: int
     packed_bytes: int = 0
@@ -37,7 +37,8 @@ class Allowance:
             )
         if total > max(self.free_bytes, _RATIO * self.packed_bytes):
             raise SourceError(
-                f"{path} unpacks to more than {_RATIO} times its size, as only a bomb does",
+                f"{path} unpacks to more than {_RATIO} times its size: "
+                "it looks like a decompression bomb",
                 hint="if you trust it, unpack it and pack the folder",
                 path=path,
             )
@@ -60,7 +61,7 @@ class Allowance:
 
 
 def too_many_members(path: str, most: int) -> SourceError:
-    """Return the error for an archive that lists more than its size lets one expect."""
+    """Return the error for an archive with too many members for its size."""
     return SourceError(
         f"{path} lists more than {most:,} files and folders, too many for its size",
         hint="if you trust it, unpack it and pack the folder",

@@ -1,4 +1,4 @@
-"""The members of an archive as a tree of folders, whatever they are called."""
+"""The members of an archive as a tree of folders; unsafe names have no place in it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from imgrec.blob import Slice, ZipMember
-from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
-from imgrec.model import Skipped
+from imgrec.notes import Note
 from imgrec.source.archives.limits import too_many_members
 from imgrec.source.archives.names import has_archive_name
 from imgrec.source.split_words import split_word
-from imgrec.source.tally import Tally, clutter_kind
-from imgrec.source.tree import Closed, Folder
-from imgrec.stamp import NO_STAMP, Stamp
+from imgrec.source.tally import clutter_kind
+from imgrec.source.tree import Folder, Lister, has_image_name
 
 _MAX_NAME = 4096
 _MAX_DEPTH = 100
 _ODD_NAME = re.compile(r"[\\\0\r\n]|(?:^|/)\.{0,2}(?:/|$)|^[A-Za-z]:")
-"""What a name that needs no second look does not have; most do not."""
+"""Names without any of these are safe as they are; most names are."""
 _UNSAFE = (
     (re.compile(r"\0"), "a NUL in its name"),
     (re.compile(r"[\r\n]"), "a line break in its name"),
@@ -44,16 +42,16 @@ class Member(NamedTuple):
     fault: str = ""
     """Why it cannot be read."""
     is_raw: bool = False
-    """Whether nobody told the encoding of the name: then it is bytes, as UTF-8 with escapes."""
+    """Whether the encoding of the name is unknown: then it is bytes, as UTF-8 with escapes."""
 
 
 class Listing(NamedTuple):
-    """All that an archive lists, in its order, and what is odd about it."""
+    """The members of an archive, in its order, and warnings about it."""
 
     members: list[Member]
     warnings: list[str]
     usual_encoding: str = "utf-8"
-    """That of raw names if nothing tells it."""
+    """That of raw names if no other is known."""
     names_are_bytes: bool = False
     """Whether the encoding of raw names is not to be guessed."""
 
@@ -69,29 +67,21 @@ class _Contents:
 
 
 @dataclass(slots=True)
-class MemberTree:
-    """Lists the folders of an archive, as `Walk` does those on disk."""
+class MemberTree(Lister):
+    """Lists the folders of an archive; its stamp is that of the archive."""
 
-    root: str
-    stamp: Stamp = NO_STAMP
-    """Of the archive."""
-    tally: Tally = field(default_factory=Tally)
-    bad: list[Skipped] = field(default_factory=list)
-    closed: list[Closed] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     mount: str = ""
-    """The folder that the tree is listed as being in."""
+    """The folder of the source under which the tree is listed."""
     top: str = ""
-    """The folder of the archive that the tree begins with."""
+    """The folder of the archive where the tree starts."""
     most_folders: int = sys.maxsize
     """How many it may have: a long name can be that of a hundred."""
     _folders: dict[str, _Contents] = field(default_factory=lambda: {"": _Contents()})
     _unsafe: list[tuple[Member, str]] = field(default_factory=list)
-    """What has no place in the tree, and why."""
+    """Members without a place in the tree, and why."""
 
     def add(self, members: Iterable[Member]) -> None:
-        """Put members into their folders, which need no entry of their own."""
+        """Put members into their folders, even those without an entry of their own."""
         for member in members:
             path, fault = _tidy(member.name)
             if fault or not (path or member.is_folder):
@@ -110,7 +100,7 @@ class MemberTree:
             contents.files[name] = member
 
     def _folder(self, path: str) -> _Contents:
-        """Return a folder, which is made if it is not there, as are those above it."""
+        """Return a folder; make it, and those above it, if it is missing."""
         if path not in self._folders:
             if len(self._folders) > self.most_folders:
                 raise too_many_members(self.root, self.most_folders)
@@ -124,11 +114,11 @@ class MemberTree:
         return len(self._folders) - 1
 
     def strip_top(self, stem: str, *, even_of_images: bool = False) -> None:
-        """Begin with the only folder at the top, as long as it is one too many.
+        """Start in the only folder at the top, as long as it is a mere wrapper.
 
-        It is if folders, or archives, but no images are right in it; not, though, if it is a split
-        by its name, unless the archive is called so too. If `even_of_images`, a folder that is
-        called as the archive is one too many whatever it holds.
+        A wrapper holds folders or archives but no images. A folder named as a split is none, unless
+        the archive has the same name. If `even_of_images`, a folder with the name of the archive is
+        a wrapper whatever it holds.
         """
         while True:
             files, tops = _names(self._folders[self.top])
@@ -136,7 +126,7 @@ class MemberTree:
                 return
             top = _join(self.top, tops[0])
             is_wrapper = _holds_folders(self._folders[top]) and (
-                tops[0] == stem or not is_split(tops[0])
+                tops[0] == stem or not split_word(tops[0])
             )
             if not is_wrapper and not (even_of_images and tops[0] == stem):
                 return
@@ -146,7 +136,7 @@ class MemberTree:
         """Tell whether folders but no images are right at the top."""
         return _holds_folders(self._folders[self.top])
 
-    def folders(self) -> Iterator[Folder]:
+    def walk(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
         self._note_beside()
         stack = [""]
@@ -163,13 +153,13 @@ class MemberTree:
             stack.extend(reversed(below))
 
     def _note_beside(self) -> None:
-        """Note what is in no folder that is listed: unsafe names, and clutter beside the top."""
+        """Note members outside all listed folders: unsafe names, and clutter beside the top."""
         for member, fault in self._unsafe:
             shown = _join(self.mount, _shown(member.name))
             if member.is_folder:
                 self.tally.add("folder with an unsafe name", shown)
             else:
-                self.bad.append(Skipped(shown, fault))
+                self.bad.append(Note(shown, fault))
         if self.top:
             root = self._folders[""]
             for name in sorted({*root.files, *root.below} - {self.top}):
@@ -190,13 +180,13 @@ class MemberTree:
             if is_folder:
                 below.append(_join(path, name))
             if member and (is_folder or not member.blob):
-                self.bad.append(Skipped(shown, member.fault or "a folder has the same name"))
+                self.bad.append(Note(shown, member.fault or "a folder has the same name"))
             elif member:
                 members[name] = member
         for name in contents.again:
             if not clutter_kind(name, is_folder=False):
                 shown = _join(self.mount, _join(path, name))
-                self.bad.append(Skipped(shown, "another member of this name comes before it"))
+                self.bad.append(Note(shown, "another member of this name comes before it"))
         return members, below
 
 
@@ -205,7 +195,7 @@ def _join(folder: str, name: str) -> str:
 
 
 def _tidy(name: str) -> tuple[str, str]:
-    """Return the path of a member inside its archive, and why it must not be used, if so."""
+    """Return the path of a member inside its archive, and why it is unsafe, if it is."""
     if len(name) > _MAX_NAME or name.count("/") > _MAX_DEPTH:
         return "", f"a path of more than {_MAX_NAME} characters or {_MAX_DEPTH} folders"
     if not _ODD_NAME.search(name):
@@ -217,18 +207,13 @@ def _tidy(name: str) -> tuple[str, str]:
 
 
 def _shown(name: str) -> str:
-    """Return a name that is not to be used in a way that is fit for a message."""
+    """Return an unsafe name in a form fit for a message."""
     shown = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", name)
     return shown if len(shown) <= _MAX_NAME else shown[:_MAX_NAME] + "…"
 
 
-def has_image_name(filename: str) -> bool:
-    """Tell whether a file is meant as an image, by its name."""
-    return extension(filename) in IMAGE_EXTENSIONS
-
-
 def _names(contents: _Contents) -> tuple[list[str], list[str]]:
-    """Return the names of the files and of the folders in a folder that are no clutter."""
+    """Return the names of the files and of the folders in a folder, except clutter."""
     return (
         [name for name in contents.files if not clutter_kind(name, is_folder=False)],
         [name for name in contents.below if not clutter_kind(name, is_folder=True)],
@@ -241,8 +226,3 @@ def _holds_folders(contents: _Contents) -> bool:
     return not any(map(has_image_name, files)) and bool(
         folders or any(map(has_archive_name, files))
     )
-
-
-def is_split(name: str) -> bool:
-    """Tell whether a folder of folders is a split by its name."""
-    return bool(split_word(name))

@@ -1,10 +1,10 @@
-"""What a tar file lists.
+"""The members of a tar file.
 
 A tar is a row of members, each a header of 512 bytes and its data, filled up to such blocks:
     name 0:100 · size 124:136 · checksum 148:156 · type 156 · link 157:257 · prefix 345:500
-Single headers are read with `tarfile`. Its own way from one to the next takes five times as long
-and, in Pythons that are still in use, can be led in circles by sizes below zero and into the
-square of the size of an extended header.
+Single headers are read with `tarfile`, but the walk from header to header is our own: that of
+`tarfile` takes five times as long and, in Pythons still in use, loops on negative sizes and takes
+quadratic time for large extended headers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarfile import TarInfo
 from imgrec.errors import SourceError
 from imgrec.source.archives.limits import too_many_members
 from imgrec.source.archives.members import Listing, Member
-from imgrec.storage.unreadable import disk_fault, is_passing
+from imgrec.source.tree import unreadable
 from imgrec.text import printable
 
 _BLOCK = tarfile.BLOCKSIZE
@@ -31,7 +31,7 @@ _MAX_KEPT_BYTES = 1 << 15
 """The most that is kept of a name, or of another value."""
 _TAIL_BYTES = 1 << 20
 _SPARSE_GOES_ON, _SPARSE_GOES_ON_AGAIN = 482, 504
-"""Where a sparse header, and each block after it, says that one more block of it follows."""
+"""The byte of a sparse header, and of each block after it, that announces one more block."""
 
 _REGULAR = (b"0", b"\0", b"7")
 _LINK = b"1"
@@ -46,7 +46,7 @@ _USED_KEYS = frozenset({
     "path", "linkpath", "size",
     *(f"{_SPARSE_KEY}{key}" for key in ("name", "major", "size", "realsize", "numblocks", "map")),
 })  # fmt: skip
-"""What is kept of extended headers, of which there may be any number before a member."""
+"""The fields kept of extended headers; a member may have any number of them."""
 _FAULTS = {
     b"2": "a symbolic link in an archive",
     b"3": "a device in an archive",
@@ -67,19 +67,17 @@ def is_tar(head: bytes) -> bool:
 
 
 def list_tar(path: str, shown: str, most: int) -> Listing:
-    """List the members of an uncompressed tar, which is called `shown` in messages.
+    """List the members of an uncompressed tar, called `shown` in messages.
 
-    A hard link to a member before it is that member once more. Raises SourceError if the file
-    is no tar, a damaged one, or has more than `most` members.
+    A hard link to an earlier member is that member once more. Raises SourceError if the file is
+    damaged, not a tar, or has more than `most` members.
     """
     try:
         with open(path, "rb", buffering=0) as file:
             tar = _Tar(file.fileno(), path, shown, os.fstat(file.fileno()).st_size)
             members = list(islice(tar.members(), most + 1))
     except OSError as error:
-        if is_passing(error):
-            raise disk_fault(error, shown) from error
-        raise SourceError(f"cannot read {shown}: {error.strerror}", path=shown) from error
+        raise unreadable(shown, error) from error
     if len(members) > most:
         raise too_many_members(shown, most)
     raw = [member._replace(is_raw=not member.name.isascii()) for member in members]
@@ -100,19 +98,19 @@ class _Tar:
 
     def members(self) -> Iterator[Member]:
         seen: dict[str, Member] = {}
-        said: dict[str, str] = {}  # by extended headers, of the member after them
+        extended: dict[str, str] = {}  # from extended headers, for the member after them
         at = 0
         while header := self._header(at):
             at += _BLOCK
             if header.type in _EXTENSIONS:
-                said |= self._extension(header, at)
+                extended |= self._extension(header, at)
                 at = self._after(header, at)
                 continue
-            self._complete(header, said)
+            self._complete(header, extended)
             if header.type == _SPARSE:
                 at = self._after_sparse_map(at)
-            member = self._member(header, said, at, seen)
-            at, said = self._after(header, at), {}
+            member = self._member(header, extended, at, seen)
+            at, extended = self._after(header, at), {}
             if header.type != _LABEL:
                 seen.setdefault(header.name, member)
                 yield member
@@ -158,7 +156,7 @@ class _Tar:
         return at
 
     def _extension(self, header: TarInfo, start: int) -> dict[str, str]:
-        """Return what an extended header says of the member after it."""
+        """Return the fields of an extended header, for the member after it."""
         if not 0 <= header.size <= _MAX_EXTENSION_BYTES:
             raise self._damaged(f"an extended header of {header.size} bytes at byte {start}")
         data = os.pread(self.descriptor, header.size, start)
@@ -174,15 +172,15 @@ class _Tar:
             raise self._damaged("one extended header gives all members the same name or size")
         return {}
 
-    def _complete(self, header: TarInfo, said: Mapping[str, str]) -> None:
-        """Put what was said of a member before into its header."""
-        header.name = said.get(f"{_SPARSE_KEY}name") or said.get("path") or header.name
-        header.linkname = said.get("linkpath") or header.linkname
-        if size := said.get("size"):
+    def _complete(self, header: TarInfo, extended: Mapping[str, str]) -> None:
+        """Complete the header of a member from its extended headers."""
+        header.name = extended.get(f"{_SPARSE_KEY}name") or extended.get("path") or header.name
+        header.linkname = extended.get("linkpath") or header.linkname
+        if size := extended.get("size"):
             header.size = int(size) if size.isdecimal() and len(size) < 20 else -1
 
     def _member(
-        self, header: TarInfo, said: Mapping[str, str], start: int, seen: Mapping[str, Member]
+        self, header: TarInfo, extended: Mapping[str, str], start: int, seen: Mapping[str, Member]
     ) -> Member:
         name, kind = header.name, header.type
         is_regular = kind in _REGULAR
@@ -193,7 +191,7 @@ class _Tar:
             if target is None or target.is_folder:
                 return Member(name, fault="a hard link to no file before it")
             return target._replace(name=name)
-        if any(key.startswith(_SPARSE_KEY) for key in said):
+        if any(key.startswith(_SPARSE_KEY) for key in extended):
             return Member(name, fault=_FAULTS[_SPARSE])
         if not is_regular:
             return Member(name, fault=_FAULTS.get(kind, "an unknown kind of member"))
@@ -227,5 +225,5 @@ def _pax_records(data: bytes) -> dict[str, str] | None:
 
 
 def _decoded(name: bytes) -> str:
-    """Return a name; of one that is too long for any file, no more than shows that."""
+    """Return a name; one that is too long for any file is cut."""
     return name[:_MAX_KEPT_BYTES].decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""What a zip file lists."""
+"""The members of a zip file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from imgrec.blob import ZipMember
 from imgrec.errors import ImgrecError, SourceError
 from imgrec.source.archives.limits import too_many_members
 from imgrec.source.archives.members import Listing, Member
+from imgrec.source.tree import unreadable
 from imgrec.storage.blobs import DEFLATED, STORED
-from imgrec.storage.unreadable import disk_fault, is_passing
+from imgrec.storage.read_errors import is_passing
 
 _LOCAL_HEADER_BYTES = 30
 _ENTRY_MAGIC = b"PK\x01\x02"
 _MEMBER_BYTES = 128
-"""What a member takes: its headers, its name twice, and data that is not nothing."""
+"""The least that a member takes: its headers, its name twice, and some data."""
 _BLOCK_BYTES = 1 << 20
 _ENCRYPTED, _PATCHED, _STRONGLY_ENCRYPTED, _UTF8 = 0x1, 0x20, 0x40, 0x800
 """Bits of a member's flags."""
@@ -43,14 +44,14 @@ _METHODS = {
 
 
 def list_zip(path: str, shown: str, most: int) -> Listing:
-    """List the members of a zip file, which is called `shown` in messages.
+    """List the members of a zip file, called `shown` in messages.
 
-    Raises SourceError if it is none, a damaged one, or has more than `most` members.
+    Raises SourceError if it is damaged, not a zip, or has more than `most` members.
     """
     try:
         archive_bytes = os.path.getsize(path)
-        is_doubtful = archive_bytes > most * _MEMBER_BYTES  # as none is that lies on a disk
-        if is_doubtful and _count_entries(path) > most:
+        may_be_bomb = archive_bytes > most * _MEMBER_BYTES  # never so for an archive on disk
+        if may_be_bomb and _count_entries(path) > most:
             raise too_many_members(shown, most)
         with ZipFile(path) as archive:
             infos = archive.infolist()
@@ -74,13 +75,13 @@ def list_zip(path: str, shown: str, most: int) -> Listing:
 
 
 def _unreadable(shown: str, error: OSError) -> ImgrecError:
-    if is_passing(error) and error.errno != errno.EINVAL:  # as seeking to where nothing can be has
-        return disk_fault(error, shown)
-    return SourceError(f"cannot read {shown}: {error.strerror or error}", path=shown)
+    if error.errno == errno.EINVAL:  # a damaged zip made `zipfile` seek to before its start
+        return SourceError(f"cannot read {shown}: {error.strerror}", path=shown)
+    return unreadable(shown, error)
 
 
 def _count_entries(path: str) -> int:
-    """Count what may be entries of the list of members, before each becomes an object."""
+    """Count what may be entries of the list of members, before they take memory as objects."""
     count, rest = 0, b""
     with open(path, "rb", buffering=0) as file:
         while block := file.read(_BLOCK_BYTES):
@@ -99,14 +100,14 @@ def _refuse_parts(shown: str, infos: Sequence[ZipInfo]) -> None:
 
 
 def _refuse_overlaps(shown: str, infos: Sequence[ZipInfo]) -> None:
-    """Refuse bytes that belong to two members: small files that unpack to much are made so."""
+    """Refuse bytes that belong to two members: bombs are made so."""
     spans = sorted(
         (info.header_offset, info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size)
         for info in infos
     )
     if any(end > start for (_, end), (start, _) in pairwise(spans)):
         raise SourceError(
-            f"{shown} has members that overlap, as only a bomb or a damaged zip has",
+            f"{shown} has members that overlap: it is damaged, or a decompression bomb",
             hint="get it again from where you trust",
             path=shown,
         )
@@ -129,8 +130,8 @@ def _name(info: ZipInfo) -> tuple[str, bool]:
     if info.flag_bits & _UTF8 or name.isascii():
         return name, False
     raw = name.encode(_DOS)  # as `zipfile` has decoded it
-    if told := _unicode_name(info.extra, raw):
-        return told, False
+    if name := _unicode_name(info.extra, raw):
+        return name, False
     return raw.decode("utf-8", "surrogateescape"), True
 
 
@@ -158,7 +159,7 @@ def _crc(data: bytes) -> bytes:
 
 
 def _fault(info: ZipInfo, kind: int, archive_bytes: int) -> str:
-    """Say why a member cannot be read; "" if it can."""
+    """Return why a member cannot be read; "" if it can."""
     if info.flag_bits & (_ENCRYPTED | _STRONGLY_ENCRYPTED):
         return "encrypted"
     if kind == stat.S_IFLNK:
@@ -177,7 +178,7 @@ def _fault(info: ZipInfo, kind: int, archive_bytes: int) -> str:
 
 
 def _is_possible(info: ZipInfo) -> bool:
-    """Tell whether so many bytes can be packed into so many; all of these are read at once."""
+    """Tell whether the sizes fit each other: packed bytes are read all at once."""
     if info.compress_type == STORED:
         return info.compress_size == info.file_size
     return info.compress_size <= _MOST_GROWTH * info.file_size + _MOST_PADDING

@@ -1,31 +1,71 @@
 """What a tree of image folders means: which folders are splits, containers and classes.
 
-The decision is made from the names of the folders that hold images, top down. At each level the
-siblings are splits, or containers of images, or classes; see `words`. Where a tree can be read in
-two ways, the answer is a `SourceError` that names the option to add.
+The names of the folders that hold images decide, top down. At each level the siblings are splits,
+containers of images, or classes; see `names`. Where a tree can be read in two ways, the answer is a
+`SourceError` that names the option to add.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN
 from imgrec.options import FolderLayout, SourceOptions
-from imgrec.source.download.class_folders import refuse_doubtful, refuse_only_class
-from imgrec.source.download.file_names import leading_word_regex
-from imgrec.source.download.folder_tree import Node, count_images, listed, tree_of, within
-from imgrec.source.download.words import (
+from imgrec.source.download.names import (
+    derived_from,
     is_container,
+    is_derived,
     is_side,
     is_unlabelled,
-    split_in,
-    splits_of,
-    words,
+    leading_word_regex,
 )
 from imgrec.source.places import Places
+from imgrec.source.split_words import split_in, splits_of, words
+from imgrec.text import listed
+
+
+@dataclass(slots=True)
+class Node:
+    """A folder with images in it or below it."""
+
+    path: str
+    images: tuple[str, ...] = ()
+    """Names of the images right in it."""
+    below: dict[str, Node] = field(default_factory=dict)
+
+
+def tree_of(folders: Mapping[str, Sequence[str]]) -> Node:
+    """Return the tree of folders, from the names of the images right in each."""
+    top = Node("")
+    for path in sorted(folders):
+        node = top
+        for name in path.split("/") if path else ():
+            inner = f"{node.path}/{name}" if node.path else name
+            node = node.below.setdefault(name, Node(inner))
+        node.images = tuple(folders[path])
+    return top
+
+
+def folders_below(node: Node) -> Iterator[Node]:
+    """Yield a folder and all below it."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += node.below.values()
+
+
+def count_images(node: Node) -> int:
+    """Return how many images are in a folder and below it."""
+    return sum(len(folder.images) for folder in folders_below(node))
+
+
+def within(root: str, node: Node) -> str:
+    """Return the path of a folder, for messages."""
+    return f"{root}/{node.path}" if node.path else root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +135,7 @@ def _inner(root: str, node: Node, options: SourceOptions) -> Node | None:
         if options.yes or _are_parts(node):
             return None
         raise SourceError(
-            f"{within(root, node)}: {listed(node.below)} hold images, and by their names none of "
+            f"{within(root, node)}: {_listed(node.below)} hold images, and by their names none of "
             "them is a class",
             hint=f"leave some out with --exclude '{node.below[main[1]].path}/*', or pass --yes "
             "to pack them as the classes",
@@ -143,8 +183,8 @@ def _parts(root: str, node: Node, options: SourceOptions) -> FolderReading:
     flat = {holder.path for holder in holders if not holder.below}
     if flat and len(flat) < len(holders):
         raise SourceError(
-            f"{root}: {listed(h.path for h in holders if h.below)} holds class folders, but "
-            f"{listed(flat)} only images",
+            f"{root}: {_listed(h.path for h in holders if h.below)} holds class folders, but "
+            f"{_listed(flat)} only images",
             hint=f"leave some out, as with --exclude '{min(flat)}/*'",
             path=root,
         )
@@ -187,7 +227,7 @@ def _splits(
     odd = [name for name in others if not is_side(name) and not is_unlabelled(name)]
     if odd and options.layout is FolderLayout.AUTO and not options.yes:
         raise SourceError(
-            f"{within(root, node)}: {', '.join(odd)} holds images beside {listed(named)}",
+            f"{within(root, node)}: {', '.join(odd)} holds images beside {_listed(named)}",
             hint=f"leave it out with --exclude '{node.below[odd[0]].path}/*', or pass "
             "--layout classes if all of them are the classes",
             path=root,
@@ -212,7 +252,7 @@ def _splits(
     if len(train_classes) == 1:
         of_one = [h for h in holders.values() if h.below.keys() == train_classes]
         refuse_only_class(root, of_one[0], options)
-    if options.class_depth is None and not options.class_map and not options.yes:
+    if options.class_depth is None and not options.map and not options.yes:
         _refuse_other_classes(
             root, [h for h in holders.values() if h.path not in unlabelled], roots
         )
@@ -279,7 +319,7 @@ def _refuse_half_flat(root: str, roots: Mapping[str, str], flat: set[str], regex
     with_classes = [path for path in roots if path not in flat]
     if with_classes and any(roots[path] != TEST for path in with_classes):
         raise SourceError(
-            f"{root}: {listed(with_classes)} holds class folders, but {listed(flat)} only images",
+            f"{root}: {_listed(with_classes)} holds class folders, but {_listed(flat)} only images",
             hint="put the images of each class into a folder, or leave them out with "
             f"--exclude '{min(flat)}/*'",
             path=root,
@@ -313,3 +353,132 @@ def _refuse_two_of_one(root: str, node: Node, named: Mapping[str, str]) -> None:
                 hint=f"merge or rename them, or leave one out, as with --exclude '{fewest.path}/*'",
                 path=root,
             )
+
+
+_PERSON = re.compile(
+    r"(patient|pat|subject|subj|sub|participant|person|people|user|case|study|session)[-_ ]*\d",
+    re.I,
+)
+
+
+def refuse_doubtful(root: str, node: Node, options: SourceOptions) -> None:
+    """Raise SourceError if the folders in a folder may not be classes as they are.
+
+    `--class-depth` and `--label-regex` say where classes are, and `--yes` that all is well.
+    """
+    if options.class_depth is None and not options.label_regex and not options.yes:
+        _refuse_hashed(root, node)
+        _refuse_people(root, node)
+        _refuse_inner_splits(root, node)
+        _refuse_unclear_depth(root, node)
+    if not options.yes:
+        for inner in node.below.values():
+            _refuse_derived(root, inner)
+
+
+def refuse_only_class(root: str, node: Node, options: SourceOptions) -> None:
+    """Raise SourceError for a folder whose images would all be of one class."""
+    if options.class_depth is not None or options.label_regex or options.yes:
+        return
+    (name, inner), *_ = node.below.items()
+    hint = "put each class into a folder of its own, or pass --yes to pack all as one class"
+    if inner.below:
+        folders = f"{len(inner.below)} folders" if len(inner.below) > 1 else "only folder"
+        hint = (
+            f"pass --class-depth 2 if its {folders} are the classes, or --yes to pack all as "
+            "one class"
+        )
+    raise SourceError(f"{within(root, node)}: {name} would be the only class", hint=hint, path=root)
+
+
+def _refuse_people(root: str, node: Node) -> None:
+    """Raise SourceError for folders of patients and the like, which are no classes."""
+    if node.below and all(map(_PERSON.match, node.below)):
+        raise SourceError(
+            f"{within(root, node)}: folders such as {min(node.below)} seem to be groups of images "
+            "that belong together, and no classes",
+            hint="name the table of labels with --manifest, take the class from file names with "
+            "--label-regex, or pass --yes if they are the classes",
+            path=root,
+        )
+
+
+def _refuse_inner_splits(root: str, node: Node) -> None:
+    """Raise SourceError for folders that hold splits, which classes do not."""
+    for inner in node.below.values():
+        for folder in folders_below(inner):
+            splits = [name for name in folder.below if split_in(name)]
+            if splits and not folder.images:
+                raise SourceError(
+                    f"{within(root, node)}: {inner.path} would be a class, but {folder.path} holds "
+                    f"the folder {splits[0]}, which may be a split",
+                    hint=f"pack {within(root, folder)} instead, or pass --yes if the folders in "
+                    f"{within(root, node)} are the classes",
+                    path=root,
+                )
+
+
+def _refuse_unclear_depth(root: str, node: Node) -> None:
+    """Raise SourceError if classes may be one level down or deeper."""
+    for name, inner in node.below.items():
+        folders = [below for below in inner.below if not is_container(below)]
+        if inner.images or len(folders) < 2:
+            continue
+        example = f"{name}/{folders[0]}"
+        raise SourceError(
+            f"{within(root, node)}: the class may be {name} or {example}, as {name} holds "
+            f"{len(folders)} folders of images and no image",
+            hint=f"pass --class-depth 1 for {name}, --class-depth 2 for {example}, or "
+            "--class-depth leaf for the folder of each image",
+            path=root,
+        )
+
+
+def _refuse_derived(root: str, node: Node) -> None:
+    """Raise SourceError for masks and the like among the images of a class."""
+    for folder in folders_below(node):
+        name = folder.path.rpartition("/")[2]
+        if folder is not node and is_derived(name):
+            raise SourceError(
+                f"{root}: {folder.path}/ seems to hold no images of a class",
+                hint=f"leave it out with --exclude '*/{name}/*', or pass --yes to pack it",
+                path=root,
+            )
+        stems = {image.rpartition(".")[0] for image in folder.images}
+        derived = {stem: derived_from(stem) for stem in stems}
+        made = sorted(stem for stem, (origin, _) in derived.items() if origin in stems)
+        if made:
+            word = derived[made[0]][1]
+            raise SourceError(
+                f"{root}: {folder.path}/ holds {made[0]!r} beside {derived[made[0]][0]!r}, so it "
+                "seems to be no image of a class",
+                hint=f"leave such files out with --exclude '*{word}*', or pass --yes to pack them",
+                path=root,
+            )
+
+
+def _refuse_hashed(root: str, node: Node) -> None:
+    """Raise SourceError for folders that only spread files: a/b/c/abc1.jpg."""
+    if any(len(name) > 2 for name in node.below):
+        return
+    inner = [below for child in node.below.values() for below in child.below]
+    if inner and all(len(name) <= 2 for name in inner):
+        raise SourceError(
+            f"{within(root, node)}: folders such as {_example(node)} spread files, and name no "
+            "class",
+            hint="name the table of labels with --manifest, or pass --class-depth",
+            path=root,
+        )
+
+
+def _example(node: Node) -> str:
+    parts = []
+    while node.below:
+        name = min(node.below)
+        parts.append(name)
+        node = node.below[name]
+    return "/".join(parts)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return listed(sorted(names))

@@ -10,7 +10,7 @@ from functools import cached_property
 from unicodedata import normalize
 
 from imgrec.model import TEST, TRAIN
-from imgrec.source.download.words import split_in, splits_of
+from imgrec.source.split_words import split_in, splits_of
 
 _OTHER = {TRAIN: TEST, TEST: TRAIN}
 _SEPARATOR = re.compile(r"[-_. ]")

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN
 from imgrec.options import SourceOptions
+from imgrec.source.download.contents import Contents
 from imgrec.source.download.index import ImageIndex
-from imgrec.source.download.label_tables import LabelTable, split_column
+from imgrec.source.download.label_tables import LabelTable, TestSet
 from imgrec.source.download.reading import Reading, TableReading
-from imgrec.source.download.seen import SeenTable
-from imgrec.source.download.targets import flagged
-from imgrec.source.download.unlabelled import TestSet
+from imgrec.source.download.tables import NamedTable
+from imgrec.source.manifests.labels import flag
 from imgrec.source.manifests.tables import Cell, Table, TableKind
 from imgrec.source.split_words import read_splits
 
@@ -23,7 +23,7 @@ _SHOWN = 3
 
 
 class Row(NamedTuple):
-    """What is known of one image."""
+    """One image: its label, split and id."""
 
     line: int
     image: str
@@ -34,31 +34,27 @@ class Row(NamedTuple):
     """The cells of the columns that were asked for."""
 
 
-def tables_of(
-    reading: Reading, index: ImageIndex, test_index: ImageIndex, options: SourceOptions
-) -> list[Table]:
-    """Return a reading as tables with the columns of `Row`, one for each file it comes from.
-
-    `test_index` finds the images to predict.
-    """
+def tables_of(reading: Reading, contents: Contents, options: SourceOptions) -> list[Table]:
+    """Return a reading as tables with the columns of `Row`, one for each file it comes from."""
     others = _other_columns(reading, options)
     found: list[Table] = []
     if reading.by_table is not None:
-        has_test = reading.test is not None
-        for part in reading.by_table.tables:
-            splits = _splits(part, reading.by_table, options, has_test=has_test)
-            rows = _labelled(part, reading.by_table, index, others, splits)
+        has_test = bool(reading.tests)
+        parts = zip(reading.by_table.tables, reading.by_table.split_at, strict=True)
+        for part, split_at in parts:
+            splits = _splits(part, split_at, reading.by_table, has_test=has_test)
+            rows = _labelled(part, reading.by_table, contents.index, others, splits)
             if reading.lists:
                 told = reading.lists.splits
                 rows = (row._replace(split=told.get(row.image, row.split)) for row in rows)
-            found.append(_table(part.columns.where, rows, others, part.table))
+            found.append(_table(part.name, rows, others, part.table))
     elif reading.by_folder is not None:
-        rows = _of_folders(reading, index, len(others))
+        rows = _of_folders(reading, contents.images, len(others))
         found.append(_table(reading.lists.where if reading.lists else "folders", rows, others))
-    if reading.test is not None:
-        template = reading.by_table.template if reading.by_table else ""
-        rows = _unlabelled(reading.test, test_index, len(others), template)
-        found.append(_table(reading.test.where, rows, others))
+    template = reading.by_table.template if reading.by_table else ""
+    for test in reading.tests:
+        rows = _unlabelled(test, contents.test_index, len(others), template)
+        found.append(_table(test.where, rows, others))
     return found
 
 
@@ -66,15 +62,15 @@ def _other_columns(reading: Reading, options: SourceOptions) -> tuple[str, ...]:
     """Return the columns of the tables of labels that the options ask for."""
     if reading.by_table is None:
         return ()
-    columns = reading.by_table.tables[0].columns
-    wanted = [options.group_col, *(column.name for column in options.columns)]
+    columns = reading.by_table.tables[0].table.columns
+    wanted = [options.group_col, *(column.name for column in options.column)]
     if not reading.by_table.target.is_single:
-        wanted += [columns.names[at] for at in reading.by_table.target.columns]
+        wanted += [columns[at] for at in reading.by_table.target.columns]
     return tuple(dict.fromkeys(name for name in wanted if name and name != ID))
 
 
 def _table(
-    name: str, rows: Iterator[Row], others: Sequence[str], source: SeenTable | None = None
+    name: str, rows: Iterator[Row], others: Sequence[str], source: NamedTable | None = None
 ) -> Table:
     cells = list(rows)
     return Table(
@@ -95,16 +91,16 @@ def _labelled(
     others: Sequence[str],
     splits: Sequence[str],
 ) -> Iterator[Row]:
-    columns = part.columns
+    table = part.table
     labels = _labels(part, reading)
-    places = [columns.find(name) for name in others]
+    places = [table.find(name) for name in others]
     missing = [name for name, at in zip(others, places, strict=True) if at is None]
     if missing:
         raise SourceError(
-            f"{columns.where} has no column {missing[0]}",
-            hint=f"it has the columns {', '.join(columns.names)}",
+            f"{table.name} has no column {missing[0]}",
+            hint=f"it has the columns {', '.join(table.columns)}",
         )
-    extra = [columns.cells[at] for at in places if at is not None]
+    extra = [table.cells[at] for at in places if at is not None]
     for row, text in enumerate(part.ids()):
         image = _image(text, splits[row] or TRAIN, index, reading.template)
         yield Row(
@@ -129,13 +125,11 @@ def _image(text: str, split: str, index: ImageIndex, template: str) -> str:
 
 
 def _splits(
-    part: LabelTable, reading: TableReading, options: SourceOptions, *, has_test: bool
+    part: LabelTable, at: int | None, reading: TableReading, *, has_test: bool
 ) -> Sequence[str]:
     """Return the split of each row: of a column, of the file, or train beside a test set."""
-    at = split_column(part, reading.target, options)
     if at is not None:
-        cells = part.columns.texts(at)
-        return read_splits(cells, part.columns.names[at], part.columns.where).splits
+        return read_splits(part.table.texts(at), part.table.columns[at], part.name).splits
     split = part.split if len(reading.tables) > 1 else TRAIN if has_test else ""
     return [split] * len(part.table.lines)
 
@@ -145,11 +139,11 @@ def _labels(part: LabelTable, reading: TableReading) -> Sequence[Cell]:
     if not reading.target.is_single:
         return [""] * len(part.table.lines)
     if reading.target.is_onehot:
-        classes = [part.columns.names[at] for at in reading.target.columns]
-        flags = [map(flagged, part.columns.texts(at)) for at in reading.target.columns]
+        classes = [part.table.columns[at] for at in reading.target.columns]
+        flags = [map(flag, part.table.texts(at)) for at in reading.target.columns]
         return ["".join(compress(classes, row)) for row in zip(*flags, strict=True)]
     (at,) = reading.target.columns
-    cells = part.columns.cells[at]
+    cells = part.table.cells[at]
     if reading.separator:
         cells = [
             tuple(word for text in str(cell).split(reading.separator) if (word := text.strip()))
@@ -165,17 +159,17 @@ def _named(cell: Cell, names: Mapping[str, str]) -> Cell:
     return names.get(cell.strip(), cell)
 
 
-def _of_folders(reading: Reading, index: ImageIndex, others: int) -> Iterator[Row]:
+def _of_folders(reading: Reading, paths: Sequence[str], others: int) -> Iterator[Row]:
     """Yield the images that folders or file names give a class."""
     assert reading.by_folder is not None
     places = reading.by_folder.places()
     lists = reading.lists.splits if reading.lists else {}
-    for path in index.paths:
+    for path in paths:
         folder, _, name = path.rpartition("/")
         place = places.of_file(folder, name)
         if isinstance(place, str) or not place.class_name or (lists and path not in lists):
             continue
-        split = lists.get(path, place.split) or (TRAIN if reading.test else "")
+        split = lists.get(path, place.split) or (TRAIN if reading.tests else "")
         yield Row(1, path, place.class_name, split, name.rpartition(".")[0] or name, ("",) * others)
 
 

@@ -13,13 +13,14 @@ from shlex import quote
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.source.download.words import words
+from imgrec.source.download.tables import NamedTable
 from imgrec.source.manifests.columns import is_label_column, is_path_column, squashed
+from imgrec.source.manifests.labels import are_flags, flag
 from imgrec.source.manifests.tables import Cell
+from imgrec.source.split_words import words
 from imgrec.spelling import as_integer
 
 _SEPARATORS = " |,;"
-_FLAGS = frozenset({"0", "1", "0.0", "1.0", "true", "false"})
 _PLURALS = frozenset(
     {"labels", "tags", "classes", "categories", "targets", "attributes", "attributeids", "genres",
      "labelids", "classids", "categoryids", "tagids", "keywords", "species_list"}
@@ -30,24 +31,6 @@ _GROUPS = frozenset(
 _SHOWN = 8
 _LONG_TEXT = 60
 """Longer cells that hardly repeat are masks, boxes or captions."""
-
-
-class Columns(NamedTuple):
-    """The named columns of one table."""
-
-    where: str
-    names: tuple[str, ...]
-    cells: tuple[Sequence[Cell], ...]
-
-    def find(self, name: str) -> int | None:
-        """Return the column of a name, however it is written, or None."""
-        same = [at for at, own in enumerate(self.names) if own == name]
-        same = same or [at for at, own in enumerate(self.names) if squashed(own) == squashed(name)]
-        return same[0] if len(same) == 1 else None
-
-    def texts(self, at: int) -> list[str]:
-        """Return the cells of a column as texts."""
-        return [cell if isinstance(cell, str) else "|".join(cell) for cell in self.cells[at]]
 
 
 class Target(NamedTuple):
@@ -61,12 +44,14 @@ class Target(NamedTuple):
     """Whether the sample submission asks for it by its name."""
 
 
-def choose_target(table: Columns, id_at: int, sample: Columns | None) -> Target:
+def choose_target(table: NamedTable, id_at: int, sample: NamedTable | None) -> Target:
     """Find the target of a table; raise SourceError if that is not clear."""
-    rest = [at for at, name in enumerate(table.names) if at != id_at and squashed(name) != "split"]
+    rest = [
+        at for at, name in enumerate(table.columns) if at != id_at and squashed(name) != "split"
+    ]
     if not rest:
         raise SourceError(
-            f"{table.where} has ids but no labels",
+            f"{table.name} has ids but no labels",
             hint="name the table of labels with --manifest",
         )
     target = _by_sample(table, rest, sample) if sample else _by_name(table, rest)
@@ -75,15 +60,15 @@ def choose_target(table: Columns, id_at: int, sample: Columns | None) -> Target:
     return target
 
 
-def _by_sample(table: Columns, rest: Sequence[int], sample: Columns) -> Target:
-    wanted = sample.names[1:]
-    same = [at for at in rest if squashed(table.names[at]) in set(map(squashed, wanted))]
+def _by_sample(table: NamedTable, rest: Sequence[int], sample: NamedTable) -> Target:
+    wanted = sample.columns[1:]
+    same = [at for at in rest if squashed(table.columns[at]) in set(map(squashed, wanted))]
     if len(same) > 1:
         if all(is_flags(table.texts(at)) for at in same):
             return Target(tuple(same), True, has_one_each(table, same), is_asked_for=True)
-        names = ", ".join(table.names[at] for at in same[:_SHOWN])
+        names = ", ".join(table.columns[at] for at in same[:_SHOWN])
         raise SourceError(
-            f"{table.where}: {sample.where} asks for {names}, which are not 0 and 1: this is "
+            f"{table.name}: {sample.name} asks for {names}, which are not 0 and 1: this is "
             "no classification task",
             hint="if one column holds the class, name it with --label-col",
         )
@@ -96,11 +81,11 @@ def _by_sample(table: Columns, rest: Sequence[int], sample: Columns) -> Target:
         return Target((as_values[0],))
     if len(rest) == 1:
         return Target((rest[0],))
-    raise _ask(table, rest, f"{sample.where} names {', '.join(wanted[:_SHOWN])}")
+    raise _ask(table, rest, f"{sample.name} names {', '.join(wanted[:_SHOWN])}")
 
 
-def _by_name(table: Columns, rest: Sequence[int]) -> Target:
-    usual = [at for at in rest if is_label_column(table.names[at])]
+def _by_name(table: NamedTable, rest: Sequence[int]) -> Target:
+    usual = [at for at in rest if is_label_column(table.columns[at])]
     if len(usual) == 1:
         return Target((usual[0],))
     if len(rest) == 1 and not usual:
@@ -111,16 +96,16 @@ def _by_name(table: Columns, rest: Sequence[int]) -> Target:
     raise _ask(table, usual or rest, "")
 
 
-def _refuse_regression(table: Columns, at: int, sample: Columns) -> None:
+def _refuse_regression(table: NamedTable, at: int, sample: NamedTable) -> None:
     """Raise SourceError if the sample submission holds amounts: neither classes nor chances."""
-    asked = sample.find(table.names[at])
+    asked = sample.find(table.columns[at])
     cells = [text.strip() for text in sample.texts(asked)] if asked is not None else []
     if _are_fractions(cells) and not all(0 <= float(cell) <= 1 for cell in cells):
         raise SourceError(
-            f"{sample.where} holds amounts in the column {table.names[at]}, such as {cells[0]}: "
+            f"{sample.name} holds amounts in the column {table.columns[at]}, such as {cells[0]}: "
             "this is no classification task",
             hint="if another column holds the class, name it with --label-col; to pack it "
-            f"anyway, pass --label-col {quote(table.names[at])}",
+            f"anyway, pass --label-col {quote(table.columns[at])}",
         )
 
 
@@ -134,27 +119,27 @@ def may_be_labels(cells: Sequence[str]) -> bool:
     return 1 < len(found) <= len(cells) / 2 and not _are_fractions(found)
 
 
-def _ask(table: Columns, columns: Sequence[int], why: str) -> SourceError:
-    names = [table.names[at] for at in columns]
-    flags = [table.names[at] for at in columns if is_flags(table.texts(at))]
+def _ask(table: NamedTable, columns: Sequence[int], why: str) -> SourceError:
+    names = [table.columns[at] for at in columns]
+    flags = [table.columns[at] for at in columns if is_flags(table.texts(at))]
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN))
-    likely = [table.names[at] for at in columns if may_be_labels(table.texts(at))]
+    likely = [table.columns[at] for at in columns if may_be_labels(table.texts(at))]
     hint = f"name it with --label-col, as in --label-col {quote((likely or names)[0])}"
     if len(flags) > 1:
         hint += f"; if columns of 0 and 1 are the classes, pass --onehot {quote(','.join(flags))}"
     told = f" ({why})" if why else ""
     return SourceError(
-        f"{table.where}: the label may be in any of the columns {shown}{told}", hint=hint
+        f"{table.name}: the label may be in any of the columns {shown}{told}", hint=hint
     )
 
 
-def refuse_values(table: Columns, at: int, id_at: int) -> None:
+def refuse_values(table: NamedTable, at: int, id_at: int) -> None:
     """Raise SourceError if a column's values are not classes."""
     cells = [text.strip() for text in table.texts(at) if text.strip()]
-    name = table.names[at]
+    name = table.columns[at]
     if not cells:
         raise SourceError(
-            f"{table.where}: the column {name} is empty", hint="name another with --label-col"
+            f"{table.name}: the column {name} is empty", hint="name another with --label-col"
         )
     distinct = set(cells)
     if _are_fractions(distinct):
@@ -168,13 +153,13 @@ def refuse_values(table: Columns, at: int, id_at: int) -> None:
     else:
         return
     raise SourceError(
-        f"{table.where}: the column {name} {what}: this is no classification task",
+        f"{table.name}: the column {name} {what}: this is no classification task",
         hint="if another column holds the class, name it with --label-col; to pack it anyway, "
         f"pass --label-col {quote(name)}",
     )
 
 
-def _rows_contradict(table: Columns, at: int, id_at: int) -> bool:
+def _rows_contradict(table: NamedTable, at: int, id_at: int) -> bool:
     """Tell whether most images with several rows have several values, as boxes have."""
     values: dict[str, set[Cell]] = {}
     for image, value in zip(table.texts(id_at), table.cells[at], strict=True):
@@ -243,35 +228,37 @@ def is_plural(name: str) -> bool:
     return squashed(name) in _PLURALS or last in _PLURALS or last == "ids"
 
 
-def group_columns(table: Columns, id_at: int, target: Target) -> list[str]:
+def group_columns(table: NamedTable, id_at: int, target: Target) -> list[str]:
     """Return the columns that likely say what belongs together: patients, subjects."""
     found = []
-    for at, name in enumerate(table.names):
+    for at, name in enumerate(table.columns):
         if at == id_at or at in target.columns:
             continue
         is_group = squashed(name) in _GROUPS
         is_id = words(name)[-1:] == ["id"] and not is_path_column(name)
         count = len(set(table.texts(at)))
         if (is_group or is_id) and 1 < count < len(table.cells[at]):
+            if not target.is_onehot and _is_one_to_one(table, at, target.columns[0]):
+                continue  # the class by another name, such as its number
             found.append(name)
     return found
 
 
-def flagged(cell: str) -> bool:
-    """Tell whether a cell of 0 and 1 is 1."""
-    return cell.strip().casefold() in ("1", "1.0", "true")
+def _is_one_to_one(table: NamedTable, at: int, other: int) -> bool:
+    pairs = set(zip(table.texts(at), table.texts(other), strict=True))
+    return len(pairs) == len({one for one, _ in pairs}) == len({two for _, two in pairs})
 
 
-def has_one_each(table: Columns, columns: Sequence[int]) -> bool:
+def has_one_each(table: NamedTable, columns: Sequence[int]) -> bool:
     """Tell whether every row has exactly one 1 in these columns."""
-    cells = [list(map(flagged, table.texts(at))) for at in columns]
-    return all(sum(row) == 1 for row in zip(*cells, strict=True))
+    flags = [list(map(flag, table.texts(at))) for at in columns]
+    return all(sum(map(bool, row)) == 1 for row in zip(*flags, strict=True))
 
 
 def is_flags(cells: Iterable[str]) -> bool:
     """Tell whether all cells are 0 or 1."""
-    found = {cell.strip().casefold() for cell in cells} - {""}
-    return bool(found) and found <= _FLAGS
+    found = {cell.strip() for cell in cells} - {""}
+    return bool(found) and are_flags(found)
 
 
 def _distinct(cells: Iterable[str]) -> set[str]:

@@ -69,11 +69,7 @@ class Header:
 
     def find(self, wanted: str, option: str) -> int:
         """Return the column that an option names; raise UsageError if there is none."""
-        same = [number for number, name in enumerate(self.names) if name.strip() == wanted.strip()]
-        if not same:
-            folded = wanted.strip().casefold()
-            names = enumerate(self.names)
-            same = [number for number, name in names if name.strip().casefold() == folded]
+        same = same_column(self.names, wanted)
         if len(same) == 1:
             return same[0]
         if not same and wanted.isdecimal() and 1 <= int(wanted) <= len(self.names):
@@ -117,6 +113,23 @@ def squashed(name: str) -> str:
     ('imageid', 'filename')
     """
     return "".join(char for char in name.casefold() if char not in " \t_-.")
+
+
+def same_column(names: Sequence[str], wanted: str) -> list[int]:
+    """Return the columns of a name: in just that spelling, in any case, or else squashed.
+
+    >>> same_column(["id", "Class"], "class"), same_column(["class name"], "class_name")
+    ([1], [0])
+    """
+    for spelled in (str.strip, _folded, squashed):
+        key = spelled(wanted)
+        if found := [number for number, name in enumerate(names) if spelled(name) == key]:
+            return found
+    return []
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold()
 
 
 def is_path_column(name: str) -> bool:
@@ -172,7 +185,7 @@ def _asked(options: SourceOptions) -> Iterator[tuple[str, str]]:
         if wanted
     )
     yield from (("--onehot", wanted) for wanted in options.onehot)
-    yield from (("--column", column.name) for column in options.columns)
+    yield from (("--column", column.name) for column in options.column)
 
 
 def choose_roles(
@@ -189,10 +202,10 @@ def choose_roles(
     said = {
         header.find(wanted, option) for option, wanted in _asked(options) if option != "--column"
     }
-    extras = tuple(header.find(column.name, "--column") for column in options.columns)
+    extras = tuple(header.find(column.name, "--column") for column in options.column)
     features = tuple(
         header.feature_name(number, column.name)
-        for number, column in zip(extras, options.columns, strict=True)
+        for number, column in zip(extras, options.column, strict=True)
     )
     _refuse_bad_features(features)
     path = _path(header, options, said, extras, holds.images)
@@ -213,7 +226,7 @@ def choose_roles(
 
 def refuse_nonsense(options: SourceOptions) -> None:
     """Raise UsageError if columns are asked for that no record can have, or twice."""
-    _refuse_bad_features([column.name for column in options.columns])
+    _refuse_bad_features([column.name for column in options.column])
     _refuse_twice("--onehot", options.onehot)
     if options.onehot and (options.label_col or options.label_names):
         other = "--label-col" if options.label_col else "--label-names"

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from imgrec.model import Column
 from imgrec.options import ColumnKind, ColumnOption
-from imgrec.options.source import ColumnValue
-from imgrec.source.manifests.cells import is_missing_number
+from imgrec.options.columns import ColumnValue
+from imgrec.source.manifests.tables import is_missing_number
 from imgrec.spelling import as_integer
 
 _INT64 = range(-(1 << 63), 1 << 63)

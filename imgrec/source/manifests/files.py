@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.source.manifests.tables import is_table
 from imgrec.source.split_words import split_of_name
-from imgrec.storage.deep import walk
+from imgrec.storage.files import walk
 from imgrec.text import name_of
 
+_SUBMISSION = re.compile(r"sample[-_ ]?sub|submission|submit[-_ ]?sample", re.I)
 _UNFINISHED = {
     "_delta_log": "is a Delta table, whose files hold rows that it no longer has",
     "_temporary": "holds an export that is not finished",
@@ -61,10 +63,10 @@ def manifest_files(path: str) -> ManifestFiles:
 def is_submission(path: str) -> bool:
     """Tell whether a file is an example of what to hand in, whose labels are made up.
 
-    >>> is_submission("data/sampleSubmission.csv"), is_submission("train.csv")
+    >>> is_submission("data/sampleSubmission_v2.csv.zip"), is_submission("train.csv")
     (True, False)
     """
-    return "submission" in os.path.basename(path).lower()
+    return bool(_SUBMISSION.search(os.path.basename(path)))
 
 
 def _files(folder: str, paths: list[str], *, is_folder: bool) -> ManifestFiles:

@@ -13,8 +13,7 @@ from imgrec.errors import SourceError
 from imgrec.options import SourceOptions
 from imgrec.options.source import LabelLine
 from imgrec.source.label_names import label_key, read_label_names, refuse_nameless
-from imgrec.source.manifests.cells import is_missing_number
-from imgrec.source.manifests.tables import Cell
+from imgrec.source.manifests.tables import Cell, is_missing_number
 from imgrec.spelling import as_integer, commonest, shortest
 
 _LONGEST = 1000
@@ -101,7 +100,7 @@ def separator_in(cells: Iterable[str]) -> str:
 
 def are_flags(cells: Iterable[Cell]) -> bool:
     """Tell whether all cells are 0 or 1, as those of one-hot columns are."""
-    return all(_flag(cell) is not None for cell in set(cells))
+    return all(flag(cell) is not None for cell in set(cells))
 
 
 def _are_sets(several: Sequence[str], names: Container[str], separator: str) -> bool:
@@ -190,7 +189,7 @@ def read_onehot(columns: Sequence[Sequence[Cell]], names: Sequence[str]) -> Labe
     faults: dict[int, str] = {}
     flags: list[list[bool]] = []
     for name, column in zip(classes, columns, strict=True):
-        meaning = {cell: _flag(cell) for cell in Counter(column)}
+        meaning = {cell: flag(cell) for cell in Counter(column)}
         flags.append([bool(meaning[cell]) for cell in column])
         for row, cell in enumerate(column) if None in meaning.values() else ():
             if meaning[cell] is None and row not in blank:
@@ -216,7 +215,8 @@ def _blank_rows(columns: Sequence[Sequence[Cell]]) -> frozenset[int]:
     return frozenset(blank)
 
 
-def _flag(cell: Cell) -> bool | None:
+def flag(cell: Cell) -> bool | None:
+    """Return the value of a cell of 0 and 1, or None if it is another."""
     text = "" if isinstance(cell, tuple) else cell.strip().casefold()
     return _FLAGS.get(shortest(integer) if (integer := as_integer(text)) else text)
 

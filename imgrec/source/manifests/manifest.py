@@ -1,22 +1,23 @@
-"""Manifests: tables that say which class each image of a folder or an archive has."""
+"""Manifests: tables that give each image of a folder or an archive its class."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from imgrec.errors import SourceError
-from imgrec.model import TEST, Catalog, Column, Samples, Skipped
+from imgrec.model import TEST, Catalog, Column, Samples
+from imgrec.notes import Note, NoteKind, warnings_of
 from imgrec.options import NONE, SourceOptions
 from imgrec.source.context import Context
 from imgrec.source.manifests.columns import Holds, Roles, choose_roles, describe
 from imgrec.source.manifests.extras import ExtraColumn, read_column
-from imgrec.source.manifests.file_splits import file_splits, merge_splits
 from imgrec.source.manifests.files import ManifestFiles, manifest_files
 from imgrec.source.manifests.images import (
+    Finder,
     ManifestImages,
     count_rest,
     doubts,
@@ -32,12 +33,10 @@ from imgrec.source.manifests.labels import (
     read_onehot,
     separator_in,
 )
-from imgrec.source.manifests.paths import Finder
-from imgrec.source.manifests.repeated import Fact, Settled, settle
 from imgrec.source.manifests.rows import Rows, join
 from imgrec.source.manifests.tables import Cell, Table, read_table
 from imgrec.source.probe import contents
-from imgrec.source.split_words import Splits, read_splits, split_word
+from imgrec.source.split_words import Splits, read_splits, split_word, splits_of_files
 from imgrec.source.tree import Tree
 
 _LOOKED_AT = 100
@@ -94,7 +93,7 @@ def scan(path: str, context: Context) -> Catalog:
         for path, name in zip(files.paths, files.names, strict=True)
     ]
     images = open_images(context.options.images or files.folder, context)
-    return resolve(files, tables, images, file_splits(files.names, files.where), context)
+    return resolve(files, tables, images, splits_of_files(files.names, files.where), context)
 
 
 def resolve(
@@ -138,21 +137,24 @@ def resolve(
     for other in files.others if options.images else ():
         tally.add("not a table", other)
     repeated = dict.fromkeys(settled.repeated, "a duplicate row")
+    warnings = (
+        *images.lister.warnings,
+        *(table.doubt for table in tables if table.doubt),
+        *doubts(images, rest, files.where),
+        *said.labels.doubts,
+        *(extra.doubt for extra in said.extras if extra.doubt),
+    )
     return Catalog(
         name=files.name,
         layout=_layout(files, rows, roles, said),
         samples=_samples(named.tree, settled, said, context),
         class_folders=_class_folders(said.labels, rows, roles),
         class_order=said.labels.order,
-        bad=tuple(sorted([*rows.bad, *_bad_rows(rows, names, faults)])),
-        unplaced=tuple(sorted(_bad_rows(rows, names, repeated))),
-        ignored=tally.ignored(),
-        warnings=(
-            *images.lister.warnings,
-            *(table.doubt for table in tables if table.doubt),
-            *doubts(images, rest, files.where),
-            *said.labels.doubts,
-            *(extra.doubt for extra in said.extras if extra.doubt),
+        notes=(
+            *sorted([*rows.bad, *_bad_rows(rows, names, faults)]),
+            *sorted(_bad_rows(rows, names, repeated, NoteKind.UNPLACED)),
+            *tally.ignored(),
+            *warnings_of(warnings),
         ),
         stamp=named.tree.stamp.merged(images.lister.stamp),
         homes=images.lister.homes,
@@ -217,14 +219,33 @@ def _read(
         splits = Splits([""] * rows.count, {})
     else:
         splits = read_splits(rows.texts(roles.split), names[roles.split], where)
-    splits = merge_splits(splits, by_file, rows)
+    splits = _merge_splits(splits, by_file, rows)
     groups = None
     if roles.group is not None:
         groups = tuple(map(str.strip, rows.texts(roles.group)))
-    extras = zip(map(rows.texts, roles.extras), roles.features, options.columns, strict=True)
+    extras = zip(map(rows.texts, roles.extras), roles.features, options.column, strict=True)
     return _Said(
         labels=labels, splits=splits, groups=groups, extras=tuple(starmap(read_column, extras))
     )
+
+
+def _merge_splits(in_cells: Splits, by_file: dict[str, str], rows: Rows) -> Splits:
+    """Return the split of each row, from its cell or from its file's name.
+
+    Raises SourceError if they contradict each other.
+    """
+    if not by_file:
+        return in_cells
+    named = [by_file.get(name, "") for name in rows.files()]
+    for row, (cell, split) in enumerate(zip(in_cells.splits, named, strict=True)):
+        if cell and split and cell != split:
+            raise SourceError(
+                f"{rows.where(row)} is for {cell}, but the name of its file says {split}",
+                hint="rename the file, or name another column with --split-col",
+            )
+    merged = [cell or split for cell, split in zip(in_cells.splits, named, strict=True)]
+    faults = {row: fault for row, fault in in_cells.faults.items() if not merged[row]}
+    return Splits(merged, faults)
 
 
 def _refuse_ids(labels: Labels, rows: Rows, number: int) -> None:
@@ -260,9 +281,11 @@ def _merged(*several: Mapping[int, str]) -> dict[int, str]:
     return {row: "; ".join(faults) for row, faults in sorted(merged.items())}
 
 
-def _bad_rows(rows: Rows, names: Sequence[str], faults: Mapping[int, str]) -> Iterator[Skipped]:
+def _bad_rows(
+    rows: Rows, names: Sequence[str], faults: Mapping[int, str], kind: NoteKind = NoteKind.BAD
+) -> Iterator[Note]:
     for row, fault in faults.items():
-        yield Skipped(names[row] or rows.where(row), f"{rows.where(row)}: {fault}")
+        yield Note(names[row] or rows.where(row), f"{rows.where(row)}: {fault}", kind)
 
 
 def _samples(tree: Tree, settled: Settled, said: _Said, context: Context) -> Samples:
@@ -282,7 +305,7 @@ def _samples(tree: Tree, settled: Settled, said: _Said, context: Context) -> Sam
         contents=tuple(contents(names, blobs, sizes, keys, context.run)),
         blobs=tuple(blobs),
         groups=tuple([said.groups[row] for row in rows]) if said.groups is not None else (),
-        label_sets=tuple(sets) if said.labels.is_multi else (),
+        class_sets=tuple(sets) if said.labels.is_multi else (),
         columns=tuple(
             Column(column.name, column.kind, tuple([column.values[row] for row in rows]))
             for column, *_ in said.extras
@@ -307,3 +330,61 @@ def _layout(files: ManifestFiles, rows: Rows, roles: Roles, said: _Said) -> str:
     if roles.split is None and any(said.splits.splits):
         told += ", file name -> split"
     return f"{rows.kind} manifest{parts}{bare}: {told}"
+
+
+_SHOWN = 5
+
+
+class Fact(NamedTuple):
+    """What the rows say of one thing."""
+
+    name: str
+    values: Sequence[object]
+    """One for each row."""
+
+
+class Settled(NamedTuple):
+    """Which row speaks for each image."""
+
+    row_of: dict[int, int]
+    """By the image's number."""
+    repeated: list[int]
+    """Rows that say again what an earlier one says."""
+    faults: dict[int, str]
+    """Rows that another contradicts, and where."""
+
+
+def settle(
+    named: Iterable[tuple[int, int]], facts: Sequence[Fact], where: Callable[[int], str]
+) -> Settled:
+    """Keep the first row of each image if all its rows agree on all facts, else none of them.
+
+    `named` pairs rows with the numbers of their images.
+    """
+    row_of: dict[int, int] = {}
+    more: dict[int, list[int]] = {}
+    for row, image in named:
+        if row_of.setdefault(image, row) != row:
+            more.setdefault(image, [row_of[image]]).append(row)
+    repeated: list[int] = []
+    faults: dict[int, str] = {}
+    for image, rows in more.items():
+        if differing := [fact for fact in facts if len({fact.values[row] for row in rows}) > 1]:
+            told = "; ".join(_contradiction(fact, rows, where) for fact in differing)
+            faults.update(dict.fromkeys(rows, told))
+            del row_of[image]
+        else:
+            repeated += rows[1:]
+    return Settled(row_of, sorted(repeated), faults)
+
+
+def _contradiction(fact: Fact, rows: Sequence[int], where: Callable[[int], str]) -> str:
+    said = ", ".join(f"{_shown(fact.values[row])} in {where(row)}" for row in rows[:_SHOWN])
+    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    return f"the rows of this image differ in {fact.name}: {said}{more}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return " + ".join(map(str, value)) or "none"
+    return str(value) or "none"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 
 from imgrec.errors import SourceError
-from imgrec.model import Skipped
+from imgrec.notes import Note
 from imgrec.options import SourceOptions
 from imgrec.source.manifests.columns import Header, has_header
 from imgrec.source.manifests.tables import Cell, Table, TableKind
@@ -22,7 +22,7 @@ class Rows:
     header: Header
     columns: tuple[tuple[Cell, ...], ...]
     count: int
-    bad: tuple[Skipped, ...]
+    bad: tuple[Note, ...]
     """Lines that are no rows."""
     unusable: dict[str, str]
     """As in `Table`."""
@@ -74,7 +74,7 @@ def join(
     Raises SourceError if there are no rows, or if other tables differ in their columns.
     """
     bad = tuple(
-        Skipped(text or f"{table.name}:{line}", f"{table.name}:{line}: {reason}")
+        Note(text or f"{table.name}:{line}", f"{table.name}:{line}: {reason}")
         for table in tables
         for line, text, reason in table.faults
     )

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from imgrec.codec.parquet import read_bounded
 from imgrec.errors import SourceError
-from imgrec.source.manifests.parquet_file import PARQUET_MAGIC, read_parquet
-from imgrec.source.manifests.row_limit import RowLimit, refuse_many_faults
 from imgrec.source.manifests.text_file import (
     FALLBACK,
     encoding_of,
@@ -21,6 +21,11 @@ from imgrec.source.manifests.text_file import (
     lines_of,
     with_fallback,
 )
+from imgrec.storage.paths import seekable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 Cell: TypeAlias = str | tuple[str, ...]
 """Text, as a number or a nothing ("") is too; or a list, where the format has them."""
@@ -309,3 +314,120 @@ def _text(value: object) -> str:
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
     return str(value)
+
+
+PARQUET_MAGIC = b"PAR1"
+
+
+class Parquet(NamedTuple):
+    """The columns of a Parquet file."""
+
+    names: tuple[str, ...]
+    columns: tuple[list[object], ...]
+    """The values of each; nothing for each row where they are unusable."""
+    unusable: Mapping[str, str]
+    """The columns of bytes or structures, and their types."""
+
+
+def read_parquet(path: str, name: str) -> Parquet:
+    """Read the columns of text, numbers and lists of them; raise SourceError if it is damaged.
+
+    Columns of bytes, which may be whole images, are not read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        opened = seekable(Path(path))
+        with pq.ParquetFile(opened) as file:
+            schema = file.schema_arrow
+            kept = [field.name for field in schema if _is_plain(field.type)]
+            table = read_bounded(file, opened, kept)
+            RowLimit(path, name).take(_count_cells(table), table.num_rows)
+            values = {key: table.column(key).to_pylist() for key in dict.fromkeys(kept)}
+    # UnicodeDecodeError and out-of-range dates are among the ValueErrors.
+    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SourceError(f"cannot read {name} as Parquet: {reason}", path=path) from error
+    count = len(next(iter(values.values()), ()))
+    return Parquet(
+        names=tuple(schema.names),
+        columns=tuple([values.get(key) or [None] * count for key in schema.names]),
+        unusable={field.name: str(field.type) for field in schema if field.name not in values},
+    )
+
+
+def _count_cells(table: pa.Table) -> int:
+    """Count the values of a table, each of a list on its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lists = [column for column in table.columns if pa.types.is_nested(column.type)]
+    listed = sum(int(pc.sum(pc.list_value_length(column)).as_py() or 0) for column in lists)
+    return table.num_rows * table.num_columns + listed
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return not pa.types.is_nested(kind.value_type) and _is_plain(kind.value_type)
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return not (is_bytes or pa.types.is_fixed_size_binary(kind) or pa.types.is_nested(kind))
+
+
+_RATIO = 200
+"""Of memory to bytes on disk: the shortest rows of a plain table take less than half of that."""
+_FREE_BYTES = 1 << 30
+_ROW_BYTES, _CELL_BYTES = 128, 16
+"""What Python needs for a row, and for each cell beside its text."""
+_MOST_FAULTS = 1_000_000
+
+
+@dataclass(slots=True)
+class RowLimit:
+    """What the rows of one table may still take."""
+
+    path: str
+    name: str
+    """What the table is called in messages."""
+    _left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = max(_FREE_BYTES, _RATIO * os.path.getsize(self.path))
+
+    def take(self, cells: int, rows: int = 1) -> None:
+        """Count some rows, with so many cells in all; raise SourceError if they are too many."""
+        self._left -= _ROW_BYTES * rows + _CELL_BYTES * cells
+        if self._left < 0:
+            raise SourceError(
+                f"{self.name} has more rows and cells than a table of its size should have",
+                hint="if you trust it, unpack it, or save it as plain CSV",
+                path=self.path,
+            )
+
+
+def refuse_many_faults(count: int, name: str, reason: str) -> None:
+    """Raise SourceError if so many rows of a table cannot be read that it is none."""
+    if count > _MOST_FAULTS:
+        raise SourceError(
+            f"{name} has more than {_MOST_FAULTS:,} rows that cannot be read, such as: {reason}",
+            hint="give CSV, TSV, JSON lines or Parquet",
+        )
+
+
+_MISSING_NUMBERS = frozenset(
+    {"", "na", "n/a", "#n/a", "<na>", "nan", "+nan", "-nan", "null", "none", "\\n", "?", "-"}
+)
+"""How tables write a number that is not known; "\\N" is Hive's and MySQL's."""
+
+
+def is_missing_number(cell: str) -> bool:
+    """Tell whether a cell of a column of numbers has no value.
+
+    >>> is_missing_number(" NaN"), is_missing_number("0")
+    (True, False)
+    """
+    return cell.strip().casefold() in _MISSING_NUMBERS

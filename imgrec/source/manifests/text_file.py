@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from imgrec.errors import SourceError
 from imgrec.source.archives.limits import Allowance
-from imgrec.storage.unreadable import disk_fault, is_passing
+from imgrec.storage.read_errors import disk_fault, is_passing
 
 T = TypeVar("T")
 

@@ -1,4 +1,8 @@
-"""Paths on object stores, as far as readers of datasets need what pathlib does."""
+"""Paths on object stores, with the methods of pathlib that readers of datasets use.
+
+Not universal_pathlib: its paths are not `pathlib.Path`s, which all readers take, and they raise the
+errors of each store's library, without retries.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +12,26 @@ from collections.abc import Callable, Generator
 from pathlib import PosixPath
 from typing import Self, TypeVar
 
-from imgrec.storage.remote import reading
-from imgrec.storage.remote.faults import denied
-from imgrec.storage.remote.listing import children
+from imgrec.storage.remote import read as reading
+from imgrec.storage.remote.errors import denied
+from imgrec.storage.remote.read import children
 
 T = TypeVar("T")
 
 
 _NO_HOST = "~"
-"""What stands for the host of a URL without one, such as hdfs:///data, as pathlib drops it."""
+"""Stands for the missing host of a URL such as hdfs:///data. pathlib would drop it."""
 
 
 class StorePath(PosixPath):
-    """A path such as `s3://bucket/datasets/flowers`, which is read through pathlib's methods.
+    """A path such as `s3://bucket/datasets/flowers`.
 
-    What is not there raises as on a disk. A store that does not let us look raises ExecutionError,
-    so that nobody takes it for an empty one.
+    Missing objects raise as on a disk. A store that denies access raises ExecutionError, so that
+    nobody takes it for an empty one.
     """
 
     def __str__(self) -> str:
-        # pathlib takes // for one /.
+        # pathlib merges // into /.
         scheme, _, rest = super().__str__().partition(":/")
         host, slash, below = rest.partition("/")
         return f"{scheme}://{'' if host == _NO_HOST else host}{slash}{below}"
@@ -63,7 +67,7 @@ class StorePath(PosixPath):
         return os.stat_result((mode, 0, 0, 1, 0, 0, found.size, seconds, seconds, seconds))
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
-        """Tell whether there is such an object."""
+        """Tell whether the object exists."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -71,15 +75,15 @@ class StorePath(PosixPath):
         return True
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
-        """Tell whether there are objects below."""
+        """Tell whether there are objects below it."""
         return next(self.iterdir(), None) is not None
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
-        """Tell whether there is such an object, or one below."""
+        """Tell whether the object, or one below it, exists."""
         return self.is_file() or self.is_dir()
 
     def iterdir(self) -> Generator[Self, None, None]:
-        """Yield what is right below."""
+        """Yield the direct children."""
         yield from (self / name for name in children(str(self)))
 
 

@@ -1,56 +1,63 @@
 """Growing a dataset on an object store, where there is no rename and no lock.
 
-Shards are written to a local temporary folder, uploaded to where they will stay while others are
-still being written, and deleted here. What makes a dataset visible, `dataset_info.json`, is written
-last, when all the rest is there and a listing has shown it to be what was sent.
+Shards are written to a local temporary folder, uploaded to their final place while others are still
+being written, and deleted locally. `dataset_info.json`, which makes a dataset visible, is written
+last, when a listing has shown that all other objects are what was sent.
 
     <data-dir>/<name>/<version>/...                          shards, then documents
-    <data-dir>/<name>/.<version>.incomplete/notes/<shard>    which are finished: size, tag, result
-    <data-dir>/<name>/.<version>.incomplete/owner            which run was the last to begin
-    <data-dir>/<name>/.<version>.origin.json                 what it was made of, and when
+    <data-dir>/<name>/.<version>.incomplete/notes/<shard>    finished shards: size, tag, result
+    <data-dir>/<name>/.<version>.incomplete/owner            the run that began last
+    <data-dir>/<name>/.<version>.origin.json                 its source, and when it was packed
 
-A dataset that is replaced stays as it is until the new one is whole in the hidden folder; then it
-loses its `dataset_info.json`, objects are copied inside the store, and the new one is written.
-Two runs at once are not kept apart, but never make a mixture: the one that began first finds
-another owner, or objects that it did not send, and publishes nothing.
+A dataset that is being replaced stays as it is until the new one is complete in the hidden folder.
+Then its `dataset_info.json` is removed, the new objects are copied inside the store, and the new
+`dataset_info.json` is written. Two runs at once cannot be prevented, but they never mix: the one
+that began first finds another owner, or objects that it did not send, and publishes nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import BoundedSemaphore
 from types import TracebackType
+from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, ImgrecError
-from imgrec.storage.files import Seal, telling
+from imgrec.storage.files import Seal, os_errors_as
 from imgrec.storage.leftovers import origin_path
-from imgrec.storage.remote.listing import objects
-from imgrec.storage.remote.notes import Evidence, decode_note, encode_note, read_notes
-from imgrec.storage.remote.reading import Stat, read_object
-from imgrec.storage.remote.uploading import Uploader, copy_object, put_bytes, remove_objects
+from imgrec.storage.remote.read import Span, Stat, objects, read_object, read_spans
+from imgrec.storage.remote.upload import Uploader, copy_object, put_bytes, remove_objects
 
 VISIBLE = "dataset_info.json"
-"""The document without which there is no dataset; `layout` has the name, for those above."""
+"""A dataset without this file does not exist. `layout`, which has the name too, ranks above."""
 _INCOMPLETE = ".incomplete"
 _NOTES, _OWNER = "notes/", "owner"
 _RUN = "run"
 _FILES = 4
 """How many files are uploaded at once, each in several parts."""
 _WAITING = 8
-"""How many finished shards may wait for that, on the local disk."""
+"""How many finished shards may wait for their upload on the local disk."""
+
+
+class Sent(NamedTuple):
+    """Size and tag that the store reported for an object after its upload."""
+
+    size: int
+    tag: str
 
 
 class StoreStaging:
-    """A local folder in which a dataset grows, and what of it is on the store already."""
+    """A local folder in which a dataset grows, and the part of it that is on the store already."""
 
     is_sure = True
-    """Whether files that are said to be intact need no other look: their tags have told."""
+    """Tags have shown whether files are intact, so nobody needs to read them."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -59,10 +66,10 @@ class StoreStaging:
         self._pool = ThreadPoolExecutor(_FILES, thread_name_prefix="imgrec-store")
         self._room = BoundedSemaphore(_WAITING)
         self._jobs: list[Future[None]] = []
-        self._sent: dict[str, Evidence] = {}
-        """What is known to be on the store, by name."""
+        self._sent: dict[str, Sent] = {}
+        """Uploaded files, by name."""
         self._place = target
-        """Where shards go: where they stay, unless another dataset is there."""
+        """Where shards are uploaded: the target, unless another dataset is there."""
         self._token = os.urandom(8).hex()
         self.path = Path(mkdtemp(prefix=".imgrec-"))
         self.spool = self.path / ".spool"
@@ -82,14 +89,14 @@ class StoreStaging:
         try:
             self._pool.shutdown(cancel_futures=True)
             self._uploader.close()
-            with suppress(ImgrecError, OSError):  # what cannot be removed now, the next run removes
+            with suppress(ImgrecError, OSError):  # the next run removes the rest
                 if self._is_ours():
                     self._clear(error)
         finally:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _clear(self, error: BaseException | None) -> None:
-        """Leave no more than a run that continues this one can use."""
+        """Leave only what a run that continues this one can use."""
         if error is not None and len(objects(str(self._hidden / _NOTES))) > 1:
             return
         if error is not None and self._place == self.target:
@@ -103,19 +110,19 @@ class StoreStaging:
         return False
 
     def notes(self) -> dict[str, bytes]:
-        """Return all that was noted here, by name, by a run before."""
+        """Return all notes of an earlier run, by name."""
         found = {}
-        for name, data in read_notes(str(self._hidden / _NOTES)).items():
-            files, found[name] = decode_note(data)
+        for name, data in _read_notes(str(self._hidden / _NOTES)).items():
+            files, found[name] = _decode_note(data)
             self._sent |= files
         return found
 
     def note(self, name: str, data: bytes) -> None:
-        """Note something that the next run must know if this one is cut off."""
-        put_bytes(str(self._hidden / _NOTES / name), encode_note({}, data))
+        """Keep a note for a run that continues this one."""
+        put_bytes(str(self._hidden / _NOTES / name), _encode_note({}, data))
 
     def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
-        """Remove everything that a run before left but these."""
+        """Remove everything of an earlier run except these."""
         notes = {*notes, _RUN}
         self._sent = {name: sent for name, sent in self._sent.items() if name in filenames}
         if self._place == self.target:
@@ -125,7 +132,7 @@ class StoreStaging:
         remove_objects(*_below(self._hidden, but=kept))
 
     def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
-        """Upload files that are finished, then note so; wait if too many are waiting."""
+        """Upload finished files, then note that; wait if too many are queued."""
         self._room.acquire()
         self._raise_fault(wait=False)
         self._jobs.append(self._pool.submit(self._send_noted, tuple(filenames), name, note))
@@ -134,16 +141,16 @@ class StoreStaging:
         try:
             for filename in filenames:
                 self._send(filename, self._place)
-                with telling(self.path / filename):
+                with os_errors_as(self.path / filename):
                     os.unlink(self.path / filename)
             files = {filename: self._sent[filename] for filename in filenames}
-            put_bytes(str(self._hidden / _NOTES / name), encode_note(files, note))
+            put_bytes(str(self._hidden / _NOTES / name), _encode_note(files, note))
         finally:
             self._room.release()
 
     def _send(self, filename: str, place: Path) -> None:
         found = self._uploader.upload(str(self.path / filename), str(place / filename))
-        self._sent[filename] = Evidence(found.size, found.tag)
+        self._sent[filename] = Sent(found.size, found.tag)
 
     def _raise_fault(self, *, wait: bool) -> None:
         for job in [job for job in self._jobs if wait or job.done()]:
@@ -151,7 +158,7 @@ class StoreStaging:
             self._jobs.remove(job)
 
     def intact(self, seals: Iterable[Seal]) -> frozenset[str]:
-        """Name the files that are still what was sent, and what their seals say."""
+        """Name the files that are still what was sent and match their seals."""
         there = {found.path: found.stat for found in objects(str(self._place))}
         return frozenset(
             seal.filename
@@ -161,13 +168,13 @@ class StoreStaging:
         )
 
     def publish(self, files: Collection[Seal], origin: bytes = b"") -> None:
-        """Make the dataset visible, when all of its files are on the store.
+        """Make the dataset visible when all of its files are on the store.
 
-        `origin` is noted beside it, outside of the dataset.
+        `origin` is kept beside the dataset, not in it.
         """
         self._raise_fault(wait=True)
         names = {seal.filename for seal in files}
-        with telling(self.path):
+        with os_errors_as(self.path):
             documents = [path.name for path in self.path.iterdir() if path.name in names]
         early = [name for name in documents if name != VISIBLE]
         self._each(lambda name: self._send(name, self._place), early)
@@ -179,7 +186,7 @@ class StoreStaging:
         self._send(VISIBLE, self.target)
 
     def _replace(self, names: Iterable[str]) -> None:
-        """Put what is in the hidden folder in the place of another dataset."""
+        """Copy the objects of the hidden folder over another dataset."""
         remove_objects(str(self.target / VISIBLE))
 
         def copy(name: str) -> None:
@@ -190,7 +197,7 @@ class StoreStaging:
         self._each(copy, names)
 
     def _confirm(self, names: Collection[str]) -> None:
-        """Raise ExecutionError unless everything is as it was sent, and no other run has begun."""
+        """Raise ExecutionError if an object is not what was sent, or another run has begun."""
         there = {found.path: found.stat for found in objects(str(self._place))}
         for name in sorted(names):
             if not _is_same(there.get(name), self._sent.get(name)):
@@ -208,7 +215,7 @@ class StoreStaging:
 
 
 def is_taken(target: Path) -> bool:
-    """Tell whether there is a dataset, or anything that no run of ours has left."""
+    """Tell whether a dataset is there, or anything that is not left by a run of ours."""
     if (target / VISIBLE).is_file():
         return True
     hidden = target.with_name(f".{target.name}{_INCOMPLETE}")
@@ -216,13 +223,13 @@ def is_taken(target: Path) -> bool:
 
 
 def _is_replacing(target: Path, hidden: Path) -> bool:
-    """Tell whether shards must wait elsewhere, or do already."""
+    """Tell whether shards must go, or have gone, to the hidden folder."""
     names = [found.path for found in objects(str(hidden))]
     return is_taken(target) or any("/" not in name and name != _OWNER for name in names)
 
 
 def note_origin(target: Path, origin: bytes) -> None:
-    """Note where a dataset came from; b"" for a place that nobody can find again."""
+    """Note where a dataset came from; b"" removes the note."""
     if origin:
         put_bytes(str(origin_path(target)), origin)
     else:
@@ -233,8 +240,8 @@ def _below(folder: Path, *, but: Collection[str] = ()) -> list[str]:
     return [str(folder / found.path) for found in objects(str(folder)) if found.path not in but]
 
 
-def _is_same(found: Stat | None, sent: Evidence | None) -> bool:
-    return found is not None and sent is not None and Evidence(found.size, found.tag) == sent
+def _is_same(found: Stat | None, sent: Sent | None) -> bool:
+    return found is not None and sent is not None and Sent(found.size, found.tag) == sent
 
 
 def _not_as_sent(path: Path) -> ExecutionError:
@@ -243,3 +250,26 @@ def _not_as_sent(path: Path) -> ExecutionError:
         hint="is another run packing to the same place? Run this again when it is done",
         path=str(path),
     )
+
+
+def _encode_note(files: Mapping[str, Sent], data: bytes) -> bytes:
+    """Return a note: {"shard": [size, tag], ...}, line feed, data of the run itself."""
+    return json.dumps(files).encode() + b"\n" + data
+
+
+def _decode_note(note: bytes) -> tuple[dict[str, Sent], bytes]:
+    """Return files and data of a note; nothing if it is damaged."""
+    head, _, data = note.partition(b"\n")
+    try:
+        sent = json.loads(head).items()
+        return {str(name): Sent(int(size), str(tag)) for name, (size, tag) in sent}, data
+    except (ValueError, TypeError, AttributeError):
+        return {}, b""
+
+
+def _read_notes(folder: str) -> dict[str, bytes]:
+    """Read all notes in a folder at once, except those that have just been removed."""
+    listed = objects(folder)
+    spans = [Span(f"{folder.rstrip('/')}/{found.path}", 0, found.stat.size) for found in listed]
+    answers = zip(listed, read_spans(spans), strict=True)
+    return {found.path: data for found, data in answers if isinstance(data, bytes)}

@@ -1,1 +1,0 @@
-"""Scripts that make shells complete the command line, made from its verbs and options."""

@@ -1,0 +1,1 @@
+"""report.html: one page that shows a dataset, or a source before it is packed."""

@@ -1,0 +1,1 @@
+"""Submissions: write predictions in the format that a competition asks for."""

@@ -1,1 +1,0 @@
-"""One page that shows a dataset: `report.html`."""

@@ -1,1 +1,0 @@
-"""Turning predictions into the file that a competition takes."""

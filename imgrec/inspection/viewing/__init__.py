@@ -1,1 +1,0 @@
-"""A local page on which people browse a packed dataset."""

@@ -1,0 +1,164 @@
+"""A packed dataset as PyTorch's map-style dataset.
+
+PyTorch resizes the images: its antialiased bilinear filter is four times as fast as Pillow's, with
+values that differ by at most 1. (Its bicubic filter has been seen to differ by 8.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import torch
+from PIL import Image
+from torch.utils.data import Dataset as MapStyle
+
+from imgrec.codec import decode
+from imgrec.loaders.decoded import DecodedSplit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from imgrec.codec.decode import Size
+    from imgrec.read.dataset import Split
+
+Transform = Callable[[Any], Any]  # whatever a user's function takes and makes
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_OPAQUE = frozenset({"L", "RGB"})
+
+
+class TorchDataset(MapStyle):  # type: ignore[misc]  # torch may be missing, and is Any to mypy
+    """Images and labels of a split, as torchvision's `ImageFolder` gives them."""
+
+    def __init__(
+        self,
+        split: DecodedSplit,
+        *,
+        transform: Transform | None = None,
+        target_transform: Transform | None = None,
+        tensors: bool = False,
+    ) -> None:
+        self._split = split
+        self.transform = transform
+        self.target_transform = target_transform
+        self._gives_tensors = tensors or transform is None
+
+    @property
+    def records(self) -> Split:
+        """The records behind: file names, columns and bytes."""
+        return self._split.records
+
+    @property
+    def classes(self) -> list[str]:
+        """Name all classes, in the order of their labels."""
+        return list(self.records.dataset.classes)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """Return the label of each class, by its name."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    @cached_property
+    def targets(self) -> list[int] | list[tuple[int, ...]]:
+        """The label of each image, -1 for none; or a tuple of all, if it may have several."""
+        return self._split.labels()
+
+    def __len__(self) -> int:
+        return len(self._split)
+
+    def __getitem__(self, place: SupportsIndex) -> tuple[Any, Any]:  # what the transforms make
+        split = self._split
+        record = split.record(place)
+        image = self._image(split.pixels(record))
+        target: Any = split.target(record)
+        if split.has_label_sets:
+            target = torch.from_numpy(target)
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
+
+    def __getitems__(self, places: Sequence[SupportsIndex]) -> list[tuple[Any, Any]]:
+        """Return the images and targets of a batch, as DataLoader asks for them."""
+        return [self[place] for place in places]
+
+    def _image(self, pixels: NDArray[np.uint8]) -> Any:  # a tensor, or a picture of Pillow's
+        make = tensor if self._gives_tensors else picture
+        return make(pixels, self._split.decoding.image_size)
+
+    def __getstate__(self) -> dict[str, object]:
+        # Workers that are not forked get a pickle, which need not carry a million labels.
+        return {key: value for key, value in vars(self).items() if key != "targets"}
+
+    def __repr__(self) -> str:
+        name = self.records.dataset.info.name
+        return f"<TorchDataset {self._split.split} of {name}: {len(self)} images>"
+
+
+class Picture(Image.Image):
+    """A picture of Pillow's that a transform resizes as fast as a tensor.
+
+    Its pixels are copied to where Pillow has them when they are first looked at, as those of an
+    opened file are, which a transform that resizes never does.
+    """
+
+    _pixels: NDArray[np.uint8] | None = None
+    """As long as Pillow does not have them."""
+
+    @classmethod
+    def of(cls, pixels: NDArray[np.uint8]) -> Picture:
+        """Make a picture of pixels, which nothing else may change."""
+        made = cls()
+        height, width, channels = pixels.shape
+        made._mode, made._size, made._pixels = _MODES[channels], (width, height), pixels
+        return made
+
+    def load(self) -> Any:
+        """Give Pillow the pixels; everything that needs them calls this."""
+        if self._pixels is not None:
+            loaded = decode.from_array(self._pixels)
+            self.im, self.readonly, self._pixels = loaded.im, loaded.readonly, None
+        return super().load()
+
+    def resize(
+        self,
+        size: Any,  # a pair of numbers of any library
+        resample: int | None = None,
+        box: Any = None,
+        reducing_gap: float | None = None,
+    ) -> Image.Image:
+        """Do what Pillow does, which all but a plain bilinear resize is left to."""
+        is_plain = box is None and reducing_gap is None and self.mode in _OPAQUE
+        if resample != Image.Resampling.BILINEAR or not is_plain or min(size) < 1:
+            return super().resize(size, resample, box, reducing_gap)
+        pixels = decode.from_pil(self) if self._pixels is None else self._pixels
+        return _resized(pixels, (int(size[1]), int(size[0])))
+
+
+def picture(pixels: NDArray[np.uint8], size: Size | None) -> Image.Image:
+    """Return pixels as a picture, of `size` if that is given."""
+    if size is not None and pixels.shape[:2] != size:
+        return _resized(pixels, size)
+    return Picture.of(pixels)
+
+
+def tensor(pixels: NDArray[np.uint8], size: Size | None) -> torch.Tensor:
+    """Return pixels as a tensor, channels first, of `size` if that is given."""
+    if size is not None and pixels.shape[2] == 4:
+        pixels = decode.resize(pixels, size)  # transparent pixels must not shine through
+    made = torch.from_numpy(pixels).permute(2, 0, 1)
+    if size is None or made.shape[1:] == size:
+        return made.contiguous()
+    resized = torch.nn.functional.interpolate(
+        made[None], size=size, mode="bilinear", antialias=True
+    )
+    return resized[0].contiguous()
+
+
+def _resized(pixels: NDArray[np.uint8], size: Size) -> Image.Image:
+    bands = [Image.fromarray(band) for band in tensor(pixels, size).numpy()]
+    return Image.merge(_MODES[len(bands)], bands)

@@ -1,0 +1,167 @@
+"""Split specs, such as `train[:10%]+val` or `all`, and the records that they select.
+
+The grammar and the rounding are those of TFDS. Records are numbered through all splits.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from imgrec.errors import UnknownName, UsageError
+from imgrec.outcome import SplitInfo
+from imgrec.unknown import among
+
+ALL = "all"
+_PART = re.compile(r"(?P<split>[\w-]+)(?:\[(?P<slice>[\w%:.-]+)\])?")
+_BOUND = re.compile(r"(?:(?P<number>-?[\d_.]+)(?P<unit>%|shard)?)?")
+_PLUS = re.compile(r"\s*\+\s*")
+
+
+def record_ranges(spec: str, splits: Sequence[SplitInfo]) -> list[range]:
+    """Return the records that a spec selects.
+
+    Raises UnknownName for a split that does not exist, and UsageError for what TFDS refuses.
+
+    >>> train = SplitInfo(name="train", shard_lengths=(6, 4), num_bytes=0)
+    >>> val = SplitInfo(name="val", shard_lengths=(3,), num_bytes=0)
+    >>> record_ranges("train[:50%]+val", [train, val])
+    [range(0, 5), range(10, 13)]
+    """
+    if not isinstance(spec, str):  # as in open_dataset("flowers")[0]
+        raise _not_understood(spec)
+    return [found for part in _PLUS.split(spec) for found in _part_ranges(part, splits)]
+
+
+def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
+    match = _PART.fullmatch(part)
+    if match is None or (match["split"] == ALL and match["slice"]):
+        raise _not_understood(part)
+    start, found = 0, []
+    for split in splits:
+        if match["split"] in (ALL, split.name):
+            first, last = _bounds(match["slice"], split) if match["slice"] else (0, split.examples)
+            found.append(range(start + first, start + max(first, last)))
+        start += split.examples
+    if not found and match["split"] != ALL:
+        hint = among([split.name for split in splits], match["split"])
+        raise UnknownName(f"there is no split {match['split']!r}", hint=hint)
+    return found
+
+
+def _bounds(text: str, split: SplitInfo) -> tuple[int, int]:
+    """Return the first record of a slice, and the one after its last."""
+    parts = [_BOUND.fullmatch(part) for part in text.split(":")]
+    bounds = [part for part in parts if part]
+    unit = next((part["unit"] for part in bounds if part["unit"]), "")
+    is_one_shard = len(parts) == 1 and unit == "shard"
+    is_slice = len(parts) == 2 and any(part["number"] for part in bounds)
+    if None in parts or not (is_one_shard or is_slice):
+        raise _not_understood(f"{split.name}[{text}]")
+    try:
+        numbers = [_number(part["number"], unit) for part in bounds]
+    except ValueError as error:
+        raise _not_understood(f"{split.name}[{text}]") from error
+    first, last = (numbers[0], (numbers[0] or 0) + 1) if is_one_shard else numbers
+    start, stop = _start(first, split, unit), _stop(last, split, unit)
+    is_too_much = unit == "%" and max(abs(first or 0), abs(last or 0)) > 100
+    if is_too_much or max(abs(start), abs(stop)) > split.examples:
+        raise UsageError(
+            f"{split.name}[{text}] is more than there is",
+            hint=f"{split.name} has {split.examples} records in {len(split.shard_lengths)} shards",
+        )
+    return _from_front(start, split), _from_front(stop, split)
+
+
+def _from_front(record: int, split: SplitInfo) -> int:
+    return record + split.examples if record < 0 else record
+
+
+def _number(text: str | None, unit: str) -> float | None:
+    if text is None:
+        return None
+    return float(text) if unit == "%" else int(text)
+
+
+def _start(number: float | None, split: SplitInfo, unit: str) -> int:
+    if number is None:
+        return 0
+    if unit == "shard":
+        return sum(split.shard_lengths[: int(number)])
+    return _record(number, split, unit)
+
+
+def _stop(number: float | None, split: SplitInfo, unit: str) -> int:
+    if number is None:
+        return split.examples
+    if unit == "shard":
+        # What follows shard -1 is 0, so TFDS takes that for the end.
+        shard = int(number) + (len(split.shard_lengths) if number <= 0 else 0)
+        return sum(split.shard_lengths[:shard])
+    return _record(number, split, unit)
+
+
+def _record(number: float, split: SplitInfo, unit: str) -> int:
+    return round(number * split.examples / 100.0) if unit == "%" else int(number)
+
+
+def _not_understood(spec: object) -> UsageError:
+    return UsageError(
+        f"{spec!r} does not name records",
+        hint="write train, train[:10%], train[100:200], train[2shard], train+val or all",
+    )
+
+
+class Piece(NamedTuple):
+    """Records of one shard that follow each other."""
+
+    shard: int
+    """Counted through the shards of all splits."""
+    skip: int
+    take: int
+
+
+def part_of(ranges: Sequence[range], index: int, count: int) -> list[range]:
+    """Return part `index` of `count` of the records in `ranges`; parts differ by one at most.
+
+    >>> part_of([range(0, 5), range(10, 13)], 1, 2)
+    [range(4, 5), range(10, 13)]
+    """
+    total = sum(map(len, ranges))
+    start, stop = total * index // count, total * (index + 1) // count
+    parts = []
+    for records in ranges:
+        parts.append(records[max(start, 0) : max(stop, 0)])
+        start, stop = start - len(records), stop - len(records)
+    return [part for part in parts if part]
+
+
+def cut(ranges: Iterable[range], shard_lengths: Sequence[int]) -> Iterator[Piece]:
+    """Yield the pieces of shards that hold the records in `ranges`, in order.
+
+    >>> list(cut([range(1, 5)], [3, 3]))
+    [Piece(shard=0, skip=1, take=2), Piece(shard=1, skip=0, take=2)]
+    """
+    starts = list(accumulate(shard_lengths, initial=0))
+    for records in ranges:
+        for shard, length in enumerate(shard_lengths):
+            first = max(records.start, starts[shard])
+            last = min(records.stop, starts[shard] + length)
+            if first < last:
+                yield Piece(shard, first - starts[shard], last - first)
+
+
+def joined(ranges: Sequence[range]) -> Sequence[int]:
+    """Return the numbers in ranges one after another, as one range if they follow each other."""
+    filled = [part for part in ranges if part]
+    if not filled:
+        return range(0)
+    if all(a.stop == b.start for a, b in pairwise(filled)):
+        return range(filled[0].start, filled[-1].stop)
+    numbers = array("Q")
+    for part in filled:
+        numbers.extend(part)
+    return numbers

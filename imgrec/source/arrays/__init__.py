@@ -1,1 +1,0 @@
-"""Images that come as arrays of pixels: CIFAR, IDX and pixels in tables."""

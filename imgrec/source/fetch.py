@@ -1,0 +1,111 @@
+"""Fetching sources from an object store, where they cannot be read in place.
+
+Class folders are read in place, and so are the images that a table names. Archives, tables and
+arrays of pixels need random access: they are copied to a temporary folder (`TMPDIR`) first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from imgrec.errors import ImgrecError, SourceError
+from imgrec.options import SourceOptions
+from imgrec.source.kinds import ARRAY_NAME
+from imgrec.storage.urls import is_url
+
+_TABLE_NAME = re.compile(r"\.(csv|tsv|jsonl?|ndjson|parquet)(\.gz)?$", re.I)
+
+
+class Fetched(NamedTuple):
+    """A source that can be read, and the folder with copies of it."""
+
+    path: str
+    options: SourceOptions
+    copies: str = ""
+    """The temporary folder; "" if nothing had to be copied."""
+
+
+@contextmanager
+def fetched(source: str, options: SourceOptions) -> Iterator[Fetched]:
+    """Yield a source that `detect` can read; its copies are deleted at the end.
+
+    Raises SourceError if there is nothing at its URL. Errors name the URL, not the copies.
+    """
+    images = options.images
+    if not is_url(source) and not (images and is_url(images)):
+        yield Fetched(source, options)
+        return
+    with TemporaryDirectory(prefix=".imgrec-") as folder:
+        where = {f"{folder}/source": source.rstrip("/"), f"{folder}/images": images.rstrip("/")}
+        try:
+            if is_url(source):
+                source, options = _fetch(source.rstrip("/"), f"{folder}/source", options)
+            if images and is_url(images):
+                options = replace(options, images=_fetch_images(images, f"{folder}/images"))
+            yield Fetched(source, options, folder)
+        except ImgrecError as error:
+            _rename(error, where)
+            raise
+
+
+def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOptions]:
+    from imgrec.storage.remote.download import copy_objects
+    from imgrec.storage.remote.path import store_path
+    from imgrec.storage.remote.read import objects
+
+    above, _, name = url.rpartition("/")
+    if store_path(url).is_file():
+        # Under the name of its folder, which a table is called by.
+        path = copy_objects({f"{above.rpartition('/')[2]}/{name}": url}, folder)
+        if _TABLE_NAME.search(name) and not options.images:
+            options = replace(options, images=above)
+        return next(iter(path.values())), options
+    paths = [found.path for found in objects(url) if not found.path.endswith("/")]
+    if not paths:
+        raise SourceError(
+            f"there is nothing at {url}",
+            hint="give a folder of class folders, an archive or a table",
+            path=url,
+        )
+    if not _must_be_copied(paths):
+        return url, options
+    copy_objects({f"{name}/{path}": f"{url}/{path}" for path in paths}, folder)
+    return f"{folder}/{name}", options
+
+
+def _must_be_copied(paths: list[str]) -> bool:
+    """Tell by their names whether files are CIFAR, IDX or only tables."""
+    tops = {path.partition("/")[0] for path in paths if path[0] not in "._"}
+    inner = next(iter(tops)) + "/" if len(tops) == 1 else ""
+    names = [path.removeprefix(inner) for path in paths]
+    if any(ARRAY_NAME.search(name) for name in names if "/" not in name):
+        return True
+    seen = [name for name in paths if name[0] not in "._"]
+    return bool(seen) and all(_TABLE_NAME.search(name) for name in seen)
+
+
+def _fetch_images(url: str, folder: str) -> str:
+    """Return where the images of a table are: a folder at its URL, or a copy of an archive."""
+    from imgrec.storage.remote.download import copy_objects
+    from imgrec.storage.remote.path import store_path
+
+    url = url.rstrip("/")
+    if not store_path(url).is_file():
+        return url
+    return copy_objects({url.rpartition("/")[2]: url}, folder).popitem()[1]
+
+
+def _rename(error: ImgrecError, where: dict[str, str]) -> None:
+    """Name URLs in an error, not copies that are deleted by the time it is read."""
+    for copy, url in where.items():
+        above = url.rpartition("/")[0] or url
+        for name in (f"{copy}/{url.rpartition('/')[2]}", copy):
+            whole = url if name != copy else above.rpartition("/")[0] or above
+            error.message = error.message.replace(name, whole)
+            error.hint = error.hint.replace(name, whole)
+    error.args = (error.message,)

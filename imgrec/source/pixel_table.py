@@ -1,0 +1,369 @@
+"""Pixels in CSV: one image per row, as in Kaggle's digits and faces."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+from xxhash import xxh3_128_digest
+
+from imgrec.blob import Pixels
+from imgrec.errors import SourceError
+from imgrec.model import TEST, Catalog, Column, Samples
+from imgrec.notes import Note, warnings_of
+from imgrec.options import ColumnKind
+from imgrec.source.context import Context
+from imgrec.source.manifests.columns import is_split_column, squashed
+from imgrec.source.manifests.labels import Labels, first_rows, read_labels
+from imgrec.source.manifests.tables import Fault, TableKind, delimited_rows, kind_of
+from imgrec.source.manifests.text_file import with_fallback
+from imgrec.source.pixel_columns import (
+    PixelColumns,
+    columns_of,
+    is_pixel_row,
+    pixel_bytes,
+    raster_of,
+)
+from imgrec.source.raw_pixels import Raster, RawSamples, spool
+from imgrec.source.split_words import read_splits, split_of_name
+from imgrec.source.tally import Tally
+from imgrec.stamp import NO_STAMP, stamp_of
+from imgrec.text import name_of
+
+_KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
+_CHUNK_BYTES = 8 << 20
+_UNKNOWN = Raster(0, 0, 0)
+
+
+# Finding tables of pixels.
+
+
+def is_pixel_table(path: str) -> bool:
+    """Tell whether a file, or one right in a folder, is a table of pixels."""
+    try:
+        if os.path.isdir(path):
+            return any(map(is_pixel_table, _tables_in(path)))
+        if kind_of(path) not in _KINDS:
+            return False
+        first, _ = with_fallback(partial(_first_row, path), path, "")
+    except SourceError:
+        return False
+    return is_pixel_row(first)
+
+
+def _first_row(path: str, encoding: str = "") -> list[str]:
+    return next((cells for _, cells in delimited_rows(path, path, [], encoding)), [])
+
+
+def _tables_in(folder: str) -> list[str]:
+    """Return the files right in a folder that are tables by their suffix."""
+    names = [name for name in _listing(folder) if name[0] not in "._" and "." in name]
+    paths = [os.path.join(folder, name) for name in names]
+    return [path for path in paths if kind_of(path) in (TableKind.CSV, TableKind.TSV)]
+
+
+def _listing(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise SourceError(f"cannot read {folder}: {error.strerror}", path=folder) from error
+
+
+class PixelFile(NamedTuple):
+    """A table of pixels, and the split of its rows unless a column has it: "" for none."""
+
+    path: str
+    split: str
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return name_of(os.path.basename(self.path))
+
+
+class Chosen(NamedTuple):
+    """The tables of pixels to read, and a note on those that are not read."""
+
+    files: list[PixelFile]
+    notes: tuple[str, ...] = ()
+
+
+def one_for_each_split(tables: Sequence[str], path: str) -> Chosen:
+    """Choose the tables of pixels to read; where there are several, each is a split by its name.
+
+    A table with a column of splits that is about as large as all others together is the complete
+    one. Several such tables differ only in their columns, so the first of them is read.
+    """
+    files = [PixelFile(table, split_of_name(table)) for table in tables]
+    if len(files) == 1:
+        return Chosen([PixelFile(files[0].path, "")])
+    with_splits = sorted((f for f in files if _has_splits(f.path)), key=lambda file: file.name)
+    parts = sum(os.path.getsize(file.path) for file in files if file not in with_splits)
+    sizes = [os.path.getsize(file.path) for file in with_splits]
+    are_alike = bool(sizes) and min(sizes) * 100 >= 99 * max(sizes)
+    if are_alike and min(sizes) * 10 >= 9 * parts:
+        left = ", ".join(file.name for file in files if file != with_splits[0])
+        note = f"{with_splits[0].name} holds all splits, so {left} are not read"
+        return Chosen([PixelFile(with_splits[0].path, "")], (note,))
+    splits = {file.split for file in files}
+    if "" in splits or len(splits) < len(files):
+        names = ", ".join(file.name for file in files)
+        raise SourceError(
+            f"{path} holds tables that are not one for each split: {names}",
+            hint="call them train.csv, val.csv and test.csv, or give one of them",
+            path=path,
+        )
+    return Chosen(files)
+
+
+def _has_splits(path: str) -> bool:
+    return any(map(is_split_column, _first_row(path)))
+
+
+# Reading the rows.
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row of a table, while more and more becomes known about it."""
+
+    where: str
+    """File and line."""
+    number: int
+    """Which row of its file it is, from 1; blank and damaged rows count too."""
+    id: str
+    label: str
+    split: str
+    blob: Pixels
+    """Where its pixels are in the spool; their shape is known when all rows are read."""
+    size: int
+    content: bytes
+    fault: str
+    """Why it cannot be packed; "" if it can."""
+    class_name: str = ""
+
+
+class _Table(NamedTuple):
+    columns: PixelColumns
+    raster: Raster
+    rows: list[_Row]
+    bad: list[Note]
+    """Lines that could not be parsed."""
+
+
+def _read_table(file: PixelFile, encoding: str, context: Context, id_column: str) -> _Table:
+    """Read a table, copying its pixels to the spool."""
+    name = file.name
+    faults: list[Fault] = []
+    lines = delimited_rows(file.path, name, faults, encoding)
+    first = next(lines, None)
+    if first is None or not is_pixel_row(first[1]):
+        raise SourceError(f"{name} is not a table of pixels", path=file.path)
+    columns = columns_of(first[1], name, context.options)
+    if not columns.header.is_told:
+        lines = chain([first], lines)
+    rows: list[_Row] = []
+    while some := list(_parse(lines, columns, squashed(id_column))):
+        path, offset = spool(b"".join(pixels for pixels, _ in some), context)
+        for pixels, row in some:
+            row.blob = Pixels(path, offset, *_UNKNOWN)
+            offset += len(pixels)
+            rows.append(row)
+        context.on_progress(len(some))
+    if not rows:
+        raise SourceError(f"{name} has no rows", path=file.path)
+    raster = _find_raster(rows, name)
+    _find_splits(rows, columns, file)
+    bad = [Note(f"{name}:{line}", reason) for line, _, reason in faults]
+    return _Table(columns, raster, rows, bad)
+
+
+def _parse(
+    lines: Iterator[tuple[int, list[str]]], columns: PixelColumns, id_column: str
+) -> Iterator[tuple[bytes, _Row]]:
+    """Yield pixels with their rows, no more of them at once than fit well into memory."""
+    header, chunk_bytes = columns.header, 0
+    names = [squashed(name) for name in header.names]
+    id_at = names.index(id_column) if id_column in names else None
+    for line, cells in lines:
+        pixels, fault = b"", ""
+        try:
+            pixels = pixel_bytes(columns.values(cells))
+        except ValueError as error:
+            fault = str(error)
+        yield (
+            pixels,
+            _Row(
+                where=f"{header.where}:{line}",
+                number=line - header.is_told,
+                id="" if id_at is None else cells[id_at].strip(),
+                label="" if columns.label is None else cells[columns.label],
+                split="" if columns.split is None else cells[columns.split],
+                blob=Pixels("", 0, *_UNKNOWN),
+                size=len(pixels),
+                content=xxh3_128_digest(pixels),
+                fault=fault,
+            ),
+        )
+        chunk_bytes += len(pixels)
+        if chunk_bytes >= _CHUNK_BYTES:
+            return
+
+
+def _find_raster(rows: Sequence[_Row], name: str) -> Raster:
+    """Take the commonest number of values as that of an image, and others as faults."""
+    sizes = Counter(row.size for row in rows if not row.fault)
+    count = sizes.most_common(1)[0][0] if sizes else 1
+    raster = raster_of(count)
+    if raster is None:
+        raise SourceError(
+            f"{name}: {count} values an image make neither a grey square nor an RGB one",
+            hint="only square images can be recognised",
+        )
+    for row in rows:
+        row.blob = Pixels(row.blob.path, row.blob.offset, *raster)
+        if row.size != count and not row.fault:
+            row.fault = f"{row.size} values instead of {count}"
+    return raster
+
+
+def _find_splits(rows: Sequence[_Row], columns: PixelColumns, file: PixelFile) -> None:
+    """Set the splits by a column or the file's name; images without labels must be for testing."""
+    if columns.split is not None:
+        column = columns.header.names[columns.split]
+        found = read_splits([row.split for row in rows], column, file.name)
+        for at, row in enumerate(rows):
+            row.split = found.splits[at]
+            row.fault = row.fault or found.faults.get(at, "")
+        return
+    split = file.split if columns.label is not None else split_of_name(file.path)
+    if columns.label is None and split != TEST:
+        raise SourceError(
+            f"{file.name} has no column that is known to hold the labels",
+            hint="name it with --label-col; if these are images for testing, call it test.csv",
+            path=file.path,
+        )
+    for row in rows:
+        row.split = split
+
+
+# From tables to a catalog.
+
+
+def scan(path: str, context: Context) -> Catalog:
+    """Read tables of pixels: one file, or all in a folder.
+
+    Raises SourceError if they cannot be understood, and ExecutionError if the disk is full.
+    """
+    tally = Tally()
+    if not os.path.isdir(path):
+        return scan_files(path, Chosen([PixelFile(path, "")]), tally, context)
+    tables = list(filter(is_pixel_table, _tables_in(path)))
+    names = list(map(os.path.basename, tables))
+    for name in _listing(path):
+        if name not in names:
+            tally.add("not a table of pixels", name_of(name))
+    if not tables:
+        raise SourceError(f"{path} holds no table of pixels", path=path)
+    return scan_files(path, one_for_each_split(tables, path), tally, context)
+
+
+class AskedIds(NamedTuple):
+    """The ids of the images to predict, as in a sample submission."""
+
+    column: str
+    ids: Sequence[str]
+
+    def first(self) -> int | None:
+        """Return the number of the first row, if ids are the numbers of rows; else None."""
+        start = min((int(one) for one in self.ids if one.isdecimal()), default=-1)
+        numbers = [str(start + row) for row in range(len(self.ids))]
+        return start if start in (0, 1) and sorted(numbers) == sorted(self.ids) else None
+
+
+def scan_files(
+    path: str, chosen: Chosen, tally: Tally, context: Context, asked: AskedIds | None = None
+) -> Catalog:
+    """Read tables of pixels, called `path` in messages; images get ids where some are asked for.
+
+    Ids are in a column named as in the sample, or the numbers of the rows, as the sample counts.
+    """
+    rows: list[_Row] = []
+    bad: list[Note] = []
+    layouts, warnings = [], []
+    for file in chosen.files:
+        id_column = asked.column if asked else ""
+        read = partial(_read_table, file, context=context, id_column=id_column)
+        table, warning = with_fallback(read, file.name, context.options.encoding)
+        rows += table.rows
+        bad += table.bad
+        layouts.append(_describe(table, file.name))
+        warnings += [warning] if warning else []
+    labels = read_labels([row.label for row in rows], path, context.options)
+    _add_labels(rows, labels)
+    has_ids = asked is not None and _add_ids(rows, asked)
+    bad += [Note(row.where, row.fault) for row in rows if row.fault]
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    return Catalog(
+        name=name_of(os.path.basename(os.path.abspath(folder))) or "root",
+        layout=f"pixels in CSV: {'; '.join(layouts)}",
+        samples=_samples(rows, has_ids=has_ids),
+        class_folders={name: (rows[at].where,) for name, at in first_rows(labels).items()},
+        class_order=labels.order,
+        notes=(*sorted(bad), *tally.ignored(), *warnings_of((*warnings, *chosen.notes))),
+        stamp=NO_STAMP.merged(*(stamp_of(file.path) for file in chosen.files)),
+    )
+
+
+def _describe(table: _Table, name: str) -> str:
+    columns, raster = table.columns, table.raster
+    names = columns.header.names
+    if not columns.header.is_told:
+        names = tuple(f"column {name}" for name in names)
+    split = table.rows[0].split if columns.split is None else ""
+    colour = "grey" if raster.channels == 1 else "RGB"
+    parts = [f"{name}{f' -> {split}' * bool(split)}: {raster.width}x{raster.height} {colour}"]
+    if columns.label is not None:
+        parts.append(f"{names[columns.label]} -> label")
+    if columns.split is not None:
+        parts.append(f"{names[columns.split]} -> split")
+    return ", ".join(parts)
+
+
+def _add_labels(rows: Sequence[_Row], labels: Labels) -> None:
+    for at, row in enumerate(rows):
+        row.class_name = "".join(labels.sets[at])
+        reasons = [row.fault, labels.faults.get(at, "")]
+        if not row.class_name and row.split != TEST and at not in labels.faults:
+            reasons.append("no label")
+        row.fault = "; ".join(filter(None, reasons))
+
+
+def _add_ids(rows: Sequence[_Row], asked: AskedIds) -> bool:
+    """Use row numbers as ids unless a column has ids; return whether there are any."""
+    if any(row.id for row in rows):
+        return True
+    first = asked.first()
+    if first is None:
+        return False
+    for row in rows:
+        row.id = str(row.number - 1 + first) if row.split == TEST else ""
+    return True
+
+
+def _samples(rows: Sequence[_Row], *, has_ids: bool) -> Samples:
+    good = [row for row in rows if not row.fault]
+    ids = Column("id", ColumnKind.TEXT, tuple([row.id for row in good]))
+    return RawSamples(
+        splits=[row.split for row in good],
+        class_names=[row.class_name for row in good],
+        numbers=[row.number for row in good],
+        sizes=[row.size for row in good],
+        contents=[row.content for row in good],
+        blobs=[row.blob for row in good],
+    ).samples((ids,) if has_ids else ())

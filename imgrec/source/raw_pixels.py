@@ -1,0 +1,275 @@
+"""Images stored as raw pixels in a few large files, and their rows in the catalog."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from xxhash import xxh3_128_digest
+
+from imgrec.blob import Pixels, Slice, ZipMember
+from imgrec.errors import ExecutionError, SourceError
+from imgrec.model import Column, Samples
+from imgrec.source.context import Context
+from imgrec.source.tree import TreeFile
+from imgrec.storage.blobs import read_blob
+from imgrec.storage.spool import append
+from imgrec.text import printable
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_CHUNK_BYTES = 8 << 20
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Faults:
+    """Collects the errors of all files of a source, to report them at once."""
+
+    errors: list[SourceError] = field(default_factory=list)
+
+    @contextmanager
+    def of(self, file: TreeFile) -> Iterator[None]:
+        """Note a SourceError raised while a file is read, with the name of the file."""
+        try:
+            yield
+        except SourceError as error:
+            hint = error.hint or "get this file again from where it is published"
+            self.add(f"{file.path}: {error}", hint, path=file.path, offset=error.offset)
+
+    def add(self, message: str, hint: str, *, path: str = "", offset: int | None = None) -> None:
+        """Note an error."""
+        self.errors.append(SourceError(printable(message), hint=hint, path=path, offset=offset))
+
+    def check(self) -> None:
+        """Raise one SourceError for everything noted, if there is anything."""
+        if not self.errors:
+            return
+        first = self.errors[0]
+        raise SourceError(
+            "; ".join(map(str, self.errors)),
+            hint="; ".join(dict.fromkeys(error.hint for error in self.errors if error.hint)),
+            path=first.path,
+            offset=first.offset,
+        )
+
+
+def home_of(file: TreeFile) -> Slice | None:
+    """Return where the bytes of a file start on disk; None if they are compressed."""
+    if isinstance(file.blob, ZipMember):
+        return None
+    return (file.blob, 0) if isinstance(file.blob, str) else file.blob[:2]
+
+
+class _SliceReader(io.RawIOBase):
+    """A part of a file as a stream of its own."""
+
+    def __init__(self, start: Slice, size: int) -> None:
+        super().__init__()
+        self._start, self._size, self._at = start, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), self._size - self._at)
+        path, offset = self._start
+        view[:count] = read_blob((path, offset + self._at), count)
+        self._at += count
+        return count
+
+
+def open_file(file: TreeFile, size: int) -> io.BufferedReader | io.BytesIO:
+    """Open a file of a tree as a stream; reading it may raise BadImage."""
+    home = home_of(file)
+    if home is None:
+        return io.BytesIO(read_blob(file.blob, size))
+    return io.BufferedReader(_SliceReader(home, size))
+
+
+class Raster(NamedTuple):
+    """The shape of an image, and the order of its pixels."""
+
+    height: int
+    width: int
+    channels: int
+    is_planar: bool = False
+
+    @property
+    def size(self) -> int:
+        """Count the bytes of an image."""
+        return self.height * self.width * self.channels
+
+
+class RecordLayout(NamedTuple):
+    """Images of one shape, one after another, each behind a few bytes of its own."""
+
+    images: int
+    """How many there are."""
+    raster: Raster
+    lead_bytes: int = 0
+    home: Slice | None = None
+    """Where the first one starts on disk; None if they must be copied to the spool."""
+
+
+class Records(NamedTuple):
+    """Images that were read, by column."""
+
+    leads: tuple[bytes, ...]
+    """Lead byte i of all images."""
+    contents: list[bytes]
+    blobs: list[Pixels]
+    size: int
+    """Bytes of each image."""
+
+
+class Readable(Protocol):
+    """A stream."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return that many bytes, or fewer at the end."""
+        ...
+
+
+def read_records(stream: Readable, layout: RecordLayout, context: Context) -> Records:
+    """Hash images, and copy them to the spool unless they have a home on disk.
+
+    Raises SourceError if there are fewer, and ExecutionError if the spool is full.
+    """
+    raster, home = layout.raster, layout.home
+    stride = layout.lead_bytes + raster.size
+    contents: list[bytes] = []
+    blobs: list[Pixels] = []
+    leads = [bytearray() for _ in range(layout.lead_bytes)]
+    for chunk in _chunks(stream, layout.images * stride, stride):
+        path, at = (home[0], home[1] + len(blobs) * stride) if home else spool(chunk, context)
+        view = memoryview(chunk)
+        starts = range(layout.lead_bytes, len(chunk), stride)
+        contents += [xxh3_128_digest(view[start : start + raster.size]) for start in starts]
+        offsets = range(at + layout.lead_bytes, at + len(chunk), stride)
+        blobs += map(Pixels, repeat(path), offsets, *map(repeat, raster))
+        for place, lead in enumerate(leads):
+            lead += chunk[place::stride]
+        context.on_progress(len(starts))
+    return Records(tuple(map(bytes, leads)), contents, blobs, raster.size)
+
+
+def _chunks(stream: Readable, size: int, stride: int) -> Iterator[bytes]:
+    """Yield `size` bytes in chunks of whole records."""
+    most = max(_CHUNK_BYTES // stride, 1) * stride
+    for start in range(0, size, most):
+        wanted = min(most, size - start)
+        chunk = stream.read(wanted)
+        if len(chunk) < wanted:
+            raise SourceError(f"ends after {start + len(chunk):,} of {size:,} bytes of images")
+        yield chunk
+
+
+def spool(data: bytes, context: Context) -> Slice:
+    """Copy bytes to the spool, where they stay until the dataset is written."""
+    path, offset = append(context.spool, [data])
+    if not path:
+        raise ExecutionError(
+            f"{context.spool} does not take {len(data):,} bytes of unpacked images",
+            hint="free some space on that disk",
+            path=context.spool,
+        )
+    return path, offset
+
+
+class Classes(NamedTuple):
+    """The names of classes, by label."""
+
+    names: Mapping[int, str]
+    where: str
+    """The file or option that names them."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the names in the order of their labels."""
+        return tuple(self.names[label] for label in sorted(self.names))
+
+    def places(self) -> dict[str, tuple[str, ...]]:
+        """Return where each class is named; raise SourceError for blank or repeated names."""
+        names = self.order
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        faults = [
+            *(["it is empty"] if not names else []),
+            *(f"{name!r} comes twice" for name in twice),
+            *(f"name {number} is blank" for number, name in enumerate(names) if not name.strip()),
+        ]
+        if faults:
+            raise SourceError(
+                printable(f"{self.where}: the class names cannot be used: {'; '.join(faults)}"),
+                hint="give each class one name of its own",
+            )
+        return {name: (f"{self.where}: {name}",) for name in names}
+
+    def refuse_unnamed(self, labels: Sequence[int]) -> None:
+        """Raise SourceError for labels without a name."""
+        counts = Counter(labels)
+        unnamed = sorted(label for label in counts if label not in self.names)
+        if not unnamed:
+            return
+        shown = ", ".join(
+            f"{label} (image {labels.index(label)}{', and others' if counts[label] > 1 else ''})"
+            for label in unnamed[:_SHOWN]
+        )
+        more = f" and {len(unnamed) - _SHOWN} more" if len(unnamed) > _SHOWN else ""
+        raise SourceError(
+            f"has labels that {self.where} does not name: {shown}{more}",
+            hint=f"check that {self.where} belongs to it; images are counted from 0",
+        )
+
+
+@dataclass(slots=True)
+class RawSamples:
+    """Raw images on their way into the catalog, by column."""
+
+    splits: list[str] = field(default_factory=list)
+    class_names: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    """What each is numbered in its split; part of its filename."""
+    sizes: list[int] = field(default_factory=list)
+    contents: list[bytes] = field(default_factory=list)
+    blobs: list[Pixels] = field(default_factory=list)
+
+    def add(self, split: str, class_names: Sequence[str], records: Records) -> None:
+        """Add images of one split, numbered after those already there."""
+        count, start = len(class_names), self.splits.count(split)
+        self.splits += repeat(split, count)
+        self.class_names += class_names
+        self.numbers += range(start, start + count)
+        self.sizes += repeat(records.size, count)
+        self.contents += records.contents
+        self.blobs += records.blobs
+
+    def samples(self, columns: tuple[Column, ...] = ()) -> Samples:
+        """Return the rows of the catalog; each image is named as a PNG in a class folder."""
+        places = list(zip(self.splits, self.class_names, strict=True))
+        folders = {place: _class_folder(*place) for place in set(places)}
+        numbered = zip(places, self.numbers, strict=True)
+        return Samples(
+            filenames=tuple([f"{folders[place]}{number:05d}.png" for place, number in numbered]),
+            class_names=tuple(self.class_names),
+            splits=tuple(self.splits),
+            sizes=tuple(self.sizes),
+            contents=tuple(self.contents),
+            blobs=tuple(self.blobs),
+            columns=columns,
+        )
+
+
+def _class_folder(split: str, class_name: str) -> str:
+    folder = class_name.replace("/", "_").replace("\0", "_")
+    if folder.startswith("."):
+        folder = f"_{folder}"  # neither hidden nor a way out of the tree
+    return "".join(f"{part}/" for part in (split, folder) if part)

@@ -1,0 +1,1 @@
+"""A local web page to browse a packed dataset."""

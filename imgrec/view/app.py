@@ -1,0 +1,258 @@
+"""The web application behind the page: who may ask, what they may ask, and the answers.
+
+Any web page can make a browser send requests to this machine. None of them knows the token that
+all our addresses begin with, none can read an answer, and one that points its own name here (DNS
+rebinding) is given away by the Host header. Records go by number; no address names a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from secrets import compare_digest
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from imgrec.errors import BadImage, DatasetError, UsageError
+from imgrec.model import UNLABELLED
+from imgrec.text import printable
+from imgrec.view.catalogue import SIZES, Found, Query
+from imgrec.view.records import ViewedDataset
+from imgrec.view.thumbnails import MEDIA_TYPES, SIDES, Thumbnails, whole_picture
+
+_STATIC = Path(__file__).with_name("static")
+_STATIC_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_FOREVER = {"Cache-Control": "private, max-age=86400, immutable"}
+"""A record never changes, and each run of the server has addresses of its own."""
+_MAX_ROWS = 200
+_MAX_TEXT = 1000
+_MAX_SIDE = 1 << 31
+
+_HOSTS = frozenset({"127.0.0.1", "localhost"})
+"""With any port: an SSH tunnel may use another one."""
+_PORT = re.compile(r":\d{1,5}\Z")
+_METHODS = frozenset({"GET", "HEAD"})
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def make_app(viewed: ViewedDataset, thumbnails: Thumbnails, token: str) -> ASGIApp:
+    """Return the application, which answers only requests that know the token."""
+    answers = _Answers(viewed, thumbnails)
+    handlers = {
+        "/api/dataset": answers.dataset,
+        "/api/page": answers.page,
+        "/api/record": answers.record,
+        "/api/thumbnails": answers.thumbnails,
+        "/image": answers.image,
+    }
+    routes = [Route(path, _errors_as_json(handler)) for path, handler in handlers.items()]
+    files = sorted(path for path in _STATIC.iterdir() if path.suffix in _STATIC_TYPES)
+    routes += [Route(f"/{path.name}", _file(path)) for path in files]
+    routes.append(Route("/", _file(_STATIC / "index.html")))
+    return Guard(Router(routes, redirect_slashes=False), token)
+
+
+class Guard:
+    """Refuses requests without the token, and adds security headers to every answer."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        # "GET *" and "CONNECT host:1" have no path at all, and so no token either.
+        _, token, *rest = ("/" + scope["path"].removeprefix("/")).split("/", 2)
+        refusal = self._refusal(Headers(scope=scope).getlist("host"), scope["method"], token)
+        if refusal is None and not rest:
+            refusal = RedirectResponse(f"/{quote(self._token)}/")
+        if refusal is not None:
+            await refusal(scope, receive, send_with_headers)
+            return
+        inside = {**scope, "path": "/" + rest[0], "root_path": ""}
+        await self._app(inside, receive, send_with_headers)
+
+    def _refusal(self, hosts: Iterable[str], method: str, token: str) -> Response | None:
+        names = [_PORT.sub("", host.lower()) for host in hosts]
+        if len(names) != 1 or names[0] not in _HOSTS:
+            return PlainTextResponse("imgrec view does not serve this host name.\n", 403)
+        if not compare_digest(token.encode(), self._token.encode()):
+            return PlainTextResponse("Open the address that `imgrec view` printed.\n", 403)
+        if method not in _METHODS:
+            return PlainTextResponse("Only GET and HEAD are allowed.\n", 405)
+        return None
+
+
+class _Answers:
+    def __init__(self, viewed: ViewedDataset, thumbnails: Thumbnails) -> None:
+        self._viewed = viewed
+        self._thumbnails = thumbnails
+
+    def dataset(self, _request: Request) -> Response:
+        """Describe the dataset."""
+        viewed, info = self._viewed, self._viewed.dataset.info
+        columns = viewed.catalogue.columns
+        return _json(
+            {
+                "name": printable(info.name),
+                "version": printable(info.version),
+                "path": printable(info.path),
+                "load": printable(info.load),
+                "records": len(viewed),
+                "classes": list(map(printable, info.classes)),
+                "splits": list(map(printable, columns.split_names)),
+                "formats": list(columns.format_names),
+                "sizes": SIZES,
+                "sides": SIDES,
+                "gathered": viewed.gathered,
+            }
+        )
+
+    def page(self, request: Request) -> Response:
+        """List a page of matching records, and count the matches of every filter value."""
+        started = time.perf_counter()
+        found = self._found(request)
+        numbers = found.numbers[_page(request.query_params)].tolist()
+        columns = self._viewed.catalogue.columns
+        rows = [
+            {
+                "number": number,
+                "split": int(columns.splits[number]),
+                "labels": row.labels,
+                "name": row.filename,
+                "width": row.width,
+                "height": row.height,
+                "format": row.format,
+            }
+            for number, row in zip(numbers, self._viewed.rows(numbers), strict=True)
+        ]
+        answer = _json({"total": len(found.numbers), "rows": rows, "counts": found.counts})
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        answer.headers["Server-Timing"] = f"total;dur={elapsed_ms:.1f}"
+        return answer
+
+    def record(self, request: Request) -> Response:
+        """Describe one record in full, and name its neighbours among the matches."""
+        number = self._number(request)
+        found = self._found(request)
+        numbers, at = found.numbers, found.place_of(number)
+        around = {} if at is None else {"at": at, "total": len(numbers)}
+        if at is not None and at > 0:
+            around["previous"] = int(numbers[at - 1])
+        if at is not None and at + 1 < len(numbers):
+            around["next"] = int(numbers[at + 1])
+        return _json(self._viewed.details(number) | around)
+
+    def thumbnails(self, request: Request) -> Response:
+        """Send the thumbnails of some records as a stream of frames."""
+        numbers = _numbers(request.query_params, len(self._viewed))
+        side = _side(request.query_params)
+        stream = self._thumbnails.stream(numbers, side)
+        return StreamingResponse(stream, media_type="application/octet-stream")
+
+    def image(self, request: Request) -> Response:
+        """Send the image of a record."""
+        picture = whole_picture(self._viewed.dataset.read(self._number(request)))
+        return Response(picture.data, media_type=MEDIA_TYPES[picture.format], headers=_FOREVER)
+
+    def _number(self, request: Request) -> int:
+        return _integer(request.query_params.get("n", ""), 0, len(self._viewed) - 1, "n")
+
+    def _found(self, request: Request) -> Found:
+        catalogue = self._viewed.catalogue
+        return catalogue.find(_query(request.query_params, catalogue.columns.classes))
+
+
+def _query(parameters: QueryParams, classes: int) -> Query:
+    text = parameters.get("q", "")
+    if len(text) > _MAX_TEXT:
+        raise UsageError(f"q is longer than {_MAX_TEXT} characters")
+    labels = [
+        _integer(label, UNLABELLED, classes - 1, "class") for label in parameters.getlist("class")
+    ]
+    return Query(
+        splits=frozenset(parameters.getlist("split")),
+        classes=frozenset(labels),
+        formats=frozenset(parameters.getlist("format")),
+        min_side=_integer(parameters.get("min") or "0", 0, _MAX_SIDE, "min"),
+        max_side=_integer(parameters.get("max") or "0", 0, _MAX_SIDE, "max"),
+        text=text,
+    )
+
+
+def _page(parameters: QueryParams) -> slice:
+    start = _integer(parameters.get("start", "0"), 0, 1 << 62, "start")
+    return slice(start, start + _integer(parameters.get("count", "100"), 1, _MAX_ROWS, "count"))
+
+
+def _numbers(parameters: QueryParams, records: int) -> Sequence[int]:
+    texts = parameters.get("n", "").split(",")[: _MAX_ROWS + 1]
+    if len(texts) > _MAX_ROWS:
+        raise UsageError(f"n names more than {_MAX_ROWS} records")
+    return tuple(dict.fromkeys(_integer(text, 0, records - 1, "n") for text in texts))
+
+
+def _side(parameters: QueryParams) -> int:
+    side = _integer(parameters.get("side", ""), 0, max(SIDES), "side")
+    if side not in SIDES:
+        raise UsageError(f"side must be one of {', '.join(map(str, SIDES))}")
+    return side
+
+
+def _integer(text: str, least: int, most: int, name: str) -> int:
+    is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 20
+    if not is_number or not least <= int(text) <= most:
+        raise UsageError(f"{name} must be a number from {least} to {most}")
+    return int(text)
+
+
+def _errors_as_json(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    def handle(request: Request) -> Response:
+        try:
+            return handler(request)
+        except UsageError as error:
+            return _json({"error": printable(str(error))}, 400)
+        except (BadImage, DatasetError) as error:
+            return _json({"error": printable(str(error))}, 422)
+
+    return handle
+
+
+def _file(path: Path) -> Callable[[Request], Response]:
+    data, media_type = path.read_bytes(), _STATIC_TYPES[path.suffix]
+    return lambda _request: Response(data, media_type=media_type)
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(json.dumps(value), status, media_type="application/json")

@@ -1,0 +1,230 @@
+"""The figures as Markdown tables, as ratios with their targets, and as one plot for the README."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benching.loading import LOADERS, READERS, Loader
+from benching.own import median_ratio
+from benching.packing import PACKERS
+
+Figures = Mapping[str, Any]
+BEGIN, END = "<!-- figures: scripts/bench.py --readme -->", "<!-- end of figures -->"
+PLOT = "![Rates of packers and loaders, relative to imgrec](.github/speed.svg)"
+SETS = {
+    "photos5k": "5,000 photos",
+    "photos20k": "20,000 photos",
+    "tiny50k": "50,000 of 32x32",
+}
+TRACKS = {"photos224": "photos to 224 px", "photos96": "photos to 96 px", "tiny": "32x32"}
+RANDOM = {"photos": "photos", "tiny": "32x32"}
+
+
+class Target(NamedTuple):
+    """A ratio of times, ours to another's, and the most it should be."""
+
+    part: str
+    images: str
+    ours: str
+    other: str
+    most: float
+
+
+TARGETS = (
+    Target("pack", "photos20k", "structure", "tar", 1.0),
+    Target("pack", "photos20k", "structure", "tfds", 1 / 6),
+    Target("pack", "photos20k", "decode", "libjpeg", 1 / 0.75),
+    Target("pack", "tiny50k", "structure", "tar", 2.0),
+    Target("pack", "tiny50k", "decode", "tfds", 1 / 7),
+    Target("cold", "photos5k", "structure", "tar", 1.0),
+    Target("cold", "tiny50k", "structure", "tar", 1.0),
+)
+
+
+def ratios(figures: Figures) -> str:
+    """Return each measured ratio beside its target."""
+    rows = [["time of imgrec / time of another", "measured", "target"]]
+    for part, images, ours, other, most in TARGETS:
+        medians = _median_seconds(figures.get(part, {}).get(images, {}))
+        if ours in medians and other in medians:
+            value = medians[ours] / medians[other]
+            rows.append([f"{part} {images}: {ours} / {other}", f"{value:.2f}", f"<= {most:.2f}"])
+    if resume := figures.get("resume"):
+        rows.append(
+            ["rest of a killed pack / whole pack", f"{median_ratio(resume):.2f}", "<= 0.20"]
+        )
+    return table(rows)
+
+
+def _median_seconds(race: Figures) -> dict[str, float]:
+    """Return the median seconds of each packer of a race."""
+    if "runs" in race:
+        return {name: _median_run(runs) for name, runs in race["runs"].items()}
+    return {name: statistics.median(each) for name, each in race.get("seconds", {}).items()}
+
+
+def _median_run(runs: Sequence[Mapping[str, float]]) -> float:
+    return statistics.median(run["wall_s"] for run in runs)
+
+
+def _median_rate(result: Figures) -> float:
+    return float(statistics.median(result["rates"]))
+
+
+def markdown(figures: Figures) -> str:
+    """Return all figures as Markdown."""
+    return "\n\n".join(_parts(figures)) + "\n"
+
+
+def write_readme(readme: Path, figures: Figures) -> None:
+    """Replace the block of figures in a README."""
+    before, begin, rest = readme.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{readme} has no {BEGIN} followed by {END}")
+    readme.write_text(f"{before}{BEGIN}\n\n{PLOT}\n\n{markdown(figures)}\n{END}{after}")
+
+
+def _parts(figures: Figures) -> Iterator[str]:
+    if figures.get("pack"):
+        yield (
+            "Packing in seconds; in brackets, as a multiple of imgrec with `--check structure`. "
+            "Memory is the peak of all processes together; start-up is a pack of ten images."
+        )
+        yield _packing(figures)
+    for part, titles, known, what in (
+        ("load", TRACKS, LOADERS, "Loading in images per second"),
+        ("random", RANDOM, READERS, "Single records at random, in records per second"),
+    ):
+        if figures.get(part):
+            yield f"{what}; in brackets, as a multiple of imgrec's own loader of the same kind."
+            yield _loading(figures[part], titles, known)
+    for name, race in figures.get("cold", {}).items():
+        told = [f"{PACKERS[each].title} {s:.2f} s" for each, s in _median_seconds(race).items()]
+        yield f"From a cold cache, {SETS[name]}: {', '.join(told) or race['skipped']}."
+    if points := figures.get("growth"):
+        yield _growth(points)
+    if resume := figures.get("resume"):
+        yield f"Continuing a pack that was killed at 90 %: {median_ratio(resume):.2f} of a whole."
+    facts = figures["setting"]
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    yield (
+        f"{facts['machine']}, {facts['cpus']} CPUs, Python {facts['python']}; {versions}. "
+        f"Medians of {facts['rounds']} interleaved rounds."
+    )
+    for name, reason in figures.get("skipped", {}).items():
+        yield f"Not run: {name}: {reason}"
+
+
+def _packing(figures: Figures) -> str:
+    races = {name: race for name, race in figures["pack"].items() if race["runs"]}
+    largest = races.get("photos20k") or next(iter(races.values()))
+    rows = [["", *(SETS[name] for name in races), "memory", "start-up"]]
+    for name, packer in PACKERS.items():
+        if any(name in race["runs"] for race in races.values()):
+            memory = max((run["peak_bytes"] for run in largest["runs"].get(name, ())), default=0)
+            start = figures.get("start", {}).get(name)
+            rows.append(
+                [
+                    packer.title,
+                    *(
+                        _relative(name, "structure", _median_seconds(race))
+                        for race in races.values()
+                    ),
+                    f"{memory / 1e6:,.0f} MB" if memory else "",
+                    f"{statistics.median(start):.2f} s" if start else "",
+                ]
+            )
+    return table(rows)
+
+
+def _relative(name: str, ours: str, values: Mapping[str, float]) -> str:
+    """Return a value, and in brackets how it compares with one of imgrec's."""
+    if name not in values:
+        return ""
+    value = values[name]
+    text = f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+    return f"{text} ({value / values[ours]:.2g})" if ours in values else text
+
+
+def _loading(races: Figures, titles: Mapping[str, str], known: Mapping[str, Loader]) -> str:
+    races = {name: races[name] for name in titles if name in races}
+    rows = [["", "pixels", *(titles[name] for name in races), "memory", "first batch"]]
+    for name, loader in known.items():
+        results = [r["contenders"][name] for r in races.values() if name in r["contenders"]]
+        if results:
+            rates = [
+                {each: _median_rate(found) for each, found in race["contenders"].items()}
+                for race in races.values()
+            ]
+            cells = [_relative(name, loader.against, each) for each in rates]
+            memory, first = results[0]["peak_bytes"] / 1e6, results[0]["first_s"]
+            rows.append(
+                [loader.title, loader.pixels, *cells, f"{memory:,.0f} MB", f"{first:.1f} s"]
+            )
+    return table(rows)
+
+
+def _growth(points: Sequence[Mapping[str, float]]) -> str:
+    rows = [["files", "seconds", "us per file", "main process", "a worker"]]
+    for point in points:
+        memory = [f"{point[field] / 1e6:,.0f} MB" for field in ("main_bytes", "worker_bytes")]
+        each_us = point["wall_s"] / point["files"] * 1e6
+        rows.append([f"{point['files']:,}", f"{point['wall_s']:.2f}", f"{each_us:.0f}", *memory])
+    return table(rows)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows, the first of them the titles, as a Markdown table."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def draw(figures: Figures, path: Path) -> None:
+    """Draw the rates of packers and loaders, imgrec = 1, as SVG."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams |= {"svg.hashsalt": "imgrec", "font.size": 8, "svg.fonttype": "path"}
+    from matplotlib.figure import Figure
+
+    panels = list(_panels(figures))
+    if not panels:
+        return
+    most = max(len(bars) for _, bars in panels)
+    figure = Figure(figsize=(5.2 * len(panels), 0.5 + 0.22 * most), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (title, bars) in zip(grid, panels, strict=True):
+        names, values = zip(*sorted(bars.items(), key=lambda bar: bar[1]), strict=True)
+        colours = ["#1a7f37" if "imgrec" in name else "#8c959f" for name in names]
+        axes.bar_label(axes.barh(names, values, color=colours), fmt="%.2f", padding=2)
+        axes.set_title(f"{title}; imgrec = 1")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, transparent=True, metadata={"Date": None})
+
+
+def _panels(figures: Figures) -> Iterator[tuple[str, dict[str, float]]]:
+    seconds = _median_seconds(figures.get("pack", {}).get("photos20k", {}))
+    if "structure" in seconds:
+        yield (
+            "pack rate, 20,000 photos",
+            {
+                _plain(PACKERS[name].title): seconds["structure"] / each
+                for name, each in seconds.items()
+            },
+        )
+    if race := figures.get("load", {}).get("photos224"):
+        rates = {name: _median_rate(found) for name, found in race["contenders"].items()}
+        bars = {
+            _plain(LOADERS[name].title): rate / rates[LOADERS[name].against]
+            for name, rate in rates.items()
+            if LOADERS[name].against in rates
+        }
+        yield "load rate, photos to 224 px", {"imgrec, the loader of the same kind": 1.0, **bars}
+
+
+def _plain(title: str) -> str:
+    return title.replace("*", "").replace("`", "")

@@ -1,0 +1,271 @@
+"""Balanced epochs: every class as often, copies far apart, and as many batches in every job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from pictures import jpeg, write_tree
+
+import imgrec
+from imgrec.errors import UsageError
+from imgrec.loaders import load
+from imgrec.loaders.tf.balance import Balance, balance
+from imgrec.options import PackOptions
+
+COUNTS = {"a": 25, "b": 9, "c": 2}
+"""Images of each class. Each of c comes 12 or 13 times in an epoch."""
+
+class_counts = st.lists(st.integers(1, 40), max_size=6)
+seeds = st.none() | st.tuples(st.integers(0, 1 << 62), st.integers(0, 1 << 62))
+jobs_ = st.integers(1, 5)
+
+
+def jobs_of(counts: list[int], unlabelled: int, jobs: int, batch_size: int) -> list[Balance]:
+    """Balance so many images of each class, whose numbers say nothing of their labels."""
+    labels = np.repeat(np.arange(-1, len(counts)), [unlabelled, *counts])
+    labels = np.random.default_rng(7).permutation(labels)
+    numbers = np.arange(100, 100 + len(labels))
+    return [balance(numbers, labels, (job, jobs), batch_size) for job in range(jobs)]
+
+
+def label_of(counts: list[int], unlabelled: int) -> dict[int, int]:
+    (whole,) = jobs_of(counts, unlabelled, 1, 1)
+    found = {
+        number: label
+        for label, visits in enumerate(whole.classes)
+        for number in visits.records.tolist()
+    }
+    return found | dict.fromkeys(whole.unlabelled.tolist(), -1)
+
+
+@given(class_counts, st.integers(0, 9), jobs_, st.integers(1, 9), seeds)
+@example([25, 2], 0, 2, 4, (1, 2))
+@example([1], 0, 5, 4, None)
+def test_jobs_have_as_many_images_and_together_all_of_them(
+    counts: list[int], unlabelled: int, jobs: int, batch_size: int, seeds: tuple[int, int] | None
+) -> None:
+    assume(counts or unlabelled)
+    made = jobs_of(counts, unlabelled, jobs, batch_size)
+    orders = [each.order(seeds).tolist() for each in made]
+    assert {len(order) for order in orders} == {made[0].count}
+    labels = label_of(counts, unlabelled)
+    assert set(chain.from_iterable(orders)) == labels.keys()
+    assert all(
+        sorted(set(order)) == each.records().tolist()
+        for order, each in zip(orders, made, strict=True)
+    )
+    shown = Counter(labels[number] for number in chain.from_iterable(orders))
+    of_classes = [shown[label] for label in range(len(counts))]
+    most = max(counts, default=0)
+    if jobs == 1:
+        assert of_classes == [most] * len(counts)
+        assert shown[-1] == unlabelled
+    assert min(of_classes, default=0) >= most
+    assert max(of_classes, default=0) - min(of_classes, default=0) <= 1
+    assert sum(of_classes) < most * len(counts) + jobs
+    for order in orders:  # and in each job alone
+        own = Counter(labels[number] for number in order if labels[number] >= 0)
+        assert max(own.values(), default=0) - min(own.values(), default=0) <= 1
+
+
+@given(class_counts.filter(bool), jobs_, st.integers(1, 40), seeds)
+@example([1] * 40, 1, 40, (3, 4))
+@example([40, 1, 1, 1], 1, 4, (3, 4))
+def test_no_batch_has_an_image_twice_unless_it_must(
+    counts: list[int], jobs: int, batch_size: int, seeds: tuple[int, int] | None
+) -> None:
+    for each in jobs_of(counts, 0, jobs, batch_size):
+        order = each.order(seeds).tolist()
+        images = {len(records) for records, times in each.classes if times > len(records)}
+        # Of a class with one image, every row of the table shows it.
+        apart = min(images, default=len(order)) * len(each.classes)
+        for start in range(len(order) - batch_size + 1):
+            most = max(Counter(order[start : start + batch_size]).values())
+            assert most <= -(-batch_size // max(apart, 1))
+
+
+@given(class_counts.filter(bool), st.tuples(st.integers(0, 99), st.integers(0, 99)))
+def test_an_order_depends_on_the_seeds_alone(counts: list[int], seeds: tuple[int, int]) -> None:
+    (made,) = jobs_of(counts, 3, 1, 4)
+    (again,) = jobs_of(counts, 3, 1, 4)
+    assert made.order(seeds).tolist() == again.order(seeds).tolist()
+    assert made.order().tolist() == again.order().tolist()
+    others = {tuple(made.order((*seeds, other)).tolist()) for other in range(20)}
+    assert len(others) > 1 or sum(counts) + 3 < 5
+
+
+# Through imgrec.load.
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("balance")
+    files, seed = {}, 0
+    for name, count in COUNTS.items():
+        for number in range(count):
+            files[f"{name}/{number}.jpg"] = jpeg(seed := seed + 1, (20 + seed % 3, 16))
+    write_tree(root / "images", files)
+    return root
+
+
+def packed(root: Path, **options: Any) -> str:
+    return imgrec.pack(
+        root / "images", PackOptions(data_dir=str(root / "data"), shards=3, **options)
+    ).info.path
+
+
+@pytest.fixture(scope="module")
+def path(root: Path) -> str:
+    return packed(root)
+
+
+def batches(path: str, **options: Any) -> list[list[str]]:
+    given = {"image_size": 8, "as_dict": True, **options}
+    return [
+        [name.decode() for name in batch["filename"]]
+        for batch in load(path, **given).as_numpy_iterator()
+    ]
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_balanced_epoch_spreads_the_copies(path: str, cache: bool) -> None:
+    data = load(
+        path, image_size=8, as_dict=True, batch_size=6, balance=True, shuffle=True, seed=3,
+        cache=cache,
+    )  # fmt: skip
+    epochs = []
+    for _ in range(2):
+        epoch = [[n.decode() for n in batch["filename"]] for batch in data.as_numpy_iterator()]
+        assert len(epoch) == int(data.cardinality()) == 13
+        assert all(len(set(batch)) == len(batch) for batch in epoch)
+        names = list(chain.from_iterable(epoch))
+        assert Counter(name[0] for name in names) == dict.fromkeys("abc", 25)
+        assert len(set(names)) == sum(COUNTS.values())
+        epochs.append(names)
+    assert epochs[0] != epochs[1]
+    again = load(
+        path, image_size=8, as_dict=True, batch_size=6, balance=True, shuffle=True, seed=3,
+        cache=cache, repeat=2,
+    )  # fmt: skip
+    both = [n.decode() for batch in again.as_numpy_iterator() for n in batch["filename"]]
+    assert both[:75] == epochs[0]
+    assert both[75:] not in (epochs[0], [])
+
+
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_balanced_jobs_have_as_many_batches(path: str, cache: bool, shuffle: bool) -> None:
+    parts = [
+        batches(path, shard=(job, 2), cache=cache, shuffle=shuffle, balance=True, batch_size=4)
+        for job in (0, 1)
+    ]
+    assert [len(part) for part in parts] == [10, 10]
+    everything = set(chain.from_iterable(chain.from_iterable(parts)))
+    assert len(everything) == sum(COUNTS.values())
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_jobs_that_drop_the_remainder_have_as_many_batches(path: str, cache: bool) -> None:
+    # 36 images for 5 jobs: one has 8, which would fill a batch more, and the others have 7.
+    for batch_size, count in ((2, 3), (8, 0)):
+        for job in (0, 4):
+            data = load(
+                path, image_size=8, batch_size=batch_size, drop_remainder=True, shuffle=True,
+                shard=(job, 5), cache=cache,
+            )  # fmt: skip
+            assert len(list(data)) == int(data.cardinality()) == count
+
+
+def test_jobs_that_drop_nothing_have_every_record_once(path: str) -> None:
+    parts = [batches(path, shard=(job, 5), batch_size=3) for job in range(5)]
+    names = list(chain.from_iterable(chain.from_iterable(parts)))
+    assert len(names) == len(set(names)) == 36
+
+
+def test_each_record_is_dropped_in_some_epochs_only(path: str) -> None:
+    data = load(
+        path, image_size=8, as_dict=True, batch_size=1, drop_remainder=True, shuffle=True,
+        shard=(6, 7), seed=1,
+    )  # fmt: skip
+    epochs = [{b["filename"][0] for b in data.as_numpy_iterator()} for _ in range(12)]
+    assert {len(epoch) for epoch in epochs} == {5}
+    assert len(set().union(*epochs)) == 6
+
+
+def test_repeating_a_balanced_split_for_ever_is_infinite(path: str) -> None:
+    import tensorflow as tf
+
+    for cache in (False, True):
+        data = load(
+            path, image_size=8, batch_size=10, balance=True, repeat=True, shuffle=True, cache=cache
+        )
+        assert int(data.cardinality()) == tf.data.INFINITE_CARDINALITY
+        labels = np.concatenate([labels for _, labels in data.take(30).as_numpy_iterator()])
+        assert np.bincount(labels).tolist() == [100, 100, 100]
+
+
+def test_compressed_shards_are_balanced_in_memory_only(root: Path) -> None:
+    path = packed(root, name="gz", compression="gzip")
+    with pytest.raises(UsageError, match="compressed, so balance cannot read them by number"):
+        load(path, balance=True)
+    found = batches(path, balance=True, cache=True, batch_size=25, shard=(1, 2))
+    assert sum(map(len, found)) == 38
+
+
+def test_a_cache_that_does_not_fit_is_refused_before_anything_is_decoded(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = "imgrec.loaders.tf.memory.available_bytes"
+    size = 36 * 100 * 200 * 3
+    monkeypatch.setattr(memory, lambda: 2 * size - 1)
+    with pytest.raises(UsageError, match=r"needs 4\.1 MiB of memory for 36 images of 100x200"):
+        load(path, image_size=(100, 200), cache=True)
+    monkeypatch.setattr(memory, lambda: 2 * size)
+    assert len(list(load(path, image_size=(100, 200), cache=True))) == 36
+    monkeypatch.setattr(memory, lambda: None)
+    assert len(list(load(path, image_size=(100, 200), cache=True))) == 36
+
+
+def test_weights_and_balance_read_labels_and_no_names(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import imgrec.read.samples as samples
+
+    read, asked = samples.read_bounded, []
+
+    def noted(file: Any, opened: Any, columns: list[str]) -> Any:
+        asked.append(tuple(columns))
+        return read(file, opened, columns)
+
+    monkeypatch.setattr(samples, "read_bounded", noted)
+    assert imgrec.class_weights(path) == pytest.approx({0: 12 / 25, 1: 12 / 9, 2: 6})
+    assert asked == [("label",)]
+    load(path, balance=True)
+    assert not {"filename"} & set(chain.from_iterable(asked))
+
+
+def test_what_a_container_may_use_limits_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage import memory
+
+    (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 500 kB\nSwapFree: 100 kB\n")
+    for name, text in {
+        "memory.max": "100000", "memory.current": "90000",
+        "memory.stat": "anon 10\ninactive_file 3000\nactive_file 400\n",
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text + "\n")
+    monkeypatch.setattr(memory, "_SYSTEM", str(tmp_path / "meminfo"))
+    monkeypatch.setattr(memory, "_GROUPS", ((f"{tmp_path}/", "memory.max", "memory.current"),))
+    assert memory.available_bytes() == 13_400
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available_bytes() == 600 << 10
+    (tmp_path / "meminfo").unlink()
+    assert memory.available_bytes() is None

@@ -1,0 +1,646 @@
+"""Images that are there twice: found, shown, kept together or left out."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from catalogs import catalog, fractions, sample_lists
+from conftest import ROOT, Cli
+from hypothesis import given
+from hypothesis import strategies as st
+from inline import ENGINE, pack
+from pictures import encode, picture, write_tree
+from PIL import Image, ImageOps
+
+import imgrec
+from imgrec.api import dry_run, leaks
+from imgrec.codec import report as report_codec
+from imgrec.codec import result as result_codec
+from imgrec.engine.local import LocalEngine
+from imgrec.errors import DatasetNotFound, UsageError
+from imgrec.inspect.leaks import Leaks
+from imgrec.model import Sample, Samples
+from imgrec.near.duplicates import NearPair
+from imgrec.options import Check, NearDups, PackOptions, SourceOptions
+from imgrec.plan.build import make_plan
+from imgrec.write.shard import ShardWriter
+
+
+def drawn(seed: int, width: int = 48, height: int = 40) -> Image.Image:
+    """A picture with enough in it to be told from others."""
+    return picture(seed, size=(12, 10)).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def png(seed: int, **size: int) -> bytes:
+    return encode(drawn(seed, **size), "PNG")
+
+
+def jpeg(seed: int, quality: int = 80, **size: int) -> bytes:
+    return encode(drawn(seed, **size), "JPEG", quality=quality)
+
+
+def mirrored(seed: int) -> bytes:
+    return encode(ImageOps.mirror(drawn(seed)), "PNG")
+
+
+BLANK = encode(Image.new("RGB", (48, 40), "white"), "PNG")
+TREE = {
+    "train/oak/1.png": png(1),
+    "train/oak/1 again.jpg": jpeg(1),
+    "train/oak/2.png": png(2),
+    "train/ash/3.png": png(3),
+    "train/ash/4.png": png(4),
+    "train/ash/blank.png": BLANK,
+    "test/oak/2 small.jpg": jpeg(2, width=36, height=30),
+    "test/oak/3 mirrored.png": mirrored(3),
+    "test/ash/4.png": png(4),
+    "test/ash/5.png": png(5),
+    "test/ash/blank too.png": encode(Image.new("RGB", (48, 40), "silver"), "PNG"),
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_tree(tmp_path / "trees", TREE)
+
+
+def shown(found: Leaks) -> list[tuple[str, str, str]]:
+    return [(str(pair.kind), pair.first.name, pair.second.name) for pair in found.pairs]
+
+
+EXPECTED = [
+    ("across splits", "test/ash/4.png", "train/ash/4.png"),
+    ("across splits", "test/oak/3 mirrored.png", "train/ash/3.png"),
+    ("across splits", "test/oak/2 small.jpg", "train/oak/2.png"),
+    ("within", "train/oak/1 again.jpg", "train/oak/1.png"),
+]
+
+
+def test_a_source_shows_what_it_has_twice_the_worst_first(source: Path) -> None:
+    found = leaks(source, engine=ENGINE)
+    assert shown(found) == EXPECTED
+    assert found.is_leaking
+    assert (found.images, found.flat, found.unreadable) == (11, 2, 0)
+
+
+def test_a_dataset_shows_the_same_as_its_source(source: Path, data_dir: Path) -> None:
+    found = leaks(pack(source, data_dir), engine=ENGINE)
+    assert shown(found) == EXPECTED
+    assert [pair.is_exact for pair in found.pairs] == [True, False, False, False]
+    assert [pair.is_mirrored for pair in found.pairs] == [False, True, False, False]
+    assert found.pairs[1].first.split == "test"
+    assert found.pairs[1].second.labels == ("ash",)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_a_compressed_dataset_is_looked_at_too(
+    source: Path, data_dir: Path, compression: str, tmp_path: Path
+) -> None:
+    folder = pack(source, data_dir, compression=compression)
+    found = leaks(folder, engine=ENGINE, sheet=tmp_path / "pairs.png")
+    assert shown(found) == EXPECTED
+    assert Image.open(found.sheet).format == "PNG"
+
+
+@pytest.mark.processes
+def test_processes_find_the_same(source: Path) -> None:
+    for workers in (1, 3):
+        with LocalEngine(workers) as engine:
+            assert shown(leaks(source, engine=engine)) == EXPECTED
+
+
+def test_an_archive_is_looked_at_without_unpacking_it(source: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trees.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in TREE.items():
+            archive.writestr(name, data)
+    assert shown(leaks(path, engine=ENGINE)) == EXPECTED
+
+
+def test_other_labels_are_told_apart_from_copies_of_one_label(tmp_path: Path) -> None:
+    files = {
+        "oak/1.png": png(1),
+        "oak/1.jpg": jpeg(1),
+        "ash/1.jpg": jpeg(1, 50),
+        "ash/2.png": png(2),
+    }
+    found = leaks(write_tree(tmp_path / "trees", files), engine=ENGINE)
+    assert {(kind, *map(str.lower, names)) for kind, *names in shown(found)} == {
+        ("across classes", "ash/1.jpg", "oak/1.jpg"),
+        ("across classes", "ash/1.jpg", "oak/1.png"),
+        ("within", "oak/1.jpg", "oak/1.png"),
+    }
+    assert not found.is_leaking
+
+
+def test_an_image_without_a_label_contradicts_none(tmp_path: Path) -> None:
+    table = b"file,tags\n1.png,oak\n2.jpg,\n3.png,oak ash\n"
+    files = {"1.png": png(2), "2.jpg": jpeg(2), "3.png": png(3), "tags.csv": table}
+    tree = write_tree(tmp_path / "trees", files)
+    options = SourceOptions(label_sep=" ")
+    found = leaks(tree / "tags.csv", source=options, engine=ENGINE)
+    assert shown(found) == [("within", "1.png", "2.jpg")]
+
+
+def test_a_smaller_distance_finds_less(source: Path) -> None:
+    found = leaks(source, distance=0, engine=ENGINE)
+    assert ("across splits", "test/oak/2 small.jpg", "train/oak/2.png") not in shown(found)
+    assert ("across splits", "test/oak/3 mirrored.png", "train/ash/3.png") in shown(found)
+
+
+def test_unreadable_images_are_counted_and_like_their_copies_only(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    cut, other = png(1)[:-300], png(2)[:-300]
+    files = {"train/oak/1.png": cut, "train/oak/2.png": other, "train/oak/3.png": png(3)}
+    tree = write_tree(tmp_path / "trees", files | {"test/oak/4.png": cut})
+    for found in (
+        leaks(tree, engine=ENGINE),
+        leaks(pack(tree, data_dir, check="header"), engine=ENGINE),
+    ):
+        assert (found.unreadable, found.flat) == (3, 0)
+        assert shown(found) == [("across splits", "test/oak/4.png", "train/oak/1.png")]
+
+
+def test_every_image_that_leaks_is_in_a_pair_that_says_so(tmp_path: Path) -> None:
+    copies = ("train/x/1.png", "train/x/2.png", "test/x/a.png", "test/x/b.png")
+    tree = write_tree(tmp_path / "trees", dict.fromkeys(copies, png(1)) | {"test/x/c.jpg": jpeg(1)})
+    across = [names for kind, *names in shown(leaks(tree, engine=ENGINE)) if kind != "within"]
+    assert {name for names in across for name in names} == {*copies, "test/x/c.jpg"}
+
+
+def test_the_order_of_labels_makes_no_other_label(tmp_path: Path, data_dir: Path) -> None:
+    write_tree(tmp_path, {"1.png": png(1), "2.jpg": jpeg(1), "3.png": png(3)})
+    table = tmp_path / "t.csv"
+    table.write_text("filename,labels\n1.png,a b\n2.jpg,b a\n3.png,a\n")
+    options = imgrec.SourceOptions(label_sep=" ")
+    found = leaks(table, source=options, engine=ENGINE)
+    assert [kind for kind, _, _ in shown(found)] == ["within"]
+    folder = pack(table, data_dir, source=options, near_dups="drop")
+    assert sum(split.examples for split in imgrec.info(folder).splits) == 2
+
+
+def test_images_of_another_dataset_are_found_each_once(source: Path, tmp_path: Path) -> None:
+    files = {
+        "elm/exact.png": png(4),
+        "elm/near.jpg": jpeg(4, 90),
+        "elm/mirrored.png": mirrored(2),
+        "elm/new.png": png(77),
+        "elm/blank.png": BLANK,
+    }
+    other = write_tree(tmp_path / "more", files)
+    found = leaks(other, against=source, engine=ENGINE)
+    assert shown(found) == [
+        ("against", "elm/blank.png", "train/ash/blank.png"),
+        ("against", "elm/exact.png", "test/ash/4.png"),
+        ("against", "elm/mirrored.png", "train/oak/2.png"),
+        ("against", "elm/near.jpg", "test/ash/4.png"),
+    ]
+    assert [pair.is_exact for pair in found.pairs] == [True, True, False, False]
+    assert found.is_leaking
+
+
+def test_a_dataset_against_one_that_has_none_of_it_is_clean(source: Path, tmp_path: Path) -> None:
+    other = write_tree(tmp_path / "more", {"elm/1.png": png(50), "elm/2.png": png(51)})
+    found = leaks(other, against=source, engine=ENGINE)
+    assert found.pairs == ()
+    assert not found.is_leaking
+
+
+def test_pixels_of_arrays_are_looked_at(tmp_path: Path) -> None:
+    digits = ROOT / "sample_data" / "digits"
+    found = leaks(digits, engine=ENGINE)
+    assert found.images == 80
+    assert found.unreadable == 0
+    packed = pack(digits, tmp_path / "data")
+    against = leaks(packed, against=digits, engine=ENGINE)
+    assert len(against.pairs) == 80
+    assert {pair.distance for pair in against.pairs} == {0}
+
+
+def test_a_source_is_read_as_its_options_say(tmp_path: Path) -> None:
+    files = {"all/oak.1.png": png(1), "all/ash.1.jpg": jpeg(1)}
+    options = SourceOptions(label_regex=r"^[a-z]+")
+    found = leaks(write_tree(tmp_path / "trees", files), source=options, engine=ENGINE)
+    assert shown(found) == [("across classes", "all/ash.1.jpg", "all/oak.1.png")]
+
+
+# The contact sheet
+
+
+def test_the_sheet_shows_both_of_each_pair(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path / "trees", {"oak/1.png": png(1), "oak/2.png": mirrored(1)})
+    found = leaks(tree, sheet=tmp_path / "pairs.png", engine=ENGINE)
+    sheet = Image.open(found.sheet)
+    left, right = (sheet.crop((x, 12 + 192 - 160, x + 192, 12 + 192)) for x in (12, 12 + 192 + 6))
+    expected = drawn(1).resize((192, 160), Image.Resampling.BICUBIC)
+    assert _mean_difference(left, expected) < 2
+    assert _mean_difference(right, ImageOps.mirror(expected)) < 2
+
+
+def _mean_difference(one: Image.Image, other: Image.Image) -> float:
+    pairs = zip(one.convert("RGB").tobytes(), other.tobytes(), strict=True)
+    return sum(abs(a - b) for a, b in pairs) / len(other.tobytes())
+
+
+def test_the_sheet_shows_fifty_pairs_at_most(tmp_path: Path) -> None:
+    files = {f"oak/{seed}.{kind}": png(seed) for seed in range(60) for kind in ("png", "again.png")}
+    tree = write_tree(tmp_path / "trees", files)
+    found = leaks(tree, sheet=tmp_path / "pairs.png", engine=ENGINE)
+    assert len(found.pairs) == 60
+    assert Image.open(found.sheet).height < 18 * 300
+
+
+def test_names_of_any_letters_are_drawn(tmp_path: Path) -> None:
+    files = {"oak/\u6a39 \udce9\x1b[31m.png": png(1), f"oak/{'x' * 80}.jpg": jpeg(1)}
+    tree = write_tree(tmp_path / "trees", files)
+    assert Image.open(leaks(tree, sheet=tmp_path / "pairs.png", engine=ENGINE).sheet).width > 400
+
+
+def test_every_kind_of_pixels_is_drawn(tmp_path: Path) -> None:
+    grey = drawn(1).convert("L")
+    deep = grey.convert("I").point(lambda level: level * 257).convert("I;16")
+    files = {"oak/1.png": encode(deep, "PNG"), "oak/2.png": encode(grey.convert("LA"), "PNG")}
+    tree = write_tree(tmp_path / "trees", files)
+    sheet = Image.open(leaks(tree, sheet=tmp_path / "pairs.png", engine=ENGINE).sheet)
+    left, right = (sheet.crop((x, 60, x + 190, 200)).convert("L") for x in (12, 12 + 192 + 6))
+    pairs = zip(left.tobytes(), right.tobytes(), strict=True)
+    assert sum(abs(a - b) for a, b in pairs) / len(left.tobytes()) < 3
+
+
+def test_without_pairs_there_is_no_sheet(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path / "trees", {"oak/1.png": png(1)})
+    found = leaks(tree, sheet=tmp_path / "pairs.png", engine=ENGINE)
+    assert found.sheet == ""
+    assert not (tmp_path / "pairs.png").exists()
+
+
+# Wrong use
+
+
+@pytest.mark.parametrize("distance", [-1, 51, float("nan"), "4", True, None])
+def test_a_distance_that_is_none_is_refused(source: Path, distance: float) -> None:
+    with pytest.raises(UsageError):
+        leaks(source, distance=distance, engine=ENGINE)
+
+
+def test_a_sheet_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+    for path, why in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "missing" / "pairs.png", "missing does not exist"),
+        (tmp_path / "pairs.gif", "cannot be written as .gif"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            leaks("nothing", sheet=path, engine=ENGINE)
+
+
+def test_what_is_neither_a_dataset_nor_a_source_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFound, match="no dataset 'nothing'") as caught:
+        leaks("nothing", data_dir=tmp_path, engine=ENGINE)
+    assert caught.value.hint.endswith("or give the path of a source")
+
+
+def test_the_other_dataset_is_looked_for_before_any_image_is_looked_at(source: Path) -> None:
+    with pytest.raises(DatasetNotFound):
+        leaks(source, against="nothing", engine=ENGINE, on_progress=lambda *_: pytest.fail())
+
+
+# The command
+
+
+def test_the_command_shows_leaks_and_fails(source: Path, cli: Cli) -> None:
+    done = cli("leaks", source)
+    assert done.returncode == 1
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"{source}: 11 images"
+    assert lines[1] == "leaks       3 pairs across splits: 1 the same to the byte, 2 nearly"
+    assert lines[2] == "            test test/ash/4.png [ash] = train train/ash/4.png [ash]"
+    assert lines[3].endswith("train train/ash/3.png [ash] (0.0, mirrored)")
+    assert lines[5] == "copies      1 pair in one split and class: 0 the same to the byte, 1 nearly"
+    assert lines[7].startswith("flat        2 images with too little in them")
+
+
+def test_the_command_is_content_without_leaks(tmp_path: Path, cli: Cli) -> None:
+    tree = write_tree(tmp_path / "trees", {"oak/1.png": png(1), "oak/2.png": png(2)})
+    done = cli("leaks", tree)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{tree}: 2 images, none of them twice\n")
+
+
+def test_the_command_tells_programs_everything(source: Path, cli: Cli, data_dir: Path) -> None:
+    cli("pack", source)
+    done = cli("leaks", "trees", "--json")
+    value = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (value["name"], value["version"]) == ("trees", "1.0.0")
+    assert value["leaking"] is True
+    assert value["counts"] == {"across splits": 3, "within": 1}
+    assert value["pairs"][1] == {
+        "kind": "across splits",
+        "identical": False,
+        "distance": 0.0,
+        "mirrored": True,
+        "first": {"file": "test/oak/3 mirrored.png", "split": "test", "labels": ["oak"]},
+        "second": {"file": "train/ash/3.png", "split": "train", "labels": ["ash"]},
+    }
+
+
+def test_the_command_draws_and_compares(source: Path, cli: Cli, tmp_path: Path) -> None:
+    cli("pack", source)
+    done = cli("leaks", source, "--against", "trees", "-o", "pairs.png", "--quiet")
+    assert done.returncode == 1
+    assert "leaks       11 images in trees 1.0.0, too: 11 the same to the byte" in done.stdout
+    assert "sheet       pairs.png" in done.stdout
+    assert Image.open(tmp_path / "pairs.png").width > 400
+
+
+def test_the_command_reads_manifests(cli: Cli) -> None:
+    sample_data = ROOT / "sample_data"
+    done = cli("leaks", "--manifest", sample_data / "flowers.csv", sample_data / "flowers")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "100 images, none of them twice" in done.stdout
+
+
+def test_control_characters_in_names_are_not_printed(tmp_path: Path, cli: Cli) -> None:
+    files = {"oak/\x1b[31m1.png": png(1), "oak/2.jpg": jpeg(1)}
+    assert "\x1b" not in cli("leaks", write_tree(tmp_path / "trees", files)).stdout
+
+
+# Packing
+
+
+def packed(place: Path, data_dir: Path, **options: object) -> imgrec.Packed:
+    wanted = PackOptions(data_dir=str(data_dir), **options)  # type: ignore[arg-type]
+    return imgrec.pack(place, wanted, engine=ENGINE)
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> Path:
+    """Pictures of two classes, most in several versions."""
+    files = {}
+    for seed in range(24):
+        kind = "oak" if seed % 2 else "ash"
+        files[f"{kind}/{seed:02d}.png"] = png(seed)
+        if seed % 3 == 0:
+            files[f"{kind}/{seed:02d}~large.jpg"] = jpeg(seed, 90, width=96, height=80)
+        if seed % 4 == 0:
+            files[f"{kind}/{seed:02d} mirrored.png"] = mirrored(seed)
+    return write_tree(tmp_path / "trees", files)
+
+
+def test_a_pack_tells_of_near_duplicates_if_asked(versions: Path, data_dir: Path) -> None:
+    near = packed(versions, data_dir, near_dups="report", val_split=0.3).report.near_duplicates
+    assert near is not None
+    assert near.looked_at == 38
+    assert near.pairs == 16
+    assert 0 < near.across_splits < 16
+    assert near.across_classes == 0
+    assert len(near.examples) == 16
+
+
+def test_grouped_near_duplicates_are_never_parted(versions: Path, data_dir: Path) -> None:
+    for seed in range(5):
+        options = {
+            "near_dups": "group",
+            "val_split": 0.3,
+            "seed": seed,
+            "version": f"{seed}.0.0",
+        }
+        done = packed(versions, data_dir, **options)
+        assert done.report.near_duplicates is not None
+        assert done.report.near_duplicates.across_splits == 0
+        assert not leaks(done.info.path, engine=ENGINE).is_leaking
+        assert {split.name for split in done.info.splits} == {"train", "val"}
+
+
+def test_groups_of_what_looks_alike_do_not_gather_in_one_split(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    files = {}
+    for number in range(80):
+        picture = drawn(number)
+        for copy in range(6 if number % 2 else 1):
+            name = f"{'ab'[number % 4 // 2]}/{number}_{copy}.jpg"
+            files[name] = encode(picture, "JPEG", quality=95 - 5 * copy)
+    options = {"near_dups": "group", "val_split": 0.2, "test_split": 0.2}
+    found = packed(write_tree(tmp_path / "bursts", files), data_dir, **options)
+    shares = {split.name: split.examples / len(files) for split in found.info.splits}
+    assert shares == pytest.approx({"train": 0.6, "val": 0.2, "test": 0.2}, abs=0.03)
+
+
+def test_folds_do_not_part_near_duplicates(versions: Path, data_dir: Path) -> None:
+    done = packed(versions, data_dir, near_dups="group", folds=3)
+    assert not leaks(done.info.path, engine=ENGINE).is_leaking
+
+
+def test_dropping_keeps_the_largest_of_each(versions: Path, data_dir: Path) -> None:
+    done = packed(versions, data_dir, near_dups="drop")
+    assert sum(split.examples for split in done.info.splits) == 24
+    assert len(done.report.skipped) == 14
+    reasons = {note.filename: note.reason for note in done.report.skipped}
+    assert reasons["ash/00.png"] == "near-duplicate of ash/00~large.jpg"
+    # Of one size, the first by name is kept.
+    assert reasons["ash/04.png"] == "near-duplicate of ash/04 mirrored.png"
+    assert leaks(done.info.path, engine=ENGINE).pairs == ()
+
+
+def test_dropping_leaves_copies_under_other_labels_alone(tmp_path: Path, data_dir: Path) -> None:
+    files = {"oak/1.png": png(1), "ash/1.jpg": jpeg(1), "ash/1 again.jpg": jpeg(1, 50)}
+    done = packed(write_tree(tmp_path / "trees", files), data_dir, near_dups="drop")
+    assert [file.filename for file in done.report.skipped] == ["ash/1.jpg"]
+    assert done.report.near_duplicates is not None
+    assert done.report.near_duplicates.across_classes == 1
+
+
+def test_copies_that_are_kept_for_their_label_are_in_one_split(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    files = {f"oak/{n}.png": png(n) for n in range(8)} | {f"ash/{n}.jpg": jpeg(n) for n in range(8)}
+    tree = write_tree(tmp_path / "trees", files)
+    near = packed(tree, data_dir, near_dups="drop", val_split=0.3).report.near_duplicates
+    assert near is not None
+    assert (near.across_classes, near.across_splits) == (8, 0)
+
+
+def test_dropping_keeps_the_copy_furthest_from_training(tmp_path: Path, data_dir: Path) -> None:
+    files = {
+        "train/oak/1.png": png(1, width=96, height=80),
+        "val/oak/1.jpg": jpeg(1),
+        "test/oak/1.jpg": jpeg(1, 60),
+        "train/oak/2.png": png(2),
+    }
+    done = packed(write_tree(tmp_path / "trees", files), data_dir, near_dups="drop")
+    assert [file.filename for file in done.report.skipped] == ["train/oak/1.png", "val/oak/1.jpg"]
+
+
+def test_dropping_keeps_what_another_dataset_has(tmp_path: Path, data_dir: Path) -> None:
+    old = write_tree(tmp_path / "old", {"oak/1.png": png(1), "oak/2.png": png(2)})
+    packed(old, data_dir)
+    files = {"oak/1.png": png(1), "oak/2.png": png(2), "oak/0.png": png(1, width=96, height=80)}
+    new = write_tree(tmp_path / "new", files)
+    done = packed(new, data_dir, near_dups="drop", split_from="old")
+    assert [file.filename for file in done.report.skipped] == ["oak/0.png"]
+
+
+def test_dropping_never_keeps_a_bad_image_for_a_good_one(tmp_path: Path, data_dir: Path) -> None:
+    whole = jpeg(1, 90, width=480, height=400)
+    files = {"oak/1.jpg": whole[: len(whole) * 9 // 10], "oak/2.png": png(1), "oak/3.png": png(3)}
+    tree = write_tree(tmp_path / "trees", files)
+    done = packed(tree, data_dir, near_dups="drop", max_bad=0.5)
+    assert [(file.filename, file.reason) for file in done.report.skipped] == [
+        ("oak/1.jpg", "truncated JPEG")
+    ]
+
+
+def test_dropping_says_of_every_bad_image_why_it_is_bad(tmp_path: Path, data_dir: Path) -> None:
+    cut = png(1)[:-300]
+    files = {"oak/1.png": cut, "oak/2.png": cut, "oak/3.png": png(3)}
+    tree = write_tree(tmp_path / "trees", files)
+    done = packed(tree, data_dir, near_dups="drop", max_bad=0.9)
+    assert len({file.reason for file in done.report.skipped}) == 1
+    assert "near" not in done.report.skipped[0].reason
+
+
+def test_dropping_drops_copies_to_the_byte_too(tmp_path: Path, data_dir: Path) -> None:
+    files = {"oak/1.png": png(1), "oak/2.png": png(1), "oak/3.png": BLANK, "oak/4.png": BLANK}
+    done = packed(write_tree(tmp_path / "trees", files), data_dir, near_dups="drop")
+    assert [(file.filename, file.reason) for file in done.report.skipped] == [
+        ("oak/2.png", "duplicate of oak/1.png"),
+        ("oak/4.png", "duplicate of oak/3.png"),
+    ]
+
+
+def test_what_is_left_out_by_name_is_kept_in_no_one_s_place(tmp_path: Path, data_dir: Path) -> None:
+    files = {"oak/1.png": png(1), "oak/1 large.png": png(1, width=96, height=80)}
+    tree = write_tree(tmp_path / "trees", files)
+    source = SourceOptions(exclude=("*large*",))
+    done = packed(tree, data_dir, near_dups="drop", source=source)
+    assert done.report.skipped == ()
+    assert done.info.splits[0].examples == 1
+
+
+def test_a_large_group_is_warned_of(tmp_path: Path, data_dir: Path) -> None:
+    files = {f"oak/{quality}.jpg": jpeg(1, quality) for quality in range(60, 85)}
+    files |= {f"oak/{seed}.png": png(seed) for seed in range(2, 8)}
+    tree = write_tree(tmp_path / "trees", files)
+    done = packed(tree, data_dir, near_dups="group", val_split=0.3)
+    assert any(
+        warning.startswith("25 images stay in one split") for warning in done.report.warnings
+    )
+
+
+def test_large_jpegs_are_compared_without_being_asked(tmp_path: Path, data_dir: Path) -> None:
+    files = {
+        "oak/1.jpg": jpeg(1, width=400, height=300),
+        "oak/1 again.jpg": jpeg(1, 60, width=320, height=260),
+        "oak/2.jpg": jpeg(2, width=400, height=300),
+        "oak/2 small.jpg": jpeg(2, width=96, height=80),
+        "oak/2.png": png(2, width=400, height=300),
+    }
+    tree = write_tree(tmp_path / "trees", files)
+    near = packed(tree, data_dir).report.near_duplicates
+    assert near is not None
+    assert (near.looked_at, near.pairs) == (3, 1)
+    assert near.examples[0][:2] == ("oak/1 again.jpg", "oak/1.jpg")
+
+
+@pytest.mark.parametrize("options", [{"near_dups": "off"}, {"check": "structure"}])
+def test_large_jpegs_are_not_compared_if_they_are_not_decoded_or_not_to_be(
+    tmp_path: Path, data_dir: Path, options: dict[str, object]
+) -> None:
+    files = {f"oak/{quality}.jpg": jpeg(1, quality, width=400, height=300) for quality in (60, 90)}
+    tree = write_tree(tmp_path / "trees", files)
+    assert packed(tree, data_dir, **options).report.near_duplicates is None
+
+
+def test_small_images_alone_are_not_looked_at_without_being_asked(
+    versions: Path, data_dir: Path
+) -> None:
+    assert packed(versions, data_dir).report.near_duplicates is None
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("mode", ["auto", "report", "group", "drop"])
+def test_workers_make_no_difference(versions: Path, tmp_path: Path, mode: str) -> None:
+    write_tree(versions, {"oak/l.jpg": jpeg(1, 80, width=400, height=300)})
+    write_tree(versions, {"oak/m.jpg": jpeg(1, 60, width=400, height=300)})
+    sums = set()
+    for workers in (1, 3):
+        options = PackOptions(
+            data_dir=str(tmp_path / str(workers)), near_dups=NearDups(mode), val_split=0.3
+        )
+        with LocalEngine(workers) as engine:
+            done = imgrec.pack(versions, options, engine=engine)
+        sums.add((Path(done.info.path) / "SHA256SUMS").read_text())
+    assert len(sums) == 1
+
+
+def test_a_plan_tells_of_near_duplicates(versions: Path) -> None:
+    plan = dry_run(versions, PackOptions(near_dups=NearDups.REPORT), engine=ENGINE)
+    assert plan.near_duplicates is not None
+    assert plan.near_duplicates.pairs == 16
+
+
+def test_the_commands_show_near_duplicates(versions: Path, cli: Cli) -> None:
+    done = cli("pack", versions, "--near-dups", "report")
+    lines = [line for line in done.stdout.splitlines() if "near-dups" in line]
+    assert lines == ["near-dups   16 pairs look alike among 38 images"]
+    assert "… 13 more pairs: imgrec leaks shows them" in done.stdout
+    planned = json.loads(cli("plan", versions, "--near-dups", "group", "--json").stdout)
+    assert planned["near_duplicates"] == {
+        "looked_at": 38, "pairs": 16, "across_splits": 0, "across_classes": 0,
+    }  # fmt: skip
+
+
+def test_packing_again_with_the_same_choice_has_nothing_to_do(
+    versions: Path, data_dir: Path
+) -> None:
+    for is_new in (True, False):
+        done = packed(versions, data_dir, near_dups="group", val_split=0.3)
+        assert done.is_new is is_new
+
+
+def test_the_choice_is_told_in_the_report_only_if_it_was_made(
+    versions: Path, data_dir: Path
+) -> None:
+    assert "near_dups" not in packed(versions, data_dir).report.options
+    done = packed(versions, data_dir, near_dups="drop", version="2.0.0")
+    assert done.report.options["near_dups"] == "drop"
+
+
+def test_a_report_keeps_its_near_duplicates(versions: Path, data_dir: Path) -> None:
+    report = packed(versions, data_dir, near_dups="report").report
+    assert report_codec.decode(report_codec.encode(report), path="") == report
+    assert report.near_duplicates is not None
+    assert isinstance(report.near_duplicates.examples[0], NearPair)
+
+
+def test_the_result_of_a_shard_keeps_its_signatures(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path / "trees", {"oak/1.jpg": jpeg(1, width=400, height=300)})
+    (task,) = dry_run(tree, engine=ENGINE).tasks
+    (tmp_path / "out").mkdir()
+    writer = ShardWriter(folder=str(tmp_path / "out"), check=Check.DECODE, signs=True)
+    result = writer(task)
+    assert len(result.records.signatures) == 65
+    assert result_codec.decode(result_codec.encode(result), task) == result
+
+
+@given(samples=sample_lists(), fraction=fractions, data=st.data())
+def test_what_looks_alike_is_planned_into_one_split(
+    samples: Sequence[Sample], fraction: float, data: st.DataObject
+) -> None:
+    near = tuple(data.draw(st.sampled_from(["", "a", "b", "c"])) for _ in samples)
+    whole = replace(catalog(samples), samples=replace(Samples.of(samples), near=near))
+    plan = make_plan(whole, PackOptions(val_split=fraction, test_split=0.1))
+    home = {name: task.split for task in plan.tasks for name in task.samples.filenames}
+    for group in "abc":
+        assert (
+            len({home[s.filename] for s, key in zip(samples, near, strict=True) if key == group})
+            < 2
+        )

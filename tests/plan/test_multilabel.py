@@ -1,0 +1,515 @@
+"""Several labels an image, further columns, and images without a label: from plan to TFDS."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from catalogs import CLASSES, catalog, fractions, sample
+from conftest import Cli
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pictures import jpeg, write_tree
+
+import imgrec
+from imgrec.codec.example import Feature, decode, encode_all_around, encode_around
+from imgrec.codec.tfrecord import read_records
+from imgrec.engine.local import LocalEngine
+from imgrec.model import Catalog, Column, Plan, Sample
+from imgrec.notes import SameImage
+from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceOptions
+from imgrec.outcome import Packed
+from imgrec.plan.build import make_plan
+from imgrec.plan.labels import rarest
+from imgrec.publish.gathering import Gathering
+from imgrec.publish.publish import complete, summed_up
+from imgrec.write.shard import ShardWriter
+
+LabelSets = list[set[str]]
+label_sets = st.lists(st.sets(st.sampled_from(CLASSES)), min_size=1, max_size=50)
+
+
+def labelled(sets: Sequence[set[str]], contents: Sequence[int] | None = None) -> Catalog:
+    """Make a catalog of images that have these labels."""
+    samples = [
+        sample(f"{n:03d}", "all", content) for n, content in enumerate(contents or range(len(sets)))
+    ]
+    made = catalog(samples, class_folders=dict.fromkeys(CLASSES, ("t.csv",)))
+    firsts = tuple(min(labels, default="") for labels in sets)
+    ordered = tuple(tuple(sorted(labels, reverse=True)) for labels in sets)
+    return replace(made, samples=replace(made.samples, class_names=firsts, class_sets=ordered))
+
+
+def split_of(plan: Plan) -> dict[str, str]:
+    return {name: task.split for task in plan.tasks for name in task.samples.filenames}
+
+
+# The plan.
+
+
+@given(label_sets, fractions)
+def test_each_image_gets_the_numbers_of_its_labels_in_order(
+    sets: LabelSets, fraction: float
+) -> None:
+    plan = make_plan(labelled(sets), PackOptions(val_split=fraction, shard_size=1000))
+    found = {
+        name: labels
+        for task in plan.tasks
+        for name, labels in zip(task.samples.filenames, task.samples.label_sets, strict=True)
+    }
+    assert plan.classes == ("2", "10", "ash", "birch")
+    assert found == {
+        f"all/{n:03d}.jpg": tuple(sorted(plan.classes.index(name) for name in labels))
+        for n, labels in enumerate(sets)
+    }
+
+
+@given(label_sets, fractions, st.randoms(use_true_random=False))
+def test_the_order_of_the_catalog_does_not_change_the_plan(
+    sets: LabelSets, fraction: float, chance: random.Random
+) -> None:
+    made = labelled(sets)
+    weights = tuple(number / 4 for number in range(len(sets)))
+    column = Column("weight", ColumnKind.FLOAT, weights)
+    made = replace(made, samples=replace(made.samples, columns=(column,)))
+    order = list(range(len(sets)))
+    chance.shuffle(order)
+    shuffled = replace(made, samples=made.samples.pick(order))
+    options = PackOptions(val_split=fraction)
+    assert make_plan(shuffled, options) == make_plan(made, options)
+
+
+@given(st.lists(st.sets(st.integers(0, 5)), max_size=40))
+@example([{0}, {0, 1}, {0, 1, 2}, set()])
+def test_the_rarest_label_is_one_of_the_image_that_no_other_is_rarer_than(
+    sets: list[set[int]],
+) -> None:
+    counts = Counter(label for labels in sets for label in labels)
+    for labels, label in zip(sets, rarest([tuple(sorted(labels)) for labels in sets]), strict=True):
+        if labels:
+            assert label in labels
+            assert counts[label] == min(counts[other] for other in labels)
+        else:
+            assert label == -1
+
+
+@given(label_sets, fractions)
+def test_images_are_divided_by_the_rarest_of_their_labels(sets: LabelSets, fraction: float) -> None:
+    splits = split_of(make_plan(labelled(sets), PackOptions(val_split=fraction)))
+    # With the numbers that labels have in the plan, of two that are as rare the lower counts.
+    order = ("2", "10", "ash", "birch")
+    strata = rarest([tuple(sorted(order.index(name) for name in labels)) for labels in sets])
+    expected = {
+        label: min(max(round(count * fraction), 1), count - 1)
+        for label, count in Counter(strata).items()
+    }
+    in_val = Counter(label for n, label in enumerate(strata) if splits[f"all/{n:03d}.jpg"] == "val")
+    # To bring a label to val or back to train, one image more may be moved.
+    assert abs(in_val.total() - sum(expected.values())) <= len(set().union(*sets))
+    if all(len(labels) < 2 for labels in sets):
+        assert {label: in_val[label] for label in expected} == expected
+
+
+def test_a_rare_label_beside_common_ones_is_in_val_and_in_train() -> None:
+    sets: LabelSets = [{"ash", "birch"} for _ in range(200)] + [{"ash", "10"}, {"birch", "10"}]
+    made = labelled(sets)
+    splits = split_of(make_plan(made, PackOptions(val_split=0.05)))
+    assert {splits["all/200.jpg"], splits["all/201.jpg"]} == {"train", "val"}
+
+
+def test_one_image_under_two_sets_of_labels_is_a_conflict() -> None:
+    sets: LabelSets = [{"ash", "10"}, {"10", "ash"}, {"ash"}, {"ash", "10"}, {"ash"}, {"ash"}]
+    plan = make_plan(labelled(sets, [1, 1, 2, 2, 3, 3]), PackOptions())
+    assert len(plan.duplicates) == 3
+    assert plan.conflicts == (SameImage(("all/002.jpg", "all/003.jpg")),)
+
+
+def test_a_split_of_images_without_labels_is_not_said_to_miss_classes() -> None:
+    made = labelled([{"ash", "birch", "2", "10"}, set()])
+    made = replace(made, samples=replace(made.samples, splits=("train", "test")))
+    assert make_plan(made, PackOptions()).warnings == ()
+
+
+def test_any_label_of_an_image_counts_when_classes_are_missed() -> None:
+    made = labelled([{"ash", "birch", "2", "10"}, {"ash", "2"}])
+    made = replace(made, samples=replace(made.samples, splits=("train", "test")))
+    assert make_plan(made, PackOptions()).warnings == ("test has no images of 10, birch",)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"class_sets": (("ash",), ("birch",))},
+        {"columns": (Column("weight", ColumnKind.FLOAT, (1.0, 3.0)),)},
+        {"columns": (Column("height", ColumnKind.FLOAT, (1.0, 2.0)),)},
+        {"columns": (Column("weight", ColumnKind.INT, (1, 2)),)},
+    ],
+    ids=["labels", "value", "name", "kind"],
+)
+def test_the_fingerprint_changes_with_labels_and_columns(changed: dict[str, object]) -> None:
+    made = labelled([{"ash"}, {"ash", "birch"}])
+    column = Column("weight", ColumnKind.FLOAT, (1.0, 2.0))
+    made = replace(made, samples=replace(made.samples, columns=(column,)))
+    other = replace(made, samples=replace(made.samples, **changed))  # type: ignore[arg-type]
+    plans = [make_plan(each, PackOptions()) for each in (made, other)]
+    assert plans[0].fingerprint != plans[1].fingerprint
+
+
+# The record.
+
+keys = st.text(st.characters(exclude_categories=["Cs"]), max_size=10).filter(lambda k: k != "image")
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+features = st.dictionaries(
+    keys,
+    st.one_of(
+        st.lists(st.binary(max_size=20), min_size=1).map(tuple),
+        st.lists(int64).map(tuple),
+        st.lists(st.floats(width=32, allow_nan=False), min_size=1).map(tuple),
+    ),
+)
+
+
+@given(features, st.binary(max_size=300))
+def test_what_is_encoded_around_an_image_is_decoded_again(
+    values: dict[str, Feature], image: bytes
+) -> None:
+    before, after = encode_all_around(len(image), features=values)
+    assert decode(before + image + after) == {**values, "image": (image,)}
+
+
+@given(st.binary(max_size=50), int64, st.tuples(*[st.integers(0, 1 << 20)] * 3))
+def test_a_plain_record_is_the_same_bytes_both_ways(
+    filename: bytes, label: int, shape: tuple[int, int, int]
+) -> None:
+    plain: dict[str, Feature] = {"filename": (filename,), "label": (label,), "shape": shape}
+    expected = encode_around(9, filename=filename, label=label, shape=shape)
+    assert encode_all_around(9, features=plain) == expected
+
+
+# Packed, from a manifest of several labels and further columns.
+
+ROWS = [
+    ("a.jpg", "dog cat", "train", -(1 << 63), 0.5, "naïve ✿"),
+    ("b.jpg", "dog", "train", 7, -1.5, ""),
+    ("c.jpg", "", "train", 0, 1e30, "x"),
+    ("d.jpg", "bird cat dog", "test", 1 << 40, 0.1, "a b"),
+    ("e.jpg", "cat", "test", -1, 3.0, "y"),
+]
+NAMES = ["bird", "cat", "dog"]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[LocalEngine]:
+    with LocalEngine(1) as running:
+        yield running
+
+
+def write_manifest(folder: Path) -> Path:
+    write_tree(folder, {row[0]: jpeg(seed) for seed, row in enumerate(ROWS)})
+    lines = [",".join(map(str, row)) for row in ROWS]
+    path = folder / "animals.csv"
+    path.write_text("\n".join(["file,tags,split,age,weight,note", *lines]) + "\n")
+    return path
+
+
+COLUMNS = tuple(map(ColumnOption, ("age", "weight", "note")))
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory, engine: LocalEngine) -> Packed:
+    folder = tmp_path_factory.mktemp("animals")
+    options = PackOptions(
+        source=SourceOptions(label_sep=" ", column=COLUMNS),
+        name="animals",
+        data_dir=str(folder.parent / "datasets"),
+    )
+    return imgrec.pack(write_manifest(folder), options, engine=engine)
+
+
+def decoded(outcome: Packed) -> dict[str, dict[str, Feature]]:
+    """Return all records of a dataset, by file, without their images."""
+    found = {}
+    for shard in sorted(Path(outcome.info.path).glob("*.tfrecord-?????-of-?????")):
+        with shard.open("rb") as file:
+            for _, record in read_records(file, path=str(shard)):
+                value = dict(decode(record))
+                del value["image"]
+                (filename,) = value.pop("filename")
+                assert isinstance(filename, bytes)
+                found[filename.decode()] = value
+    return found
+
+
+def numbers(tags: str) -> tuple[int, ...]:
+    return tuple(sorted(NAMES.index(tag) for tag in tags.split()))
+
+
+def test_records_have_labels_and_columns(packed: Packed) -> None:
+    assert decoded(packed) == {
+        name: {
+            "labels": numbers(tags),
+            "shape": (16, 24, 3),
+            "age": (age,),
+            "weight": (float(np.float32(weight)),),
+            "note": (note.encode(),),
+        }
+        for name, tags, _, age, weight, note in ROWS
+    }
+
+
+def test_the_table_of_samples_has_a_list_of_labels(packed: Packed) -> None:
+    table = pq.read_table(Path(packed.info.path) / "samples.parquet")
+    assert "label" not in table.column_names
+    rows = table.select(["filename", "labels"]).to_pylist()
+    assert {row["filename"]: row["labels"] for row in rows} == {
+        name: list(numbers(tags)) for name, tags, *_ in ROWS
+    }
+
+
+def test_each_label_of_an_image_is_counted(packed: Packed) -> None:
+    assert packed.info.classes == tuple(NAMES)
+    assert [(split.name, split.examples, split.class_counts) for split in packed.info.splits] == [
+        ("train", 3, (0, 1, 2)),
+        ("test", 2, (1, 2, 1)),
+    ]
+
+
+def test_packing_it_again_gives_the_same_bytes(
+    packed: Packed, tmp_path: Path, engine: LocalEngine
+) -> None:
+    options = PackOptions(
+        source=SourceOptions(label_sep=" ", column=COLUMNS),
+        name="animals",
+        data_dir=str(tmp_path / "datasets"),
+    )
+    manifest = write_manifest(tmp_path / packed.report.source)
+    again = imgrec.pack(manifest, options, engine=engine)
+    sums = [Path(each.info.path, "SHA256SUMS").read_bytes() for each in (packed, again)]
+    assert sums[0] == sums[1]
+
+
+# Through TFDS.
+
+
+@pytest.fixture(scope="module")
+def tfds() -> ModuleType:
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow_datasets
+
+    return tensorflow_datasets
+
+
+@pytest.fixture(scope="module")
+def builder(tfds: ModuleType, packed: Packed) -> Any:
+    return tfds.builder_from_directory(packed.info.path)
+
+
+@pytest.fixture(scope="module")
+def read(builder: Any) -> dict[str, Any]:
+    dataset = builder.as_dataset(split="all")
+    return {record["filename"].decode(): record for record in dataset.as_numpy_iterator()}
+
+
+def test_tfds_returns_all_labels(read: dict[str, Any]) -> None:
+    found = {name: tuple(record["labels"].tolist()) for name, record in read.items()}
+    assert found == {name: numbers(tags) for name, tags, *_ in ROWS}
+
+
+def test_tfds_returns_the_columns_in_their_kinds(read: dict[str, Any]) -> None:
+    for name, _, _, age, weight, note in ROWS:
+        record = read[name]
+        assert (record["age"].dtype, record["age"].item()) == (np.int64, age)
+        assert record["weight"].dtype == np.float32
+        assert math.isclose(record["weight"].item(), weight, rel_tol=1e-6)
+        assert record["note"] == note.encode()
+
+
+def test_tfds_knows_the_names_of_labels(tfds: ModuleType, builder: Any) -> None:
+    feature = builder.info.features["labels"]
+    assert isinstance(feature, tfds.features.Sequence)
+    assert isinstance(feature.feature, tfds.features.ClassLabel)
+    assert feature.feature.names == NAMES
+
+
+def test_supervised_gives_pictures_and_labels(builder: Any) -> None:
+    pairs = builder.as_dataset(split="test", as_supervised=True).as_numpy_iterator()
+    assert sorted((image.shape, tuple(labels.tolist())) for image, labels in pairs) == [
+        ((16, 24, 3), (0, 1, 2)),
+        ((16, 24, 3), (1,)),
+    ]
+
+
+def test_features_are_written_as_tfds_writes_them(
+    tfds: ModuleType, packed: Packed, tmp_path: Path
+) -> None:
+    theirs = tfds.features.FeaturesDict(
+        {
+            "filename": tfds.features.Text(),
+            "image": tfds.features.Image(shape=(16, 24, 3)),
+            "labels": tfds.features.Sequence(tfds.features.ClassLabel(names=NAMES)),
+            "shape": tfds.features.Tensor(shape=(3,), dtype=np.int64),
+            "age": np.int64,
+            "weight": np.float32,
+            "note": tfds.features.Text(),
+        }
+    )
+    theirs.save_config(tmp_path)
+    for name in ("features.json", "labels.labels.txt"):
+        assert (tmp_path / name).is_file()
+    ours, written = (Path(root) / "features.json" for root in (packed.info.path, tmp_path))
+    assert json.loads(ours.read_bytes()) == json.loads(written.read_bytes())
+    ours, written = (Path(root) / "labels.labels.txt" for root in (packed.info.path, tmp_path))
+    assert ours.read_text().split() == written.read_text().split()
+
+
+# Images without a label, and what is made by hand.
+
+
+def pack_samples(folder: Path, made: Catalog, options: PackOptions) -> Plan:
+    """Plan, write and complete a dataset, all in this process."""
+    plan = make_plan(made, options)
+    folder.mkdir(parents=True)
+    writer = ShardWriter(folder=str(folder), check=plan.check)
+    gathering = Gathering(plan.tasks, plan.classes)
+    for task in plan.tasks:
+        gathering.add(writer(task))
+    complete(folder, plan, summed_up(folder, plan, gathering.finish(), options), options)
+    return plan
+
+
+def real(folder: Path, rows: Sequence[tuple[str, str, str]], **columns: object) -> Catalog:
+    """Make a catalog of real images, given by name, class and split."""
+    images = {name: jpeg(seed) for seed, (name, _, _) in enumerate(rows)}
+    write_tree(folder, images)
+    samples = [
+        Sample(name, label, split, len(images[name]), images[name][-32:-16], str(folder / name))
+        for name, label, split in rows
+    ]
+    classes = sorted({label for _, label, _ in rows} - {""})
+    made = catalog(samples, class_folders={name: (name,) for name in classes})
+    return replace(made, samples=replace(made.samples, **columns))  # type: ignore[arg-type]
+
+
+BARE = [
+    ("1.jpg", "a", "train"),
+    ("2.jpg", "b", "train"),
+    ("3.jpg", "", "test"),
+    ("4.jpg", "", "test"),
+]
+
+
+def test_an_image_without_label_has_label_minus_1_in_tfds(tfds: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "trees" / "1.0.0"
+    pack_samples(path, real(tmp_path / "source", BARE), PackOptions())
+    builder = tfds.builder_from_directory(path)
+    labels = {
+        record["filename"].decode(): int(record["label"])
+        for record in builder.as_dataset(split="all").as_numpy_iterator()
+    }
+    assert labels == {"1.jpg": 0, "2.jpg": 1, "3.jpg": -1, "4.jpg": -1}
+    assert builder.info.features["label"].names == ["a", "b"]
+
+
+def test_images_without_label_are_in_no_class_and_missed_by_none(tmp_path: Path) -> None:
+    plan = pack_samples(tmp_path / "d", real(tmp_path / "source", BARE), PackOptions())
+    assert plan.classes == ("a", "b")
+    assert plan.warnings == ()
+    counts = json.loads((tmp_path / "d" / "metadata.json").read_bytes())["imgrec"]["class_counts"]
+    assert counts == {"train": [1, 1], "test": [0, 0]}
+
+
+def test_columns_travel_beside_a_single_label(tmp_path: Path) -> None:
+    column = Column("age", ColumnKind.INT, (4, 3, 2, 1))
+    made = real(tmp_path / "source", BARE, columns=(column,))
+    plan = pack_samples(tmp_path / "d", made, PackOptions())
+    ages = {}
+    for task in plan.tasks:
+        with (tmp_path / "d" / task.filename).open("rb") as file:
+            for _, record in read_records(file, path=task.filename):
+                value = decode(record)
+                ages[value["filename"]] = (value["age"], value["label"])
+    assert ages == {
+        (b"1.jpg",): ((4,), (0,)),
+        (b"2.jpg",): ((3,), (1,)),
+        (b"3.jpg",): ((2,), (-1,)),
+        (b"4.jpg",): ((1,), (-1,)),
+    }
+
+
+def test_labels_and_columns_stay_with_their_images_when_one_is_bad(tmp_path: Path) -> None:
+    rows = [(f"{n}.jpg", "a", "") for n in range(9)]
+    ages = Column("age", ColumnKind.INT, tuple(range(9)))
+    sets = tuple(("a",) if n % 2 else ("a", "b") for n in range(9))
+    made = real(tmp_path / "source", rows, columns=(ages,), class_sets=sets)
+    made = replace(made, class_folders={"a": ("a",), "b": ("b",)})
+    damaged = tmp_path / "source" / "4.jpg"
+    damaged.write_bytes(damaged.read_bytes()[:-200] + bytes(200))
+    plan = pack_samples(tmp_path / "d", made, PackOptions(max_bad=0.5))
+    with (tmp_path / "d" / plan.tasks[0].filename).open("rb") as file:
+        records = [decode(record) for _, record in read_records(file, path="")]
+    found = {record["filename"]: (record["age"], record["labels"]) for record in records}
+    assert found == {
+        (f"{n}.jpg".encode(),): ((n,), (0,) if n % 2 else (0, 1)) for n in range(9) if n != 4
+    }
+    table = pq.read_table(tmp_path / "d" / "samples.parquet").to_pylist()
+    assert {row["filename"]: row["labels"] for row in table} == {
+        f"{n}.jpg": [0] if n % 2 else [0, 1] for n in range(9) if n != 4
+    }
+
+
+def test_a_shard_of_bad_images_only_does_not_break_the_table(
+    tmp_path: Path, engine: LocalEngine
+) -> None:
+    write_tree(tmp_path, {f"{number}.jpg": jpeg(number) for number in range(3)})
+    write_tree(tmp_path, {"3.jpg": jpeg(3)[:300]})
+    rows = "".join(f"{number},a b\n" for number in range(4))
+    (tmp_path / "tags.csv").write_text("id,tags\n" + rows)
+    options = PackOptions(
+        source=SourceOptions(label_sep=" "), shards=4, max_bad=0.5, data_dir=str(tmp_path / "out")
+    )
+    outcome = imgrec.pack(tmp_path / "tags.csv", options, engine=engine)
+    assert [bad.filename for bad in outcome.report.skipped] == ["3.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "warnings"),
+    [
+        (["sun|sea", "sun", "sea", "sand"], ()),
+        (["sun|sea", "sun", "sea", "sea|sun"], ("sea|sun", "|")),
+        (["sun sea", "sun", "sea sand", "sun sand sea"], ("sea sand", " ")),
+        (["red apple", "green apple", "red pear", "green pear"], ()),
+        (["golden retriever", "pug", "labrador retriever"], ()),
+    ],
+)
+def test_labels_that_look_like_several_are_a_warning(
+    tmp_path: Path, cells: list[str], warnings: tuple[str, str]
+) -> None:
+    rows = [f"{number}.jpg,{cell}" for number, cell in enumerate(cells)]
+    (tmp_path / "a.csv").write_text("\n".join(["file,label", *rows]))
+    write_tree(tmp_path, {f"{number}.jpg": jpeg(number) for number in range(len(cells))})
+    expected = [
+        'labels such as "{}" look like several: pass --label-sep {!r}'.format(*pair)
+        for pair in filter(None, [warnings])
+    ]
+    plan = imgrec.dry_run(tmp_path / "a.csv", PackOptions(workers=1))
+    assert [text for text in plan.warnings if "label" in text] == expected
+    other = PackOptions(source=SourceOptions(label_sep="#"), workers=1)
+    assert "--label-sep '#' is in no label" in imgrec.dry_run(tmp_path / "a.csv", other).warnings
+
+
+def test_an_empty_separator_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("file,label\n1.jpg,sun\n")
+    done = cli("plan", "a.csv", "--label-sep", "")
+    assert done.returncode == 2
+    assert done.stderr.startswith("imgrec: --label-sep is empty\n")

@@ -1,0 +1,375 @@
+"""Datasets on an object store: a real S3 server on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+from pathlib import Path
+
+import downloads
+import pytest
+from conftest import ROOT, Cli
+from stores import Store
+
+import imgrec
+from imgrec.inspect.doctor.diagnose import diagnose
+from imgrec.inspect.doctor.facts import Environment
+
+pytestmark = pytest.mark.stores
+FLOWERS = ROOT / "sample_data" / "flowers"
+OPTIONS = {"val_split": 0.1, "shards": 4}
+
+
+def packed_here(data_dir: Path, **options: object) -> dict[str, bytes]:
+    """Pack the flowers on the disk, and return all files by name."""
+    given = imgrec.PackOptions(data_dir=str(data_dir), **{"val_split": 0.1, **options})  # type: ignore[arg-type]
+    folder = Path(imgrec.pack(FLOWERS, given).info.path)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def pack_there(store: Store, **options: object) -> imgrec.Packed:
+    given = imgrec.PackOptions(data_dir=store / "data", **{"val_split": 0.1, **options})  # type: ignore[arg-type]
+    return imgrec.pack(FLOWERS, given)
+
+
+def there(store: Store) -> dict[str, bytes]:
+    prefix = "data/flowers/1.0.0/"
+    return {key.removeprefix(prefix): data for key, data in store.keys(prefix).items()}
+
+
+def test_a_pack_on_a_store_has_the_bytes_of_one_on_a_disk(store: Store, data_dir: Path) -> None:
+    packed = pack_there(store)
+    assert packed.is_new
+    assert packed.info.path == store / "data/flowers/1.0.0"
+    assert there(store) == packed_here(data_dir)
+    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.origin.json"]
+
+
+def test_what_makes_a_dataset_visible_is_written_last(store: Store) -> None:
+    pack_there(store)
+    writes = [path for method, path in store.proxy.seen if method in ("PUT", "POST")]
+    written = [path.partition("?")[0].rpartition("/")[2] for path in writes if "1.0.0/" in path]
+    assert written[-1] == "dataset_info.json"
+    assert written.count("dataset_info.json") == 1
+
+
+def test_large_files_go_in_parts(store: Store, tmp_path: Path) -> None:
+    from imgrec.storage.remote.upload import Uploader
+
+    path = tmp_path / "shard"
+    path.write_bytes(bytes(range(256)) * (160 << 10))
+    uploader = Uploader()
+    found = uploader.upload(str(path), store / "shard")
+    uploader.close()
+    assert store.get("shard") == path.read_bytes()
+    assert found.size == 40 << 20
+    assert len(store.proxy.methods("partNumber=")) == 3
+
+
+def test_all_verbs_that_read_work_on_it(store: Store, cli: Cli, tmp_path: Path) -> None:
+    pack_there(store)
+    url = store / "data/flowers"
+    for arguments in (
+        ["info", url], ["verify", url], ["verify", url, "--decode"], ["head", url, "-n", "2"],
+        ["show", url, "3"], ["info", store / "data"], ["unpack", url, str(tmp_path / "out")],
+        ["info", "flowers:1.0.0", "--data-dir", store / "data"],
+        ["verify", "flowers", "--data-dir", store / "data"],
+    ):  # fmt: skip
+        done = cli(*arguments)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+    assert (tmp_path / "out" / "rose").is_dir()
+
+
+def test_predictions_for_it_become_a_submission(store: Store, cli: Cli, tmp_path: Path) -> None:
+    download = downloads.aptos()
+    source = downloads.write(download, tmp_path)
+    imgrec.pack(source, imgrec.PackOptions(data_dir=store / "data", name="aptos"))
+    sample = download.files["sample_submission.csv"]
+    assert store.get("data/aptos/1.0.0/sample_submission.csv") == sample
+    (tmp_path / "p.csv").write_bytes(sample.replace(b",0\n", b",2\n"))
+    done = cli("submit", store / "data/aptos", tmp_path / "p.csv", "-o", tmp_path / "s.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "s.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+
+
+def test_records_are_read_by_ranges(store: Store, data_dir: Path) -> None:
+    pack_there(store)
+    packed_here(data_dir)
+    far = imgrec.open_dataset(store / "data/flowers")
+    near = imgrec.open_dataset("flowers", data_dir=data_dir)
+    assert list(far["train"]) == list(near["train"])
+    assert far["train"][5] == near["train"][5]
+    assert list(far["all"][[7, 3, 100, 4]]) == list(near["all"][[7, 3, 100, 4]])
+    assert far["train"].of_class("rose")[0] == near["train"].of_class("rose")[0]
+    store.proxy.seen.clear()
+    again = pickle.loads(pickle.dumps(far))["train"]
+    assert again[9] == near["train"][9]
+    assert again[10] == near["train"][10]
+    assert store.proxy.methods() == ["GET"] * 2  # a request for each; the index is known
+
+
+def test_packing_the_same_again_does_nothing(store: Store) -> None:
+    pack_there(store)
+    store.proxy.seen.clear()
+    assert not pack_there(store).is_new
+    assert {method for method, path in store.proxy.seen} <= {"GET", "HEAD"}
+
+
+def test_another_dataset_is_in_the_way_unless_it_is_to_be_replaced(store: Store) -> None:
+    pack_there(store)
+    before = store.keys()
+    with pytest.raises(imgrec.DatasetExists):
+        pack_there(store, val_split=0.3)
+    assert store.keys() == before
+    assert pack_there(store, val_split=0.3, overwrite=True).is_new
+    assert not imgrec.verify(store / "data/flowers").faults
+    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.origin.json"]
+
+
+def test_a_dataset_that_is_replaced_is_whole_until_the_new_one_is(
+    store: Store, data_dir: Path
+) -> None:
+    pack_there(store)
+    before = there(store)
+    store.proxy.fault = lambda method, path: "403" if method == "DELETE" else ""
+    with pytest.raises(imgrec.ExecutionError):
+        pack_there(store, val_split=0.3, overwrite=True)
+    assert there(store) == before
+    store.proxy.fault = lambda method, path: ""
+    again = pack_there(store, val_split=0.3, overwrite=True)
+    assert again.kept_shards == 2
+    assert there(store) == packed_here(data_dir, val_split=0.3)
+
+
+def test_files_of_others_are_never_removed(store: Store) -> None:
+    store.put("data/flowers/1.0.0/notes.txt", b"mine")
+    with pytest.raises(imgrec.DatasetExists):
+        pack_there(store)
+    assert store.keys() == {"data/flowers/1.0.0/notes.txt": b"mine"}
+
+
+def test_a_pack_that_was_cut_off_goes_on(store: Store, data_dir: Path) -> None:
+    def fails(method: str, path: str) -> str:
+        return "403" if "samples.parquet" in path and method == "PUT" else ""
+
+    store.proxy.fault = fails
+    with pytest.raises(imgrec.ExecutionError):
+        pack_there(store, **OPTIONS)
+    assert "dataset_info.json" not in there(store)
+    with pytest.raises(imgrec.DatasetNotFound):
+        imgrec.info(store / "data/flowers")
+    store.proxy.fault = lambda method, path: ""
+    shard = next(name for name in there(store) if name.endswith("00000-of-00004"))
+    store.put(f"data/flowers/1.0.0/{shard}", b"damaged")
+    packed = pack_there(store, **OPTIONS)
+    assert packed.kept_shards == 4
+    assert there(store) == packed_here(data_dir, **OPTIONS)
+
+
+def test_a_run_that_another_one_overtook_publishes_nothing(store: Store) -> None:
+    def overtaken(method: str, path: str) -> str:
+        if method == "PUT" and path.partition("?")[0].endswith("SHA256SUMS"):
+            store.put("data/flowers/.1.0.0.incomplete/owner", b"someone else")
+        return ""
+
+    store.proxy.fault = overtaken
+    with pytest.raises(imgrec.ExecutionError, match="another run has begun"):
+        pack_there(store)
+    assert "dataset_info.json" not in there(store)
+
+
+def test_an_upload_that_was_changed_on_its_way_is_noticed(store: Store) -> None:
+    def garbled(method: str, path: str) -> str:
+        if method == "HEAD" and path.endswith("00000-of-00001"):
+            store.put(path.partition("/")[2].partition("/")[2], b"something else")
+        return ""
+
+    store.proxy.fault = garbled
+    with pytest.raises(imgrec.ExecutionError, match="is not what was uploaded"):
+        pack_there(store)
+    assert "dataset_info.json" not in there(store)
+
+
+def test_verify_finds_a_flipped_bit(store: Store) -> None:
+    pack_there(store)
+    (shard,) = (name for name in there(store) if name.endswith("train.tfrecord-00000-of-00001"))
+    data = bytearray(there(store)[shard])
+    data[5000] ^= 1
+    store.put(f"data/flowers/1.0.0/{shard}", bytes(data))
+    faults = imgrec.verify(store / "data/flowers").faults
+    assert {fault.path for fault in faults} == {shard}
+
+
+def test_the_checksums_are_those_of_the_objects(store: Store) -> None:
+    pack_there(store)
+    files = there(store)
+    for line in files["SHA256SUMS"].decode().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256(files[name]).hexdigest() == digest
+    assert json.loads(files["dataset_info.json"])["name"] == "flowers"
+
+
+@pytest.fixture
+def pictures(store: Store) -> Store:
+    """Put the sample data on the store."""
+    store.put_tree(FLOWERS, "sample_data/flowers")
+    return store
+
+
+def test_class_folders_on_a_store_give_the_bytes_of_those_on_a_disk(
+    pictures: Store, data_dir: Path, tmp_path: Path
+) -> None:
+    options = imgrec.PackOptions(data_dir=str(tmp_path / "far"), val_split=0.1)
+    packed = imgrec.pack(pictures / "sample_data/flowers", options)
+    far = {path.name: path.read_bytes() for path in Path(packed.info.path).iterdir()}
+    assert far == packed_here(data_dir)
+
+
+def test_from_a_store_to_a_store(pictures: Store, data_dir: Path) -> None:
+    options = imgrec.PackOptions(data_dir=pictures / "data", val_split=0.1)
+    assert imgrec.pack(pictures / "sample_data/flowers", options).is_new
+    assert there(pictures) == packed_here(data_dir)
+    assert not imgrec.verify(
+        pictures / "data/flowers", source=pictures / "sample_data/flowers"
+    ).faults
+
+
+def test_images_are_asked_for_many_at_once_and_by_ranges(pictures: Store, data_dir: Path) -> None:
+    pictures.proxy.seen.clear()
+    imgrec.pack(
+        pictures / "sample_data/flowers", imgrec.PackOptions(data_dir=str(data_dir), thumbnails=0)
+    )
+    reads = pictures.proxy.methods("sample_data/flowers/rose/rose_01.jpg")
+    assert set(pictures.proxy.methods("sample_data/flowers/")) == {"GET"}
+    assert len(reads) <= 3  # a first look, and the image; once more to compare it with a copy
+
+
+@pytest.mark.parametrize("name", ["flowers.zip", "digits", "flowers.csv"])
+def test_archives_arrays_and_tables_on_a_store_are_packed_as_on_a_disk(
+    pictures: Store, data_dir: Path, tmp_path: Path, name: str
+) -> None:
+    source = ROOT / "sample_data" / name
+    if source.is_dir():
+        pictures.put_tree(source, f"sample_data/{name}")
+    else:
+        pictures.put(f"sample_data/{name}", source.read_bytes())
+    images = {"flowers.csv": "flowers"}.get(name, "")
+    results = []
+    for place, root in (("near", str(source.parent)), ("far", pictures / "sample_data")):
+        where = imgrec.SourceOptions(images=images and f"{root}/{images}")
+        options = imgrec.PackOptions(data_dir=str(tmp_path / place), name="same", source=where)
+        packed = imgrec.pack(f"{root}/{name}", options)
+        results.append({path.name: path.read_bytes() for path in Path(packed.info.path).iterdir()})
+    near, far = results
+    assert far == near
+
+
+def test_a_source_that_is_not_there_is_said_to_be_missing(store: Store, cli: Cli) -> None:
+    done = cli("pack", store / "nothing")
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"imgrec: there is nothing at {store / 'nothing'}\n")
+
+
+def batches(data: object) -> list[tuple[bytes, bytes]]:
+    return [(images.numpy().tobytes(), labels.numpy().tobytes()) for images, labels in data]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_load_streams_from_a_store_or_copies_it_once(
+    store: Store, data_dir: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+    pack_there(store, **OPTIONS)
+    packed_here(data_dir, **OPTIONS)
+    options = {"image_size": 32, "batch_size": 16}
+    near = batches(imgrec.load("flowers", data_dir=data_dir, **options))
+    url, cache = store / "data/flowers", tmp_path / "cache"
+    assert batches(imgrec.load(url, **options)) == near
+    assert batches(imgrec.load(url, "train[3:20]", image_size=32)) == batches(
+        imgrec.load("flowers", "train[3:20]", image_size=32, data_dir=data_dir)
+    )
+    assert batches(imgrec.load(url, cache_dir=cache, **options)) == near
+    store.proxy.seen.clear()
+    assert batches(imgrec.load(url, cache_dir=cache, **options)) == near
+    assert store.proxy.methods("tfrecord") == []
+
+
+def test_a_copy_that_is_not_what_was_packed_is_refused(store: Store, tmp_path: Path) -> None:
+    pack_there(store)
+    store.put("data/flowers/1.0.0/report.json", b"{}")
+    with pytest.raises(imgrec.DatasetError, match=r"report.json does not match SHA256SUMS"):
+        imgrec.load(store / "data/flowers", cache_dir=tmp_path / "cache")
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("verb", ["view", "doctor", "clean"])
+def test_a_verb_that_does_not_work_on_a_store_says_so(store: Store, cli: Cli, verb: str) -> None:
+    url = store / "data"
+    done = cli(verb, *(["--data-dir", url] if verb == "clean" else [url]))
+    assert done.returncode == 2
+    assert f"imgrec {verb} does not work on an object store: {url}" in done.stderr
+
+
+def test_pictures_of_a_dataset_on_a_store_can_be_looked_at(
+    store: Store, cli: Cli, tmp_path: Path
+) -> None:
+    pack_there(store)
+    url = store / "data/flowers"
+    page, sheet = tmp_path / "page.html", tmp_path / "sheet.png"
+    assert cli("report", url, "-o", page).returncode == 0
+    assert "data:image/jpeg" in page.read_text()
+    assert cli("preview", url, "-o", sheet).returncode == 0
+    assert sheet.read_bytes().startswith(b"\x89PNG")
+
+
+def test_leaks_of_a_dataset_on_a_store_are_those_of_one_on_the_disk(
+    store: Store, cli: Cli, data_dir: Path
+) -> None:
+    pack_there(store)
+    packed_here(data_dir)
+    far = cli("leaks", store / "data/flowers", "--json")
+    near = cli("leaks", data_dir / "flowers", "--json")
+    assert far.returncode == near.returncode, far.stderr
+    found, wanted = json.loads(far.stdout), json.loads(near.stdout)
+    told = ("images", "flat", "unreadable", "leaking", "counts", "pairs")
+    assert [found[what] for what in told] == [wanted[what] for what in told]
+
+
+def test_the_default_data_directory_may_be_on_a_store(
+    store: Store, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFDS_DATA_DIR", store / "data")
+    packed = imgrec.pack(FLOWERS)
+    assert packed.info.path == store / "data/flowers/1.0.0"
+    assert packed.info.load == f"imgrec.load('{store / 'data/flowers/1.0.0'}', split=\"train\")"
+    assert imgrec.open_dataset("flowers").info == packed.info
+    assert imgrec.verify("flowers").faults == ()
+    with pytest.raises(imgrec.DatasetNotFound, match="no dataset 'flower'") as caught:
+        imgrec.info("flower")
+    assert caught.value.hint.startswith("did you mean flowers?")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for arguments in (["view", "flowers"], ["clean"]):
+        done = cli(*arguments, env=environment)
+        assert done.returncode == 2
+        said = f"imgrec {arguments[0]} does not work on an object store: {store.url}"
+        assert said in done.stderr
+    here = Environment(
+        python="", imgrec="", packages=(), shadows=(), default_data_dir=store / "data"
+    )
+    with pytest.raises(imgrec.UsageError, match="imgrec doctor does not work on an object store"):
+        diagnose("flowers", "", here)
+
+
+def test_a_folder_here_is_found_whatever_the_default_data_directory_is(
+    data_dir: Path, cli: Cli
+) -> None:
+    """The store is not there, and nothing asks it."""
+    packed_here(data_dir)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": "s3://nowhere/data"}
+    folder = data_dir / "flowers"
+    for verb in ("info", "verify"):
+        done = cli(verb, folder, env=environment)
+        assert done.returncode == 0, done.stderr
+    assert cli("info", "flowers", "--data-dir", data_dir, env=environment).returncode == 0

@@ -1,0 +1,382 @@
+"""Stores that are busy, cut connections or say no; and what is never said of credentials."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Cli
+from stores import KEY_ID, SECRET, TOKEN, Store
+from test_stores import FLOWERS, pack_there, packed_here, there
+
+import imgrec
+
+pytestmark = pytest.mark.stores
+
+
+def every(turns: int, *faults: str) -> object:
+    """Return what spoils one in so many requests, each time in another way."""
+    count, kinds = itertools.count(1), itertools.cycle(faults)
+    return lambda method, path: next(kinds) if next(count) % turns == 0 else ""
+
+
+def test_a_pack_survives_throttling_and_connections_that_are_cut(
+    store: Store, data_dir: Path
+) -> None:
+    store.put_tree(FLOWERS, "in/flowers")
+    store.proxy.fault = every(4, "503", "cut", "503", "cut after")  # type: ignore[assignment]
+    options = imgrec.PackOptions(data_dir=store / "data", val_split=0.1)
+    imgrec.pack(store / "in/flowers", options)
+    faults = imgrec.verify(store / "data/flowers").faults
+    records = list(imgrec.open_dataset(store / "data/flowers")["all"])
+    store.proxy.fault = lambda method, path: ""
+    assert faults == ()
+    assert len(records) == 104
+    assert there(store) == packed_here(data_dir)
+
+
+def test_a_store_that_stays_busy_is_given_up_on_and_what_is_finished_is_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import filesystem
+
+    monkeypatch.setattr(filesystem, "_LONGEST_WAIT_S", 0.01)
+    store.proxy.fault = lambda method, path: "503" if "samples.parquet" in path else ""
+    with pytest.raises(imgrec.ExecutionError, match="too busy: 8 requests failed"):
+        pack_there(store)
+    tries = [path for method, path in store.proxy.seen if method == "PUT" and "samples" in path]
+    assert len(tries) == 8
+    store.proxy.fault = lambda method, path: ""
+    assert pack_there(store).kept_shards == 2
+
+
+@pytest.mark.parametrize("cut", ["samples.parquet", "dataset_info.json"])
+def test_half_a_dataset_is_said_to_be_one_that_was_cut_off(
+    store: Store, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """Whether all documents but the last are there, or none."""
+    from imgrec.storage.remote import filesystem
+
+    monkeypatch.setattr(filesystem, "_LONGEST_WAIT_S", 0.01)
+    store.proxy.fault = lambda method, path: (
+        "503" if method in ("PUT", "POST") and cut in path else ""
+    )
+    with pytest.raises(imgrec.ExecutionError):
+        pack_there(store)
+    store.proxy.fault = lambda method, path: ""
+    for url in ("data/flowers", "data/flowers/1.0.0"):
+        with pytest.raises(imgrec.DatasetNotFound, match="a pack was cut off, or is under") as said:
+            imgrec.info(store / url)
+        assert said.value.hint == "run the same imgrec pack again: it goes on from there"
+    assert pack_there(store).kept_shards == 2
+
+
+@pytest.mark.parametrize("code", ["403", "401 Unauthorized", "400 ExpiredToken"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_access_that_is_denied_to_an_image_ends_the_run(
+    store: Store, tmp_path: Path, code: str, after: int
+) -> None:
+    """As when credentials expire: be it at the first look, or when it is packed."""
+    store.put_tree(FLOWERS, "in/flowers")
+    asked = itertools.count()
+    store.proxy.fault = lambda method, path: (
+        code if "rose_05" in path and method == "GET" and next(asked) >= after else ""
+    )
+    options = imgrec.PackOptions(data_dir=str(tmp_path))
+    with pytest.raises(imgrec.ExecutionError, match=r"rose_05\.jpg: ") as caught:
+        imgrec.pack(store / "in/flowers", options)
+    assert "--exclude rose/rose_05.jpg" in caught.value.hint
+    store.proxy.fault = lambda method, path: ""
+    assert (
+        len(imgrec.open_dataset(imgrec.pack(store / "in/flowers", options).info.path)["all"]) == 104
+    )
+
+
+def test_an_image_for_which_a_store_stays_busy_ends_the_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import filesystem
+
+    store.put_tree(FLOWERS, "in/flowers")
+    monkeypatch.setattr(filesystem, "_LONGEST_WAIT_S", 0.01)
+    store.proxy.fault = lambda method, path: "503" if "rose_05" in path else ""
+    with pytest.raises(imgrec.ExecutionError, match=r"rose_05\.jpg cannot be reached"):
+        imgrec.pack(store / "in/flowers", imgrec.PackOptions(data_dir=str(tmp_path)))
+
+
+def test_an_object_that_is_gone_is_skipped_by_name(store: Store, tmp_path: Path) -> None:
+    store.put_tree(FLOWERS, "in/flowers")
+    store.proxy.fault = lambda method, path: (
+        "404 NoSuchKey" if "rose_05" in path and method == "GET" else ""
+    )
+    report = imgrec.pack(store / "in/flowers", imgrec.PackOptions(data_dir=str(tmp_path))).report
+    skipped = {note.filename: note.reason for note in report.skipped}
+    assert skipped["rose/rose_05.jpg"] == "unreadable: there is no such object"
+    store.proxy.fault = lambda method, path: (
+        "404 NoSuchBucket" if "rose_05" in path and method == "GET" else ""
+    )
+    with pytest.raises(imgrec.ExecutionError, match="there is no such bucket"):
+        imgrec.pack(store / "in/flowers", imgrec.PackOptions(data_dir=str(tmp_path), name="x"))
+
+
+@pytest.mark.parametrize("verb", ["info", "verify", "head"])
+def test_what_is_denied_is_said_in_one_sentence_and_not_tried_again(
+    store: Store, cli: Cli, verb: str
+) -> None:
+    store.proxy.fault = lambda method, path: "403"
+    done = cli(verb, store / "data/flowers")
+    assert done.returncode == 6
+    message, hint = done.stderr.splitlines()
+    assert message.endswith(": access denied")
+    assert hint.startswith("  hint: check AWS_PROFILE or AWS_ACCESS_KEY_ID")
+    assert len(store.proxy.seen) == 1
+
+
+def test_a_bucket_that_is_not_there_is_named(store: Store, cli: Cli) -> None:
+    done = cli("pack", FLOWERS, "--data-dir", "s3://no-such-bucket-anywhere/data")
+    assert done.returncode == 6
+    assert "there is no such bucket" in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize("url", ["s3://", "s3:///flowers", "S3A://", "gs://", "gcs:///x"])
+def test_a_url_without_a_bucket_is_refused_at_once(cli: Cli, url: str) -> None:
+    for arguments in (["info", url], ["pack", url], ["pack", FLOWERS, "--data-dir", url]):
+        done = cli(*arguments)
+        assert done.returncode == 2
+        scheme = url.partition(":")[0].lower()
+        assert done.stderr == (
+            f"imgrec: {url} has no bucket\n  hint: give one, such as {scheme}://bucket/datasets\n"
+        )
+
+
+def test_a_url_with_one_slash_makes_no_folder_called_s3(cli: Cli, tmp_path: Path) -> None:
+    for arguments in (
+        ["pack", FLOWERS, "--data-dir", "s3:/bucket/x"], ["pack", "s3:/bucket/x"],
+        ["info", "s3:/bucket/x"],
+    ):  # fmt: skip
+        done = cli(*arguments)
+        assert done.returncode == 2
+        assert "hint: did you mean s3://bucket/x? A folder of that name is ./s3:/bucket/x" in (
+            done.stderr
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_is_not_there_is_named(cli: Cli) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    for arguments in (
+        ["pack", FLOWERS, "--data-dir", "ftp://nowhere.invalid/y"],
+        ["info", "ftp://nowhere.invalid/y"],
+    ):
+        done = cli(*arguments)
+        assert done.returncode == 6
+        assert done.stderr == (
+            "imgrec: ftp://nowhere.invalid: there is no such host\n"
+            "  hint: check its name, and the network\n"
+        )
+
+
+def test_nothing_is_packed_to_the_web(cli: Cli) -> None:
+    done = cli("pack", FLOWERS, "--data-dir", "https://nowhere.invalid/datasets")
+    assert done.returncode == 2
+    assert done.stderr.startswith("imgrec: --data-dir https://nowhere.invalid/datasets is a web")
+
+
+def test_a_scheme_in_capitals_is_the_same_store(store: Store, cli: Cli) -> None:
+    pack_there(store)
+    done = cli("info", f"S3://{store.bucket}/data/flowers")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_bucket_that_cannot_be_is_a_usage_error(store: Store, cli: Cli) -> None:
+    done = cli("pack", "s3://my bucket/x")
+    assert done.returncode == 2
+    assert done.stderr.startswith("imgrec: s3://my bucket/x: no bucket can be called that\n")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"AWS_PROFILE": "typo"}, "there is no profile of the name that AWS_PROFILE gives"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no credentials are found"),
+        ({"AWS_SECRET_ACCESS_KEY": ""}, "a part of the credentials is missing"),
+    ],
+)
+def test_credentials_that_are_not_there_are_told_from_those_that_may_not(
+    store: Store, cli: Cli, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], told: str
+) -> None:
+    for name, value in changed.items():
+        if value:
+            monkeypatch.setenv(name, value)
+        else:
+            monkeypatch.delenv(name)
+    done = cli("info", store / "data/flowers")
+    assert done.returncode == 6
+    message, hint = done.stderr.splitlines()
+    assert message == f"imgrec: {store / 'data/flowers/dataset_info.json'}: {told}"
+    assert hint.startswith("  hint: check AWS_PROFILE or AWS_ACCESS_KEY_ID")
+    assert store.proxy.seen == []
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("InvalidAccessKeyId", "the store does not know the access key"),
+        ("SignatureDoesNotMatch", "the secret key is not that of the access key"),
+        ("ExpiredToken", "the credentials have expired"),
+        ("AuthorizationHeaderMalformed", "the bucket is in another region"),
+    ],
+)
+def test_what_a_store_has_against_credentials_is_said(
+    store: Store, cli: Cli, code: str, told: str
+) -> None:
+    store.proxy.fault = lambda method, path: f"400 {code}" if method == "GET" else ""
+    done = cli("pack", store / "in/flowers")
+    assert done.returncode == 6
+    assert done.stderr.splitlines()[0].endswith(f": {told}")
+
+
+def test_an_endpoint_that_does_not_answer_is_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import filesystem
+
+    filesystem._open.cache_clear()
+    monkeypatch.setattr(filesystem, "_LONGEST_WAIT_S", 0.01)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(imgrec.ExecutionError) as caught:
+        imgrec.info(store / "data/flowers")
+    assert "cannot be reached at http://127.0.0.1:1, or is too busy" in caught.value.message
+    assert "check the endpoint" in caught.value.hint
+
+
+def test_a_page_of_the_web_that_cannot_be_reached_is_not_called_missing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from imgrec.storage.remote import filesystem
+
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    monkeypatch.setattr(filesystem, "_LONGEST_WAIT_S", 0.01)
+    with pytest.raises(imgrec.ExecutionError, match=r"flowers\.zip cannot be reached"):
+        imgrec.pack("http://127.0.0.1:1/flowers.zip")
+    store.proxy.fault = lambda method, path: "403"
+    with pytest.raises(imgrec.ExecutionError, match=r"flowers\.zip: access denied"):
+        imgrec.pack(f"http://127.0.0.1:{store.proxy.port}/flowers.zip")
+
+
+def test_what_is_at_a_url_without_a_dataset_is_listed(store: Store, cli: Cli) -> None:
+    pack_there(store)
+    for url, hint in (
+        (store.url, f"there is data in {store.url}"),
+        (store / "data/flower", f"did you mean flowers? There is flowers in {store / 'data'}"),
+        (
+            store / "data/flowers/2.0.0",
+            f"did you mean 1.0.0? There is 1.0.0 in {store / 'data/flowers'}",
+        ),
+        (store / "a/b/c", "give the folder of a dataset, or a data directory with one in it"),
+    ):
+        done = cli("info", url)
+        assert (done.returncode, done.stdout) == (5, "")
+        assert done.stderr == f"imgrec: there is no dataset at {url}\n  hint: {hint}\n"
+
+
+def test_images_are_not_unpacked_into_a_folder_called_s3(
+    store: Store, cli: Cli, tmp_path: Path
+) -> None:
+    pack_there(store)
+    done = cli("unpack", store / "data/flowers", store / "out")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"imgrec: {store / 'out'} is on an object store, and images are")
+    with pytest.raises(imgrec.UsageError, match="cache_dir does not work on an object store"):
+        imgrec.load(store / "data/flowers", cache_dir=store / "cache")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_credential_is_ever_shown_or_written(store: Store, cli: Cli, tmp_path: Path) -> None:
+    url, said = store / "data/flowers", []
+    done = cli("pack", FLOWERS, "--data-dir", store / "data", "--json")
+    assert done.returncode == 0
+    said.append(done.stdout + done.stderr)
+    for fault in ("403", "400 ExpiredToken"):
+        store.proxy.fault = lambda method, path, fault=fault: fault  # type: ignore[misc]
+        done = cli("verify", url, "--json")
+        said.append(done.stdout + done.stderr)
+    store.proxy.fault = lambda method, path: ""
+    said += [data.decode("latin-1") for data in store.keys().values()]
+    for secret in (SECRET, TOKEN, KEY_ID):
+        assert not any(secret in text for text in said)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://me:hunter22@bucket/data",
+        "s3://bucket/data?X-Amz-Signature=hunter22",
+        "https://user:hunter22@host/flowers",
+    ],
+)
+def test_credentials_in_a_url_are_refused_without_repeating_them(cli: Cli, url: str) -> None:
+    for arguments in (["info", url], ["pack", url], ["pack", FLOWERS, "--data-dir", url]):
+        done = cli(*arguments)
+        assert done.returncode == 2
+        assert "contains credentials" in done.stderr
+        assert "hunter22" not in done.stdout + done.stderr
+
+
+def test_errors_of_libraries_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from imgrec.storage.remote.errors import explained
+
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    error = RuntimeError(f"GET https://h/k?X-Amz-Signature=abc&x=1 {SECRET} {KEY_ID} failed")
+    shown = str(explained(error, "s3://bucket/key"))
+    assert not re.search(f"abc|{re.escape(SECRET)}|{KEY_ID}", shown)
+    assert "failed" in shown
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import sys
+
+    from imgrec.storage.remote import filesystem
+
+    filesystem._open.cache_clear()
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(imgrec.MissingExtra) as caught:
+        imgrec.info("gs://bucket/flowers")
+    assert caught.value.hint == "pip install 'imgrec[gs]'"
+
+
+def test_a_scheme_that_nobody_knows_is_a_usage_error(cli: Cli) -> None:
+    done = cli("info", "nonsense://bucket/flowers")
+    assert done.returncode == 2
+    assert "fsspec does not know nonsense://" in done.stderr
+
+
+def test_a_pack_on_the_disk_imports_nothing_of_stores(cli: Cli, data_dir: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, imgrec; imgrec.pack(sys.argv[1], imgrec.PackOptions(data_dir=sys.argv[2]));"
+        "stores = ('fsspec', 'imgrec.storage.remote');"
+        "print([name for name in sys.modules if name.startswith(stores)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(FLOWERS), str(data_dir)],
+        cwd=ROOT, text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "[]\n"
+
+
+def test_other_stores_are_written_by_their_libraries(tmp_path: Path, data_dir: Path) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    url = f"local://{tmp_path}/store"
+    options = imgrec.PackOptions(data_dir=url, val_split=0.1)
+    packed = imgrec.pack(FLOWERS, options)
+    assert not imgrec.verify(packed.info.path).faults
+    folder = tmp_path / "store" / "flowers" / "1.0.0"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == packed_here(data_dir)

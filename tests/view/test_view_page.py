@@ -1,0 +1,314 @@
+"""The page of `imgrec view` in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from browser import Watched
+from conftest import ROOT
+from damage import change
+from inline import pack
+from pictures import class_tree, jpeg, write_tree
+from viewing import Viewer, recording_browser, viewing, wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<img src=x onerror=document.title='hacked'>"
+SHOTS = Path(os.environ.get("IMGREC_SCREENSHOTS") or ROOT / ".pytest_cache" / "screenshots")
+"""Where screenshots are put for a look."""
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """253 images of three classes, one of which has a hostile name."""
+    root = tmp_path_factory.mktemp("view")
+    source = class_tree(root / "flowers", {"rose": 120, "tulip": 130, HOSTILE: 2})
+    name = "'\"><script>document.title='hacked'<!--&amp;.jpg"
+    write_tree(source, {f"{HOSTILE}/{name}": jpeg(999, (400, 300))})
+    return pack(source, root / "datasets", val_split=0.1)
+
+
+@pytest.fixture(scope="module")
+def viewer(flowers: Path) -> Iterator[Viewer]:
+    with viewing(flowers) as found:
+        yield found
+
+
+@pytest.fixture
+def page(watched: Watched, viewer: Viewer) -> Iterator[Page]:
+    """The page, which must not complain, nor ask anyone but its own server."""
+    watched.page.goto(viewer.url)
+    shown(watched.page)
+    yield watched.page
+    host = urlsplit(viewer.url).netloc
+    assert watched.errors == []
+    assert {urlsplit(url).netloc for url in watched.requests if not url.startswith("blob:")} == {
+        host
+    }
+    assert "hacked" not in watched.page.title()
+
+
+def until(page: Page, expression: str) -> None:
+    """Wait until something is so; the page's policy bars Playwright's own way, which evaluates."""
+    deadline = time.monotonic() + 30
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(20)
+
+
+def shown(page: Page) -> None:
+    """Wait until all thumbnails are there."""
+    page.wait_for_load_state("networkidle")
+    until(
+        page,
+        "[...document.querySelectorAll('section:not([hidden]) .tile')]"
+        ".every((tile) => tile.querySelector('img')?.complete || tile.matches('.broken'))",
+    )
+
+
+def tiles(page: Page) -> Locator:
+    return page.locator("#grid .tile")
+
+
+def box(page: Page, name: str) -> Locator:
+    """The filter of that name, which is followed by a count."""
+    return page.get_by_role("checkbox", name=re.compile("^" + re.escape(name)))
+
+
+def status(page: Page, text: str) -> None:
+    """Wait until a record says that it is so far among the found."""
+    page.get_by_role("dialog").get_by_role("status").get_by_text(text, exact=True).wait_for()
+
+
+def found(page: Page, text: str) -> None:
+    until(page, f"document.getElementById('found').textContent === {text!r}")
+    shown(page)
+
+
+def test_the_first_page_is_there_with_pictures_and_captions(page: Page) -> None:
+    assert page.title() == "flowers 1.0.0 · imgrec view"
+    assert page.locator("#found").text_content() == "253 images"
+    assert tiles(page).count() == 100
+    decoded = "images => images.every(image => image.naturalWidth > 0)"
+    assert page.locator("#grid img").evaluate_all(decoded)
+    assert re.fullmatch(
+        r"(rose|tulip|<img.*>)\S+\.jpg(train|val)", tiles(page).first.inner_text().replace("\n", "")
+    )
+
+
+def test_filters_are_boxes_with_counts_and_can_be_taken_back(page: Page) -> None:
+    assert page.locator("label", has_text="rose").locator(".count").text_content() == "120"
+    box(page, "rose").click()
+    found(page, "120 of 253 images")
+    box(page, "val").click()
+    found(page, "12 of 253 images")
+    assert page.locator("label", has_text="tulip").locator(".count").text_content() == "13"
+    assert set(page.locator("#grid .chip").all_text_contents()) == {"rose"}
+    page.get_by_role("button", name="Remove filter val").click()
+    found(page, "120 of 253 images")
+    page.get_by_role("button", name="Clear all").click()
+    found(page, "253 images")
+
+
+def test_the_address_holds_the_state_and_back_goes_back(page: Page) -> None:
+    box(page, "tulip").click()
+    found(page, "130 of 253 images")
+    page.get_by_role("button", name="Next page").first.click()
+    until(page, "document.querySelectorAll('#grid .tile').length === 30")
+    assert urlsplit(page.url).query == "class=2&start=100"
+    page.reload()
+    found(page, "130 of 253 images")
+    assert tiles(page).count() == 30
+    page.go_back()
+    until(page, "document.querySelectorAll('#grid .tile').length === 100")
+    page.go_back()
+    found(page, "253 images")
+
+
+def test_typing_finds_file_names(page: Page) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("ROSE/00")
+    found(page, "10 of 253 images")
+    page.keyboard.type("7")
+    found(page, "1 of 253 images")
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.title").startswith("rose/007.jpg, 24")
+    page.locator("#text").fill("nowhere")
+    found(page, "0 of 253 images")
+    page.get_by_role("button", name="Clear all filters").click()
+    found(page, "253 images")
+
+
+def test_sizes_are_chosen_by_group_or_by_bounds(page: Page) -> None:
+    box(page, "257").click()
+    found(page, "1 of 253 images")
+    box(page, "257").click()
+    page.get_by_label("Longer side, to, in pixels").fill("100")
+    page.keyboard.press("Enter")
+    found(page, "252 of 253 images")
+
+
+def test_a_page_can_be_gone_to_by_its_number(page: Page) -> None:
+    box = page.get_by_label("Page", exact=True).first
+    box.fill("3")
+    box.press("Enter")
+    until(page, "document.querySelectorAll('#grid .tile').length === 53")
+    assert page.get_by_role("button", name="Last page").first.is_disabled()
+
+
+def test_a_record_is_enlarged_and_gone_through_with_keys(page: Page) -> None:
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    name = page.evaluate("document.activeElement.title").split(",")[0]
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.wait_for()
+    assert dialog.locator("td").first.text_content() == name
+    until(page, "document.querySelector('.stage img').naturalWidth > 0")
+    features = dialog.locator(".features th").all_text_contents()
+    assert features[0] == f"filenamebytes, {len(name)} B"
+    assert [text.partition("int64")[0] for text in features[2:]] == ["label", "shape"]
+    status(page, "2 of 253")
+    page.keyboard.press("ArrowLeft")
+    status(page, "1 of 253")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")  # quicker than the answers come
+    status(page, "4 of 253")
+    assert "record=3" in page.url
+    page.keyboard.press("Escape")
+    until(page, "!document.getElementById('record').open")
+    assert page.evaluate("document.activeElement.dataset.number") == "3"
+
+
+def test_the_records_after_the_last_of_a_page_are_on_the_next(page: Page, viewer: Viewer) -> None:
+    page.goto(f"{viewer.url}?record=99")
+    page.get_by_role("dialog").wait_for()
+    page.get_by_role("button", name="Record after").click()
+    status(page, "101 of 253")
+    page.get_by_role("button", name="Close").click()
+    until(page, "document.activeElement.dataset.number === '100'")
+    assert "start=100" in page.url
+
+
+def test_arrows_turn_the_page_at_its_ends(page: Page) -> None:
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
+    until(page, "document.activeElement.dataset.number === '100'")
+    page.keyboard.press("ArrowLeft")
+    until(page, "document.activeElement.dataset.number === '99'")
+    page.keyboard.press("PageDown")
+    until(page, "document.activeElement.dataset.number === '100'")
+
+
+def test_a_question_mark_shows_the_keys(page: Page) -> None:
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keyboard").wait_for()
+    page.keyboard.press("Escape")
+    until(page, "!document.getElementById('help').open")
+
+
+def test_two_classes_are_compared_side_by_side(page: Page) -> None:
+    page.keyboard.press("c")
+    page.locator("#side-b .tile").first.wait_for()
+    page.get_by_label("First class", exact=True).select_option("rose")
+    page.get_by_label("Second class", exact=True).select_option("tulip")
+    until(page, "document.querySelector('#side-b .summary').textContent.startsWith('130 images')")
+    until(page, "document.querySelector('#side-a .summary').textContent.startsWith('120 images')")
+    shown(page)
+    for side, name in (("a", "rose"), ("b", "tulip")):
+        assert set(page.locator(f"#side-{side} .tile .chip").all_text_contents()) == {name}
+    box(page, "val").click()
+    until(page, "document.querySelector('#side-b .summary').textContent === '13 images'")
+    page.locator("#side-b .tile").first.click()
+    page.get_by_role("dialog").wait_for()
+    status(page, "1 of 13")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Browse").click()
+    found(page, "26 of 253 images")
+
+
+def test_hostile_names_stay_text(page: Page) -> None:
+    box(page, HOSTILE).click()
+    found(page, "3 of 253 images")
+    assert set(page.locator("#grid .chip").all_text_contents()) == {HOSTILE}
+    tiles(page).filter(has_text="script").click()
+    page.get_by_role("dialog").wait_for()
+    assert (
+        "<script>document.title='hacked'<!--&amp;.jpg" in page.locator("#record-name").inner_text()
+    )
+    page.keyboard.press("Escape")
+    page.locator("#text").fill("<script>")
+    found(page, "1 of 253 images")
+    assert page.locator("script").count() == 1
+    assert page.locator("[onerror], [onload]").count() == 0
+
+
+def test_damage_is_shown_where_it_is(watched: Watched, flowers: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "flowers" / "1.0.0"
+    shutil.copytree(flowers, folder)
+    change(folder / "flowers-train.tfrecord-00000-of-00001", 200)
+    with viewing(folder) as viewer:
+        page = watched.page
+        page.goto(viewer.url)
+        shown(page)
+        assert page.locator(".tile.broken").count() == 1
+        page.locator(".tile.broken").click()
+        page.get_by_role("dialog").get_by_text("This record is damaged").wait_for()
+        page.keyboard.press("ArrowRight")
+        until(page, "document.querySelector('.stage img')?.naturalWidth > 0")
+    assert watched.errors == []
+
+
+def test_a_server_that_has_ended_is_said_to_have(watched: Watched, flowers: Path) -> None:
+    with viewing(flowers) as viewer:
+        watched.page.goto(viewer.url)
+        shown(watched.page)
+    box(watched.page, "rose").click()
+    watched.page.get_by_text("imgrec view has ended.").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_sticks_out_on_a_phone_or_a_desktop(
+    browser: Browser,
+    viewer: Viewer,
+    width: int,
+    scheme: str,
+) -> None:
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    views = {"grid": "", "record": "?record=3", "compare": "?view=compare&a=1&b=2"}
+    for name, query in views.items():
+        context = browser.new_context(
+            viewport={"width": width, "height": 844 if width < 800 else 900},
+            color_scheme="dark" if scheme == "dark" else "light",
+        )
+        page = context.new_page()
+        page.goto(viewer.url + query)
+        shown(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.screenshot(path=SHOTS / f"view-{name}-{width}-{scheme}.png")
+        context.close()
+
+
+def test_what_open_gives_to_the_browser_leads_to_the_page(
+    flowers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched
+) -> None:
+    command, told = recording_browser(tmp_path)
+    monkeypatch.setenv("BROWSER", command)
+    with viewing(flowers, "--open") as opened:
+        watched.page.goto(wait_for(told))
+        watched.page.wait_for_url(f"{opened.url}**")
+        watched.page.get_by_text("253").first.wait_for()
