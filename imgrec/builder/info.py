@@ -68,7 +68,7 @@ def refuse_unreadable(pack: DatasetInfo) -> None:
         )
     if pack.compression:
         raise DatasetError(
-            f"the shards of {pack.path} are compressed ({pack.compression}), and TFDS reads none",
+            f"the shards of {pack.path} are compressed ({pack.compression}); TFDS reads plain ones",
             hint=f"load it with {pack.load}, or pack it without --compression",
             path=pack.path,
         )
