@@ -20,9 +20,9 @@ from imgrec.options.errors import OptionError
 from imgrec.options.parsing import parse_text
 from imgrec.placing import place, refuse_far
 from imgrec.request import pack_options, resolve_manifest
-from imgrec.source.context import Context
-from imgrec.source.detect import detect, scan
 from imgrec.source.fetch import Fetched, fetched
+from imgrec.source.kinds import detect, scan
+from imgrec.source.tree import Context
 from imgrec.storage.paths import refuse_remote, to_path
 from imgrec.storage.staging import is_taken, open_staging
 from imgrec.text import given_path

@@ -15,7 +15,7 @@ from imgrec.plan.build import make_plan
 from imgrec.publish.near import near_duplicates
 from imgrec.publish.report import make_report
 from imgrec.publish.tally import tallied
-from imgrec.source.detect import Source
+from imgrec.source.kinds import Source
 from imgrec.write.shard import ShardExaminer
 
 _PART_BYTES = 16 << 20

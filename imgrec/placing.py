@@ -8,7 +8,7 @@ from imgrec import layout
 from imgrec.engine import Engine
 from imgrec.errors import UsageError
 from imgrec.options import PackOptions
-from imgrec.source.detect import Source
+from imgrec.source.kinds import Source
 from imgrec.storage.paths import is_remote, refuse_unwritable, to_path
 
 

@@ -17,8 +17,7 @@ from imgrec.read.dataset import Dataset
 from imgrec.read.documents import read_info
 from imgrec.read.locate import find_dataset
 from imgrec.read.samples import read_splits
-from imgrec.source import near_dups
-from imgrec.source.image_pass import pin, without_small
+from imgrec.source.image_pass import pin, refine_near_dups, without_small
 from imgrec.source.split_file import pin_by_name
 from imgrec.source.split_words import split_word
 
@@ -45,7 +44,7 @@ def refined(
             on_progress("look", images, total)
 
     chosen = _chosen(catalog, options.source)
-    return near_dups.refine(catalog, chosen, options.near_dups, engine.run, looked)
+    return refine_near_dups(catalog, chosen, options.near_dups, engine.run, looked)
 
 
 def _known_splits(folder: Path) -> dict[bytes, str]:

@@ -25,7 +25,7 @@ from imgrec.outcome import Packed
 from imgrec.read.documents import read_info
 from imgrec.read.locate import find_dataset
 from imgrec.request import options_from, refuse_unknown, resolve_manifest
-from imgrec.source.detect import detect
+from imgrec.source.kinds import detect
 from imgrec.storage.paths import refuse_remote
 
 _LOG = logging.getLogger("imgrec")

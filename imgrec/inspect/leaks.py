@@ -31,7 +31,7 @@ from imgrec.near.search import DISTANCE, MAX_DISTANCE, Search, find_edges
 from imgrec.options import SourceOptions
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
-from imgrec.source.near_dups import look_at
+from imgrec.source.image_pass import look_at
 from imgrec.storage.named_files import refuse_no_file, write_out
 
 _SHEET_PAIRS = 50

@@ -11,8 +11,8 @@ from imgrec.inspect.job import Job
 from imgrec.model import Catalog
 from imgrec.options import SourceOptions
 from imgrec.read.locate import find_dataset, is_path
-from imgrec.source.context import Context
-from imgrec.source.detect import Source, detect, scan
+from imgrec.source.kinds import Source, detect, scan
+from imgrec.source.tree import Context
 from imgrec.storage.paths import is_remote
 from imgrec.storage.urls import is_url
 

@@ -17,9 +17,7 @@ from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, VAL, Catalog, split_order
 from imgrec.notes import Notes, warnings_of
 from imgrec.options import SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.label_names import read_label_names
-from imgrec.source.match import Match
 from imgrec.source.raw_pixels import (
     Classes,
     Faults,
@@ -31,8 +29,7 @@ from imgrec.source.raw_pixels import (
     open_file,
     read_records,
 )
-from imgrec.source.tally import Tally
-from imgrec.source.tree import TreeFile
+from imgrec.source.tree import Context, Match, Tally, TreeFile
 from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import Look, look, read_blob
 

@@ -14,13 +14,11 @@ from typing import IO, NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, VAL, Catalog
-from imgrec.source.archives.limits import Allowance
-from imgrec.source.context import Context
+from imgrec.source.archive_members import Allowance
 from imgrec.source.label_names import named_classes
-from imgrec.source.match import Match
 from imgrec.source.raw_pixels import Classes, Raster, RawSamples, RecordLayout, read_records
 from imgrec.source.split_words import split_word, words
-from imgrec.source.tree import TreeFile, local_copy
+from imgrec.source.tree import Context, Match, TreeFile, local_copy
 from imgrec.text import printable
 
 _IMAGES = frozenset({"x", "image", "images", "img", "imgs", "data", "pixels"})

@@ -15,8 +15,7 @@ from xxhash import xxh3_128_digest
 from imgrec.blob import Pixels, Slice, ZipMember
 from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import Column, Samples
-from imgrec.source.context import Context
-from imgrec.source.tree import TreeFile
+from imgrec.source.tree import Context, TreeFile
 from imgrec.storage.blobs import read_blob
 from imgrec.storage.spool import append
 from imgrec.text import printable

@@ -21,13 +21,11 @@ from imgrec.errors import CorruptRecord, SourceError
 from imgrec.model import TEST, Catalog, Column
 from imgrec.notes import Note
 from imgrec.options import ColumnKind, SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.label_names import named_classes
 from imgrec.source.manifests.columns import is_label_column, is_path_column, squashed
-from imgrec.source.match import Match
 from imgrec.source.probe import content_key
 from imgrec.source.split_words import split_in, split_of_name
-from imgrec.source.tree import Tree, TreeFile, local_copy
+from imgrec.source.tree import Context, Match, Tree, TreeFile, local_copy
 from imgrec.storage.named_files import read_small_text
 
 _NAME = re.compile(r"\.tfrec(ord)?s?(-\d+-of-\d+)?$", re.I)

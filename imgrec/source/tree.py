@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from xxhash import xxh3_128_hexdigest
@@ -15,17 +17,69 @@ from imgrec.blob import Blob
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import BadImage, ImgrecError, SourceError
 from imgrec.model import Samples, picked
-from imgrec.notes import Note, Notes, warnings_of
+from imgrec.notes import Note, Notes, ignored_files, warnings_of
 from imgrec.options import SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.probe import BATCH, Batch, Probes, Run, contents, probe
-from imgrec.source.tally import Tally
 from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.read_errors import disk_fault, glob_of, is_passing
 from imgrec.storage.spool import write_blocks
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, path_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """How to read a source, and with whose help."""
+
+    options: SourceOptions
+    run: Run
+    """Decides where files are looked at."""
+    on_progress: Callable[[int], object]
+    """Is told how many more files were seen."""
+    spool: str
+    """A folder, which may not exist yet, for what must be unpacked before it can be read."""
+    keeps_small: bool = False
+    """Whether small files are copied to the spool at the first look, and not opened again."""
+
+
+_EXAMPLES = 5
+CLUTTER = {
+    "__MACOSX": "__MACOSX", "Thumbs.db": "Thumbs.db", "ehthumbs.db": "Thumbs.db",
+    "desktop.ini": "desktop.ini", "Desktop.ini": "desktop.ini",
+    ".ipynb_checkpoints": ".ipynb_checkpoints", ".DS_Store": ".DS_Store",
+}  # fmt: skip
+"""Names of files and folders that systems leave behind, and what kind they are counted as."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts what is passed over, by kind, with the first few names of each."""
+
+    _counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, kind: str, filename: str) -> None:
+        """Count one file of a kind."""
+        self._counts[kind] += 1
+        if len(self._examples[kind]) < _EXAMPLES:
+            self._examples[kind].append(filename)
+
+    def ignored(self) -> Notes:
+        """Return notes about what was counted, by kind."""
+        counts = sorted(self._counts.items())
+        notes = (ignored_files(kind, self._examples[kind], count) for kind, count in counts)
+        return tuple(chain.from_iterable(notes))
+
+
+def clutter_kind(name: str, *, is_folder: bool) -> str:
+    """Return the kind of clutter that a file or folder of this name is, or "" for none."""
+    if name in CLUTTER:
+        return CLUTTER[name]
+    if name.startswith("."):
+        return "hidden folder" if is_folder else "hidden file"
+    return ""
+
 
 _SHOWN = 3
 
@@ -326,3 +380,13 @@ def _batches(tree: Tree, folders: Iterable[Folder], context: Context) -> Iterato
         end = min(start + BATCH, len(tree.names))
         yield tree.batch(start, end, spool, context.options)
         start = end
+
+
+class Match(NamedTuple):
+    """The files of a kind."""
+
+    files: tuple[TreeFile, ...]
+    names: tuple[str, ...] = ()
+    """The classes in the order of their labels, where a file tells."""
+    others: tuple[TreeFile, ...] = ()
+    """The files of the listing that are not of this kind."""

@@ -16,7 +16,7 @@ from pictures import jpeg
 from sampling import examples
 
 from imgrec.errors import BadImage, ImgrecError
-from imgrec.source.archives.archive import is_archive
+from imgrec.source.archive import is_archive
 from imgrec.storage.blobs import read_blob
 
 pytestmark = pytest.mark.fuzz

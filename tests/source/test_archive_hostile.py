@@ -29,7 +29,7 @@ from pictures import jpeg, write_tree
 
 from imgrec.errors import SourceError
 from imgrec.notes import Note
-from imgrec.source.archives.archive import open_archive
+from imgrec.source.archive import open_archive
 
 UNSAFE = {
     "/etc/evil.jpg": "an absolute path, which leads out of the archive",
@@ -310,7 +310,7 @@ ENTRY = b"PK\x01\x02" + bytes(42)
 def test_a_packed_list_of_more_members_than_its_size_lets_one_expect_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_alone: bool
 ) -> None:
-    monkeypatch.setattr("imgrec.source.archives.limits._FREE_MEMBERS", 1000)
+    monkeypatch.setattr("imgrec.source.archive_members._FREE_MEMBERS", 1000)
     inner = b"PK\x03\x04" + ENTRY * 3000
     outer = zip_bytes({"rose.zip": inner, **({} if is_alone else {"a.csv": b""})})
     message = r"rose\.zip in .* lists more than 1,000 files and folders, too many for its size"
@@ -321,7 +321,7 @@ def test_a_packed_list_of_more_members_than_its_size_lets_one_expect_is_an_error
 def test_a_compressed_tar_of_more_members_than_its_size_lets_one_expect_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imgrec.source.archives.limits._FREE_MEMBERS", 1000)
+    monkeypatch.setattr("imgrec.source.archive_members._FREE_MEMBERS", 1000)
     member = tarfile.TarInfo("rose/1.jpg").tobuf()
     data = COMPRESS[".zst"](member * 1001 + bytes(1024))
     with pytest.raises(SourceError, match="lists more than 1,000 files and folders"):
@@ -331,7 +331,7 @@ def test_a_compressed_tar_of_more_members_than_its_size_lets_one_expect_is_an_er
 def test_names_of_a_hundred_folders_each_count_as_these_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imgrec.source.archives.limits._FREE_MEMBERS", 1000)
+    monkeypatch.setattr("imgrec.source.archive_members._FREE_MEMBERS", 1000)
     deep = {f"{number}/" * 90 + "1.jpg": b"" for number in range(15)}
     data = COMPRESS[".zst"](tar_bytes(deep))
     with pytest.raises(SourceError, match="files and folders, too many for its size"):

@@ -43,8 +43,7 @@ from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import Catalog
 from imgrec.notes import Ignored
 from imgrec.source import cifar
-from imgrec.source.match import Match
-from imgrec.source.tree import Folder, files_of
+from imgrec.source.tree import Folder, Match, files_of
 from imgrec.source.walk import Walk
 from imgrec.storage.blobs import read_blob
 

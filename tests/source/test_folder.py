@@ -22,8 +22,8 @@ from imgrec.errors import SourceError
 from imgrec.model import Catalog
 from imgrec.notes import Note
 from imgrec.options import FolderLayout
-from imgrec.source.detect import detect, scan
-from imgrec.source.tally import CLUTTER
+from imgrec.source.kinds import detect, scan
+from imgrec.source.tree import CLUTTER
 
 
 def found(root: Path, **options: object) -> Catalog:

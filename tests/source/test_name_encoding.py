@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pictures import jpeg, write_tree
 
 from imgrec.errors import SourceError
-from imgrec.source.archives.names import choose_encoding
+from imgrec.source.archive_names import choose_encoding
 
 CHINESE = ["玫瑰", "郁金香", "蒲公英", "向日葵", "雏菊"]
 JAPANESE = ["バラ", "チューリップ", "表示", "ひまわり"]

@@ -20,9 +20,9 @@ from imgrec.model import Catalog
 from imgrec.notes import Note
 from imgrec.options import ColumnOption, SourceOptions
 from imgrec.source import pixel_table
-from imgrec.source.context import Context
-from imgrec.source.detect import detect
+from imgrec.source.kinds import detect
 from imgrec.source.pixel_table import is_pixel_table
+from imgrec.source.tree import Context
 from imgrec.storage.blobs import read_blob
 
 HEADER = "label,pixel0,pixel1,pixel2,pixel3\n"

@@ -17,8 +17,7 @@ from pictures import jpeg, png, write_tree
 from scanning import context
 
 from imgrec.model import Catalog
-from imgrec.source.archives.archive import open_archive
-from imgrec.source.archives.nested import expand
+from imgrec.source.archive import expand, open_archive
 from imgrec.source.kinds import scan_tree
 from imgrec.source.tree import Lister
 from imgrec.source.walk import Walk

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from imgrec.model import Catalog
 from imgrec.options import SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.kinds import scan_tree
+from imgrec.source.tree import Context
 from imgrec.source.walk import Walk
 
 

@@ -18,8 +18,8 @@ import imgrec
 from imgrec.errors import DatasetExists
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.outcome import Packed
-from imgrec.source.context import Context
-from imgrec.source.detect import detect, scan
+from imgrec.source.kinds import detect, scan
+from imgrec.source.tree import Context
 
 CUT_AFTER = 3
 

@@ -20,10 +20,9 @@ from imgrec.inspect.verify.shard import images_of
 from imgrec.inspect.verify.state import State
 from imgrec.options import Check, CifarLabels, ShrinkOptions, SourceKind, SourceOptions
 from imgrec.outcome import Report
-from imgrec.source.context import Context
-from imgrec.source.detect import detect, scan
-from imgrec.source.listing import open_tree
-from imgrec.source.tree import look_at, refuse_closed
+from imgrec.source.kinds import detect, scan
+from imgrec.source.tree import Context, look_at, refuse_closed
+from imgrec.source.walk import open_tree
 from imgrec.storage.blobs import close_files, read_blob
 from imgrec.text import globs_pattern, printable
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from imgrec.codec.sniff import HEAD_BYTES, IMAGE_EXTENSIONS, extension, format_of
 from imgrec.errors import BadImage, SourceError
 from imgrec.options import SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.tables import (
     NamedTable,
@@ -22,12 +21,12 @@ from imgrec.source.download.tables import (
     parse_coco,
     read_named_table,
 )
-from imgrec.source.listing import place_of_test_images
 from imgrec.source.manifests.tables import kind_of, read_table
 from imgrec.source.numpy_arrays import is_numpy
 from imgrec.source.pixel_table import is_pixel_table
 from imgrec.source.tfrecord import is_tfrecord
-from imgrec.source.tree import Folder, Lister, TreeFile, files_of, local_copy
+from imgrec.source.tree import Context, Folder, Lister, TreeFile, files_of, local_copy
+from imgrec.source.walk import place_of_test_images
 from imgrec.storage.blobs import look
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, listed

@@ -22,7 +22,7 @@ from imgrec.source.download.names import (
     is_unlabelled,
     leading_word_regex,
 )
-from imgrec.source.places import Places
+from imgrec.source.folder import Places
 from imgrec.source.split_words import split_in, splits_of, words
 from imgrec.text import listed
 

@@ -10,7 +10,6 @@ from imgrec.codec.submission import encode_table
 from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Submission
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.download.contents import Contents
 from imgrec.source.download.index import ImageIndex
 from imgrec.source.download.label_tables import find_sample
@@ -23,7 +22,7 @@ from imgrec.source.manifests.files import ManifestFiles
 from imgrec.source.manifests.images import images_of
 from imgrec.source.manifests.manifest import resolve
 from imgrec.source.manifests.tables import Table
-from imgrec.source.tree import Lister, refuse_closed
+from imgrec.source.tree import Context, Lister, refuse_closed
 from imgrec.text import globs_pattern, number
 
 

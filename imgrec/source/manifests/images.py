@@ -13,9 +13,8 @@ from unicodedata import normalize
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.notes import Note
 from imgrec.options import SourceOptions
-from imgrec.source.context import Context
-from imgrec.source.listing import open_tree
 from imgrec.source.tree import (
+    Context,
     Lister,
     Tree,
     list_files,
@@ -23,6 +22,7 @@ from imgrec.source.tree import (
     refuse_closed,
     still_closed,
 )
+from imgrec.source.walk import open_tree
 from imgrec.storage.read_errors import is_passing
 from imgrec.text import name_of
 

@@ -12,7 +12,6 @@ from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Column, Samples
 from imgrec.notes import Note, NoteKind, warnings_of
 from imgrec.options import NONE, SourceOptions
-from imgrec.source.context import Context
 from imgrec.source.manifests.columns import Holds, Roles, choose_roles, describe
 from imgrec.source.manifests.extras import ExtraColumn, read_column
 from imgrec.source.manifests.files import ManifestFiles, manifest_files
@@ -37,7 +36,7 @@ from imgrec.source.manifests.rows import Rows, join
 from imgrec.source.manifests.tables import Cell, Table, read_table
 from imgrec.source.probe import contents
 from imgrec.source.split_words import Splits, read_splits, split_word, splits_of_files
-from imgrec.source.tree import Tree
+from imgrec.source.tree import Context, Tree
 
 _LOOKED_AT = 100
 """How many rows tell whether a column names images."""

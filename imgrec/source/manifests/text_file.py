@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from imgrec.errors import SourceError
-from imgrec.source.archives.limits import Allowance
+from imgrec.source.archive_members import Allowance
 from imgrec.storage.read_errors import disk_fault, is_passing
 
 T = TypeVar("T")

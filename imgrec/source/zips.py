@@ -14,8 +14,7 @@ from zlib import crc32
 
 from imgrec.blob import ZipMember
 from imgrec.errors import ImgrecError, SourceError
-from imgrec.source.archives.limits import too_many_members
-from imgrec.source.archives.members import Listing, Member
+from imgrec.source.archive_members import Listing, Member, too_many_members
 from imgrec.source.tree import unreadable
 from imgrec.storage.blobs import DEFLATED, STORED
 from imgrec.storage.read_errors import is_passing

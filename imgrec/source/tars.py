@@ -17,8 +17,7 @@ from itertools import islice
 from tarfile import TarInfo
 
 from imgrec.errors import SourceError
-from imgrec.source.archives.limits import too_many_members
-from imgrec.source.archives.members import Listing, Member
+from imgrec.source.archive_members import Listing, Member, too_many_members
 from imgrec.source.tree import unreadable
 from imgrec.text import printable
 

@@ -1,1 +1,0 @@
-"""Archives of class folders, read where they are."""
