@@ -18,7 +18,6 @@ from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.options.declaration import options_of
 from imgrec.options.errors import OptionError
 from imgrec.options.parsing import parse_text
-from imgrec.placing import place, refuse_far
 from imgrec.request import pack_options, resolve_manifest
 from imgrec.source.fetch import Fetched, fetched
 from imgrec.source.kinds import detect, scan
@@ -60,9 +59,11 @@ def pack(
     started_ns = time.time_ns()
     source, options = _request(source, options)
     _require_writers(options)
+    from imgrec.packing import refuse_far
+
     refuse_far(engine, source, options)
     if engine is not None and not engine.is_local:
-        from imgrec.engine.places import anywhere
+        from imgrec.packing import anywhere
 
         source, options = anywhere(source, options)
     with fetched(source, options.source) as here:
@@ -78,6 +79,8 @@ def _pack(
     started_ns: int,
 ) -> Packed:
     asked, options = options, replace(options, source=here.options)
+    from imgrec.packing import Job, pack_catalog, place
+
     found = detect(here.path, here.options)
     target = place(found, options)
     is_free = options.overwrite or not is_taken(target)
@@ -101,8 +104,6 @@ def _pack(
         )
         catalog = scan(found, context)
         catalog = _refined(catalog, options, workers, on_progress)
-        from imgrec.packing import Job, pack_catalog
-
         job = Job(
             source=source,
             asked=asked,
@@ -140,7 +141,7 @@ def dry_run(
         catalog = _refined(scan(found, context), options, workers, on_progress)
     from imgrec.notes import warnings_of
     from imgrec.plan.build import make_plan
-    from imgrec.publish.report import refuse_bad_source
+    from imgrec.publish.publish import refuse_bad_source
 
     plan = make_plan(catalog, options)
     try:
@@ -327,7 +328,7 @@ def report(
         if isinstance(subject, Path):
             table, told = table_of_dataset(subject, job)
         else:
-            from imgrec.examining import examine
+            from imgrec.packing import examine
 
             table, told = examine(subject, options, job, spool)
         page = make_page(table, told, job, thumbnails)
@@ -379,7 +380,7 @@ def preview(
         if isinstance(subject, Path):
             choices = choices_of_dataset(subject)
         else:
-            from imgrec.examining import plan_source
+            from imgrec.packing import plan_source
 
             choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
         sheet = draw(choices, wanted, job)
@@ -438,7 +439,7 @@ def _subject(
 def _require_writers(options: PackOptions) -> None:
     """Raise MissingExtra if a package is missing without which the output cannot be written."""
     if options.also:
-        from imgrec.write.twins import require
+        from imgrec.write.records import require
 
         require(options.also)
 
@@ -455,7 +456,7 @@ def _refined(
     others = (options.source.min_side, options.split_from, options.split_file)
     if not (is_looked_for or any(others)):
         return catalog
-    from imgrec.refining import refined
+    from imgrec.packing import refined
 
     return refined(catalog, options, engine, on_progress)
 

@@ -2,43 +2,148 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from imgrec.current import checksums_of, refuse_other
+from xxhash import xxh3_128_digest
+
+from imgrec import layout
 from imgrec.engine import Engine
-from imgrec.errors import DatasetExists, ExecutionError, SourceError
+from imgrec.errors import DatasetExists, ExecutionError, SourceError, UsageError
 from imgrec.inspect.job import Job as Inspection
-from imgrec.model import Catalog, Plan
-from imgrec.options import NearDups, PackOptions
-from imgrec.origin import Seen, origin_of, seen_before
+from imgrec.layout import default_data_dir
+from imgrec.model import Catalog, Plan, split_order
+from imgrec.options import Check, NearDups, PackOptions, SourceOptions
 from imgrec.outcome import Packed, Report, ShardResult
-from imgrec.plan.build import make_plan
-from imgrec.publish.gathering import Gathered, Gathering
-from imgrec.publish.publish import complete, summed_up
+from imgrec.plan.build import choose, make_plan
+from imgrec.publish.publish import (
+    Gathered,
+    Gathering,
+    complete,
+    make_report,
+    near_duplicates,
+    summed_up,
+    tallied,
+)
+from imgrec.read.dataset import Dataset
 from imgrec.read.documents import read_info, read_report
-from imgrec.resume import (
+from imgrec.read.locate import find_dataset
+from imgrec.read.samples import read_splits
+from imgrec.reuse import (
     CheckedShard,
     Run,
+    Seen,
     ShardCheck,
+    SourceCheck,
+    checksums_of,
     find_finished_shards,
+    origin_of,
+    refuse_other,
     resume,
+    seen_before,
     verify_finished_shards,
 )
+from imgrec.source.image_pass import pin, refine_near_dups, without_small
+from imgrec.source.kinds import Source
+from imgrec.source.split_file import pin_by_name
+from imgrec.source.split_words import split_word
 from imgrec.storage.blobs import changed_after, close_files, was_swapped
 from imgrec.storage.leftovers import find_leftovers
-from imgrec.storage.paths import is_remote
+from imgrec.storage.paths import is_remote, refuse_unwritable, to_path
 from imgrec.storage.staging import Stage, is_taken, note_origin, read_origin
-from imgrec.write.recheck import SourceCheck
 from imgrec.write.records import RecordFormat
-from imgrec.write.shard import ShardWriter
+from imgrec.write.shard import ShardExaminer, ShardWriter
+
+if TYPE_CHECKING:
+    from imgrec.inspect.report.images import ImageTable
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
+
+
+def anywhere(source: str, options: PackOptions) -> tuple[str, PackOptions]:
+    """Return source and options for workers whose working directory and home may be others."""
+    images = options.source.images and os.path.abspath(options.source.images)
+    data_dir = os.path.expanduser(options.data_dir) or default_data_dir()
+    where = replace(options.source, images=images)
+    options = replace(options, source=where, data_dir=os.path.abspath(data_dir))
+    return os.path.abspath(source), options
+
+
+def place(source: Source, options: PackOptions) -> Path:
+    """Return the folder that a dataset will be; raise UsageError if it cannot be there."""
+    where = options.data_dir or layout.default_data_dir()
+    refuse_unwritable(where)
+    data_dir = to_path(where)
+    for folder in filter(None, (source.path, options.source.images)):
+        if data_dir.resolve().is_relative_to(to_path(folder).resolve()):
+            raise UsageError(
+                f"--data-dir {data_dir} is inside the source {folder}",
+                hint="choose a folder outside, or the next run would find the output of this one",
+            )
+    name = layout.dataset_name(source.name, options.name)
+    return layout.dataset_dir(data_dir, name, options.version)
+
+
+def refuse_far(engine: Engine | None, source: str, options: PackOptions) -> None:
+    """Raise UsageError for what only engines on this machine do: reading and writing stores."""
+    if engine is None or engine.is_local:
+        return
+    for what, path in (
+        ("--data-dir", options.data_dir or layout.default_data_dir()),
+        ("the source", source),
+    ):
+        if is_remote(path):
+            raise UsageError(
+                f"{what} {path} is on an object store, which the local engine alone packs",
+                hint="leave out --engine, or mount it where all executors see it",
+            )
+
+
+def refined(
+    catalog: Catalog, options: PackOptions, engine: Engine, on_progress: OnProgress | None
+) -> Catalog:
+    """Return a catalog without what is too small, with pins, and with its near-duplicates."""
+    if options.source.min_side:
+        catalog = without_small(catalog, options.source.min_side, engine.run)
+    if options.split_from:
+        earlier = find_dataset(options.split_from, options.data_dir)
+        catalog = pin(catalog, _known_splits(earlier), engine.run)
+        catalog = replace(catalog, earlier_classes=read_info(earlier).classes)
+    if options.split_file:
+        catalog = pin_by_name(catalog, options.split_file)
+    if options.near_dups in (NearDups.AUTO, NearDups.OFF):
+        return catalog
+
+    def looked(images: int, total: int) -> None:
+        if on_progress:
+            on_progress("look", images, total)
+
+    chosen = _chosen(catalog, options.source)
+    return refine_near_dups(catalog, chosen, options.near_dups, engine.run, looked)
+
+
+def _known_splits(folder: Path) -> dict[bytes, str]:
+    """Return the split of each image of a dataset, by its hash; TFDS may have written it."""
+    if read_info(folder).fingerprint:
+        return read_splits(folder)
+    dataset, known = Dataset(folder), dict[bytes, str]()
+    # As in `read_splits`, the split furthest from training comes last, and so wins.
+    for split in sorted(dataset, key=lambda name: split_order(split_word(name) or name)):
+        for record in dataset[split]:
+            known[xxh3_128_digest(record.image)] = split_word(split) or split
+    return known
+
+
+def _chosen(catalog: Catalog, options: SourceOptions) -> set[str]:
+    """Name the files that are to be packed: no other is worth keeping in the place of one."""
+    chosen = choose(catalog, replace(options, group_by=""))
+    return set(chosen.samples.filenames)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +192,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
     gathered = writing.write(writer)
     _refuse_changed(plan, catalog, job)
     if options.near_dups is NearDups.AUTO:
-        from imgrec.publish.near import near_duplicates
+        from imgrec.publish.publish import near_duplicates
 
         plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
     written = summed_up(staging.path, plan, gathered, options)
@@ -235,3 +340,49 @@ def _packed(job: Job, *, is_new: bool) -> Packed:
         seconds=(time.time_ns() - job.started_ns) / 1e9,
         is_new=is_new,
     )
+
+
+_PART_BYTES = 16 << 20
+"""How much of the source a worker is given at once."""
+
+
+def plan_source(
+    source: Source, options: SourceOptions, job: Inspection, spool: str
+) -> tuple[Catalog, Plan]:
+    """List all images of a source, with the labels and splits that it gives them."""
+    from imgrec.inspect.subject import scan_for
+
+    catalog = scan_for(job, source, options, spool)
+    return catalog, make_plan(catalog, PackOptions(source=options, shard_size=_PART_BYTES))
+
+
+def examine(
+    source: Source, options: SourceOptions, job: Inspection, spool: str
+) -> tuple[ImageTable, Report]:
+    """Look at every image of a source as if it were packed, in the splits that the source has.
+
+    Raises SourceError if none of them could be packed.
+    """
+    from imgrec.inspect.report.images import table_of_results
+
+    catalog, plan = plan_source(source, options, job, spool)
+    found: dict[str, ShardResult] = {}
+    for result in job.run(ShardExaminer(check=Check.DECODE, signs=True), plan.tasks):
+        found[result.filename] = result
+        job.tell("look", len(result.records.samples.filenames) + len(result.bad), plan.planned)
+    results = [found[task.filename] for task in plan.tasks]
+    if not any(result.records.samples.filenames for result in results):
+        raise SourceError(
+            f"none of the {plan.planned + len(plan.bad)} images of {source.path} can be read",
+            hint="imgrec pack says why",
+            path=source.path,
+        )
+    plan = replace(plan, near_duplicates=near_duplicates(results, job.run))
+    report = replace(
+        make_report(plan, plan.sum_up(), tallied(results, ())),
+        name=source.name,
+        version="",
+        fingerprint="",
+        options=options.deciding(),
+    )
+    return table_of_results(results, plan.tasks, catalog.samples), report

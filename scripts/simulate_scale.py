@@ -50,7 +50,7 @@ def synthesize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows of `SEEN` for numbers."""
     from xxhash import xxh3_128_digest
 
-    from imgrec.plan.order import ranks_of
+    from imgrec.plan.split import ranks_of
     from imgrec.spark.tables import SEEN, batches_of
 
     for batch in batches:

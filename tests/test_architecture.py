@@ -17,9 +17,9 @@ TIERS = (
     "outcome",
     "layout storage codec",
     "source plan write read",
-    "engine publish loaders inspect origin",
-    "resume refining current placing request",
-    "packing examining",
+    "engine publish loaders inspect",
+    "reuse request",
+    "packing",
     "api spark view",
     "cli builder loaders.tfds_builder",
 )

@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT
 
 from imgrec.storage.remote.filesystem import _EXTRAS as STORES
-from imgrec.write.twins import _EXTRAS as FORMATS
+from imgrec.write.records import _EXTRAS as FORMATS
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from imgrec.layout import dataset_name, shard_filename
+from imgrec.errors import PlanError
+from imgrec.layout import dataset_name, legal_name, shard_filename
 from imgrec.model import (
+    FOLD,
+    TEST,
+    TRAIN,
+    UNLABELLED,
+    VAL,
     Catalog,
     Label,
     Plan,
@@ -19,24 +26,208 @@ from imgrec.model import (
     split_order,
 )
 from imgrec.notes import Note, NoteKind, Notes, groups_of_copies, of_kinds, warnings_of
-from imgrec.options import OnLeak, PackOptions
-from imgrec.plan.doubts import (
-    doubtful_pins,
-    gone_classes,
-    gone_labels,
-    missing_classes,
-    missing_splits,
-    nameless,
-    parted_groups,
-)
-from imgrec.plan.fingerprint import facts_about, facts_of, fingerprint, lengths_of
+from imgrec.options import OnLeak, PackOptions, SourceOptions
+from imgrec.plan.classes import FoundClasses, number_classes, rarest, without_rare
 from imgrec.plan.groups import find_groups, leaked_copies, note_copies, refuse_leaks
-from imgrec.plan.labels import FoundClasses, number_classes, rarest
-from imgrec.plan.order import draw_order, write_order
-from imgrec.plan.select import choose, limit, straddling
-from imgrec.plan.shards import cut, options_for, record_bytes
-from imgrec.plan.split import assign_splits
-from imgrec.text import own_name
+from imgrec.plan.shards import (
+    cut,
+    facts_about,
+    facts_of,
+    fingerprint,
+    lengths_of,
+    options_for,
+    record_bytes,
+)
+from imgrec.plan.split import assign_splits, draw_order, write_order
+from imgrec.text import globs_pattern, own_name, printable
+from imgrec.text import picked as picked_group
+
+
+def choose(catalog: Catalog, options: SourceOptions) -> Catalog:
+    """Return the part of a catalog that globs and rare classes leave, with groups by path."""
+    for globs, is_exclusion in ((options.include, False), (options.exclude, True)):
+        if globs:
+            catalog = _filter(catalog, globs, is_exclusion=is_exclusion)
+    if options.min_per_class:
+        catalog = without_rare(catalog, options.min_per_class)
+    if options.group_by:
+        catalog = _with_groups(catalog, options.group_by)
+    return catalog
+
+
+def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Catalog:
+    pattern = globs_pattern(globs)
+    names, bad = catalog.samples.filenames, catalog.bad
+
+    def is_wanted(filename: str) -> bool:
+        return bool(pattern.match(filename)) != is_exclusion
+
+    option = "--exclude" if is_exclusion else "--include"
+    if not is_exclusion and not any(map(is_wanted, names)):
+        raise PlanError(
+            f"nothing is left to pack: everything is left out by {option} {' '.join(globs)}",
+            hint=f"globs are for whole paths such as {printable(min(names, default=''))}: write "
+            f"'{globs[0].rstrip('/')}/*' for all that is in a folder",
+        )
+    chosen = catalog.keep(
+        [place for place, name in enumerate(names) if is_wanted(name)],
+        [file for file in bad if is_wanted(file.filename)],
+        f"left out by {option} {' '.join(globs)}",
+    )
+    everything = [*names, *(file.filename for file in bad)]
+    open_globs = [glob for glob in globs if glob not in catalog.matched_globs]
+    idle = [glob for glob in open_globs if not any(map(globs_pattern([glob]).match, everything))]
+    return chosen.warn(*(f"{option} {glob} matches no file" for glob in idle))
+
+
+def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
+    if catalog.samples.groups:
+        raise PlanError(
+            "the source has groups of its own, so --group-by cannot make others",
+            hint="leave out --group-by or --group-col",
+        )
+    pattern = re.compile(group_by)
+    matches = [pattern.search(filename) for filename in catalog.samples.filenames]
+    groups = tuple(picked_group(match, "group") if match else "" for match in matches)
+    if groups and not any(groups):
+        raise PlanError(
+            f"--group-by {group_by!r} matches no file of the source",
+            hint="it is searched for in paths such as "
+            + ", ".join(map(printable, sorted(catalog.samples.filenames)[:2])),
+        )
+    if alone := [
+        name for name, group in zip(catalog.samples.filenames, groups, strict=True) if not group
+    ]:
+        catalog = catalog.warn(
+            f"{len(alone)} images are in no group by --group-by, such as {printable(min(alone))}"
+        )
+    return replace(catalog, samples=replace(catalog.samples, groups=groups))
+
+
+def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
+    """Keep the `most` images that are drawn first of each class in each split of the source.
+
+    An image of several classes is kept if it is among the first of one of them.
+    """
+    samples = catalog.samples
+    label_sets = samples.class_sets or [(name,) for name in samples.class_names]
+    counts: Counter[tuple[str, str]] = Counter()
+    kept = []
+    for place in order:
+        strata = {(samples.splits[place], name) for name in label_sets[place] or ("",)}
+        counts.update(strata)
+        if any(counts[stratum] <= most for stratum in strata):
+            kept.append(place)
+    limited = catalog.keep(sorted(kept), catalog.bad, f"beyond --limit-per-class {most}")
+    return replace(limited, beyond_limit=len(samples) - len(kept))
+
+
+def straddling(samples: Samples, splits: Sequence[str]) -> list[str]:
+    """Return the groups that the source itself has put into more than one split."""
+    homes: dict[str, str] = {}
+    parted = set()
+    for group, split in zip(samples.groups, splits, strict=bool(samples.groups)):
+        if group and homes.setdefault(group, split) != split:
+            parted.add(group)
+    return sorted(parted)
+
+
+SHOWN = 10
+"""How many names a warning has."""
+
+
+def parted_groups(parted: Sequence[str], total: int) -> Iterator[str]:
+    """Name the first of the groups, `total` in all, that the source itself parts."""
+    if parted:
+        shown = _enumerate(list(map(printable, parted)), "groups", total)
+        yield f"groups that the source has in more than one split: {shown}"
+
+
+def doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
+    """Yield what may surprise about images that stay in the splits they had."""
+    if not samples.pinned:
+        return
+    own = set(samples.splits)
+    moved = [
+        (filename, pin, split)
+        for filename, pin, split in zip(
+            samples.filenames, samples.pinned, samples.splits, strict=True
+        )
+        # A val or test that the source has not was taken out of its train.
+        if pin and split not in ("", pin) and (split != TRAIN or pin in own)
+    ]
+    if moved:
+        filename, pin, split = min(moved)
+        yield (
+            f"{len(moved)} images stay in another split than the source has them in, such as "
+            f"{printable(filename)} in {pin}, not in {split}"
+        )
+    new = samples.pinned.count("")
+    is_divided = options.val_split or options.test_split or options.folds
+    if new and own == {""} and not is_divided and {VAL, TEST}.intersection(samples.pinned):
+        yield f"{new} new images are not divided: pass --val-split as well, or they go to train"
+
+
+def nameless(source: str, name: str, options: PackOptions) -> Iterator[str]:
+    """Say so if nothing of a source's name is left in the dataset's."""
+    if not options.name and name == legal_name("") != source.lower():
+        yield f"no letter of {printable(source)} can be in a name: pass --name for a better one"
+
+
+def missing_splits(
+    found: Collection[str], options: PackOptions, *, are_pinned: bool = False
+) -> Iterator[str]:
+    """Name the splits that were asked for and that got nothing; all images may be pinned."""
+    why = "no class has images or groups enough to spare one"
+    if are_pinned:
+        why = "the splits of all images are known already"
+    for split, fraction in ((VAL, options.val_split), (TEST, options.test_split)):
+        if fraction and split not in found:
+            yield f"there is no {split}: {why}"
+    folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
+    if missing := [fold for fold in folds if fold not in found]:
+        yield f"there is no {_enumerate(missing, 'folds')}: too few images are left for them"
+
+
+def gone_classes(
+    earlier: Sequence[str], found: Mapping[str, Collection[int]], dataset: str
+) -> Iterator[str]:
+    """Name the classes of an earlier dataset of which there are no images any more.
+
+    `found` are the labels of each split.
+    """
+    if gone := [earlier[label] for label in gone_labels(len(earlier), found)]:
+        yield (
+            f"no images of {_enumerate(gone, 'classes')}, which {dataset} has: "
+            "these classes are empty and keep their labels"
+        )
+
+
+def gone_labels(earlier: int, found: Mapping[str, Collection[int]]) -> list[int]:
+    """Return those of the first labels, which an earlier dataset has, that no image has now."""
+    used = set().union(*found.values())
+    return [label for label in range(earlier) if label not in used]
+
+
+def missing_classes(
+    classes: Sequence[str], found: Mapping[str, Collection[int]], gone: Collection[int] = ()
+) -> Iterator[str]:
+    """Name the classes that a split does not have; its labels are the same all the same.
+
+    `found` are the labels of each split, and `gone` those that no split has, which is told already.
+    """
+    for split, labels in found.items():
+        if set(labels) <= {UNLABELLED}:
+            continue
+        there = {*labels, *gone}
+        if missing := [classes[label] for label in range(len(classes)) if label not in there]:
+            yield f"{split} has no images of {_enumerate(missing, 'classes')}"
+
+
+def _enumerate(names: Sequence[str], what: str, total: int | None = None) -> str:
+    more = (len(names) if total is None else total) - SHOWN
+    rest = f" and {more} more {what}" if more > 0 else ""
+    return ", ".join(names[:SHOWN]) + rest
 
 
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:

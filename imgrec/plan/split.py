@@ -1,27 +1,83 @@
-"""Which split each sample goes to: stratified, exact, without leaks, and steady as a set grows.
-
-What must not be parted (`plan.units`) is drawn in an order of its content's hash (`plan.order`),
-class by class. The first `round(n * val_split)` units of a class are val, the last
-`round(n * test_split)` are test, the rest train. One image more moves at most one other across
-each boundary, and a renamed image moves nowhere. Groups of images are dealt out by `plan.grouped`
-instead. Where images have several labels, `plan.repair` then brings labels to splits without them.
-"""
+"""Which split each sample goes to: stratified, exact, without leaks, and steady as a set grows."""
 
 from __future__ import annotations
 
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
+from itertools import pairwise
 from typing import NamedTuple
 
 from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Samples, split_order
 from imgrec.options import SplitOptions
-from imgrec.plan.folds import cut, level
-from imgrec.plan.grouped import deal
-from imgrec.plan.order import draw_order
-from imgrec.plan.repair import Unit, repair
-from imgrec.plan.units import find_units
+from imgrec.plan.balance import Unit, cut, level, repair
+from imgrec.plan.groups import deal, find_units
+
+_KEY_BYTES = 8
+_MOST = (1 << 64) - 1
+
+
+def write_order(samples: Samples, seed: int) -> list[int]:
+    """Return the places of all samples in the order in which they are written.
+
+    Copies of one image stand together, in order of their names.
+    """
+    return _sorted(samples, ranks_of(samples.contents, seed))
+
+
+def draw_order(samples: Samples, seed: int) -> list[int]:
+    """Return the places of all samples in the order in which splits and limits draw them.
+
+    Copies of one image stand together, in order of their names.
+    """
+    return _sorted(samples, draws_of(samples.contents, seed))
+
+
+def ranks_of(contents: Sequence[bytes], seed: int) -> list[int]:
+    """Return a number below 2 ** 64 for each content, by which they are written."""
+    # A content is a hash already; multiplying it by a random odd number shuffles what it orders.
+    # Only the part of a content that never changes ranks: see `source.probe.contents`.
+    noise = _noise(f"imgrec {seed}")
+    factor = int.from_bytes(noise[:8], "big") | 1
+    mask = int.from_bytes(noise[8:], "big")
+    heads = b"".join([content[:_KEY_BYTES] for content in contents])
+    keys = struct.unpack(f"<{len(contents)}Q", heads)
+    return [(key ^ mask) * factor & _MOST for key in keys]
+
+
+def draws_of(contents: Sequence[bytes], seed: int) -> list[int]:
+    """Return a number below 2 ** 64 for each content, by which they are drawn.
+
+    Two contents have one number if and only if they have one rank.
+    """
+    # What is first by rank is known by the upper half of its bits. Folding that onto the lower
+    # half, which is noise, before multiplying anew spreads it over all numbers.
+    factor = int.from_bytes(_noise(f"imgrec draw {seed}")[:8], "big") | 1
+    return [(rank ^ rank >> 32) * factor & _MOST for rank in ranks_of(contents, seed)]
+
+
+def _noise(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _sorted(samples: Samples, numbers: Sequence[int]) -> list[int]:
+    """Sort places by number, and those of one number by content and name."""
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
+    if len(set(numbers)) == len(numbers):
+        return order
+
+    def full(place: int) -> tuple[bytes, str]:
+        return samples.contents[place], samples.filenames[place]
+
+    steps = enumerate(pairwise(map(numbers.__getitem__, order)), 1)
+    starts = [0, *(at for at, (one, other) in steps if one != other), len(order)]
+    for start, end in pairwise(starts):
+        if end - start > 1:
+            order[start:end] = sorted(order[start:end], key=full)
+    return order
 
 
 class Drawn(NamedTuple):

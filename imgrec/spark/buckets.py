@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.sniff import HEAD_BYTES
 from imgrec.model import TRAIN, UNLABELLED, Samples
-from imgrec.plan.order import draws_of, write_order
-from imgrec.plan.split import Drawn, find_homes
-from imgrec.plan.units import find_units
+from imgrec.plan.groups import find_units
+from imgrec.plan.split import Drawn, draws_of, find_homes, write_order
 from imgrec.source.probe import contents
 from imgrec.spark.tables import (
     SETTLED,

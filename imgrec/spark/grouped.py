@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from imgrec.errors import PlanError
 from imgrec.model import TRAIN
 from imgrec.options import SplitOptions
-from imgrec.plan.grouped import Dealer, fill_empty, turn_of
-from imgrec.plan.units import find_units
+from imgrec.plan.groups import Dealer, fill_empty, find_units, turn_of
 from imgrec.spark.buckets import samples_of, together
 from imgrec.spark.jobs import Job
 from imgrec.spark.place import DEALT

@@ -16,7 +16,7 @@ from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
 from imgrec.model import TEST
 from imgrec.options.columns import ColumnValue
-from imgrec.plan.order import ranks_of
+from imgrec.plan.split import ranks_of
 from imgrec.source.probe import KEY_BYTES, content_key
 from imgrec.source.split_words import split_word
 from imgrec.spark.tables import SEEN, Columns, Extras, batches_of, columns_of, with_extras

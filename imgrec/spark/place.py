@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from imgrec.model import TRAIN, Samples, split_order
 from imgrec.notes import COPIES, Note, NoteCollector, NoteKind, Notes
 from imgrec.options import OnLeak
-from imgrec.plan.fingerprint import lengths_of
 from imgrec.plan.groups import find_groups, leaked_copies, note_copies
-from imgrec.plan.shards import record_bytes
+from imgrec.plan.shards import lengths_of, record_bytes
 from imgrec.spark.buckets import samples_of, train_of
 from imgrec.spark.notes import Part, read_note, write_ends, write_note
 from imgrec.spark.shares import Share

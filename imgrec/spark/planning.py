@@ -9,9 +9,9 @@ import imgrec.spark.grouped as grouped
 from imgrec.model import Planned
 from imgrec.notes import NoteKind, Notes, groups_of_copies, unlisted_warnings, warnings_of
 from imgrec.options import OnLeak
-from imgrec.plan.doubts import SHOWN, missing_classes, missing_splits, parted_groups
+from imgrec.plan.build import SHOWN, missing_classes, missing_splits, parted_groups
+from imgrec.plan.classes import FoundClasses, number_classes
 from imgrec.plan.groups import refuse_leaks
-from imgrec.plan.labels import FoundClasses, number_classes
 from imgrec.plan.shards import cut_at, options_for
 from imgrec.spark.buckets import UNITS, Settling, bits_for, bucketed, list_units
 from imgrec.spark.jobs import Job

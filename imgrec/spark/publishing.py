@@ -10,10 +10,9 @@ from imgrec import layout
 from imgrec.model import Plan
 from imgrec.notes import NoteCollector, NoteKind, warnings_of
 from imgrec.outcome import ShardResult
-from imgrec.plan.fingerprint import facts_about, fingerprint
-from imgrec.publish.publish import Written, complete
+from imgrec.plan.shards import facts_about, fingerprint
+from imgrec.publish.publish import Tally, Written, complete
 from imgrec.publish.samples import SamplesTable, Sink, TableForm
-from imgrec.publish.tally import Tally
 from imgrec.spark.buckets import together
 from imgrec.spark.jobs import Job
 from imgrec.spark.notes import note_pieces

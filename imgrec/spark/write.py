@@ -18,9 +18,8 @@ from imgrec.model import Column, Samples, ShardTask
 from imgrec.options import ColumnKind
 from imgrec.options.columns import ColumnValue
 from imgrec.outcome import ShardResult
-from imgrec.plan.fingerprint import facts_of
-from imgrec.plan.shards import record_bytes
-from imgrec.publish.report import refuse_losses
+from imgrec.plan.shards import facts_of, record_bytes
+from imgrec.publish.publish import refuse_losses
 from imgrec.spark.look import digest_of
 from imgrec.spark.notes import read_note, write_note
 from imgrec.spark.tables import (

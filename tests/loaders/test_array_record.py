@@ -20,7 +20,7 @@ from imgrec import ExecutionError, PackOptions, SourceOptions, UsageError
 from imgrec.options import AlsoFormat
 from imgrec.outcome import Packed
 from imgrec.read.shards import read_shard
-from imgrec.write.twins import create_twin
+from imgrec.write.records import create_twin
 
 ALSO = ("--also", "array_record")
 

@@ -22,7 +22,7 @@ from imgrec.cli.main import make_parser
 from imgrec.cli.options import pack_options
 from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.options import PackOptions, SourceOptions
-from imgrec.plan.labels import FoundClasses, number_classes
+from imgrec.plan.classes import FoundClasses, number_classes
 
 OLD = ("b", "d", "f")
 NEW = ("a", "b", "c", "f")

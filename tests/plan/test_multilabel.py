@@ -31,9 +31,8 @@ from imgrec.notes import SameImage
 from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceOptions
 from imgrec.outcome import Packed
 from imgrec.plan.build import make_plan
-from imgrec.plan.labels import rarest
-from imgrec.publish.gathering import Gathering
-from imgrec.publish.publish import complete, summed_up
+from imgrec.plan.classes import rarest
+from imgrec.publish.publish import Gathering, complete, summed_up
 from imgrec.write.shard import ShardWriter
 
 LabelSets = list[set[str]]

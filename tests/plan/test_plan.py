@@ -19,7 +19,7 @@ from imgrec.model import Sample
 from imgrec.notes import Note, NoteKind, SameImage
 from imgrec.options import ClassOrder, OnLeak, PackOptions, ShardOptions, SourceOptions
 from imgrec.plan.build import make_plan
-from imgrec.plan.labels import FoundClasses, number_classes, parse_classes
+from imgrec.plan.classes import FoundClasses, number_classes, parse_classes
 from imgrec.plan.shards import cut
 
 

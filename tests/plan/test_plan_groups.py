@@ -16,8 +16,7 @@ from imgrec.errors import PlanError, UsageError
 from imgrec.model import TRAIN, VAL, Catalog, Plan, Sample, Samples
 from imgrec.options import PackOptions, SourceOptions, SplitOptions
 from imgrec.plan.build import make_plan
-from imgrec.plan.grouped import deal
-from imgrec.plan.units import find_units
+from imgrec.plan.groups import deal, find_units
 
 Row = tuple[Sample, str]
 """A sample and its group."""

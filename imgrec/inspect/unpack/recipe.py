@@ -15,7 +15,7 @@ from imgrec.inspect.source_layout import column_place
 from imgrec.inspect.unpack.images import Image
 from imgrec.model import FOLD, TEST, TRAIN, UNLABELLED, VAL
 from imgrec.options import LEAF, ClassOrder, ColumnKind, FolderLayout, SourceOptions
-from imgrec.plan.labels import usual_order
+from imgrec.plan.classes import usual_order
 from imgrec.source.download.folders import read_folders
 from imgrec.source.split_words import split_word
 from imgrec.spelling import alike
