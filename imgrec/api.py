@@ -28,8 +28,8 @@ from imgrec.text import given_path
 
 if TYPE_CHECKING:
     from imgrec.engine import Engine
+    from imgrec.inspect.contact_sheet import Preview
     from imgrec.inspect.leaks import Leaks
-    from imgrec.inspect.preview import Preview
     from imgrec.inspect.report.page import ReportPage
     from imgrec.inspect.submit.submission import Submitted
     from imgrec.inspect.unpack.unpack import Unpacked
@@ -359,9 +359,15 @@ def preview(
     """
     if type(count) is not int or not 1 <= count <= _MOST_PREVIEWED:
         raise OptionError(f"{{0}} must be from 1 to {_MOST_PREVIEWED}", "count")
-    from imgrec.inspect.contact_sheet import encode_sheet, refuse_other_formats
+    from imgrec.inspect.contact_sheet import (
+        Selection,
+        choices_of_dataset,
+        choices_of_plan,
+        draw_preview,
+        encode_sheet,
+        refuse_other_formats,
+    )
     from imgrec.inspect.job import Job
-    from imgrec.inspect.preview import Wanted, choices_of_dataset, choices_of_plan, draw
     from imgrec.inspect.subject import find_subject
     from imgrec.storage.named_files import refuse_no_file, write_out
 
@@ -369,11 +375,7 @@ def preview(
     refuse_other_formats(parse_text("path", path))
 
     name, options = _subject(what, source)
-    wanted = Wanted(
-        split=parse_text("split", split),
-        class_name=parse_text("class_name", class_name),
-        count=count,
-    )
+    selection = Selection(parse_text("split", split), parse_text("class_name", class_name), count)
     subject = find_subject(name, options, parse_text("data_dir", data_dir))
     with running(engine) as workers, TemporaryDirectory(prefix="imgrec-") as spool:
         job = Job(run=workers.run, on_progress=on_progress)
@@ -383,10 +385,10 @@ def preview(
             from imgrec.packing import plan_source
 
             choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
-        sheet = draw(choices, wanted, job)
+        sheet = draw_preview(choices, selection, job)
     target = parse_text("path", path) or f"{layout.legal_name(choices.name)}_preview.png"
     write_out(target, encode_sheet(sheet.data, target))
-    return sheet.at(target)
+    return replace(sheet, path=target)
 
 
 def write_submission(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from imgrec.blob import Blob
 from imgrec.errors import PlanError
-from imgrec.near.duplicates import Found, NearDuplicates
+from imgrec.near.duplicates import NearDuplicates, NearPairs
 from imgrec.notes import Note, Noted, NoteKind, Notes, ignored_files, warnings_of
 from imgrec.options import Check, ColumnKind, ShrinkOptions
 from imgrec.stamp import NO_STAMP, Stamp
@@ -210,7 +210,7 @@ class Catalog(Noted):
     earlier_classes: tuple[str, ...] = ()
     """Those of the dataset that `--split-from` names, in the order of their labels."""
     notes: Notes = ()
-    near: Found | None = None
+    near: NearPairs | None = None
     """Its near-duplicates; None if they were not looked for."""
     beyond_limit: int = 0
     """How many images `--limit-per-class` leaves out."""

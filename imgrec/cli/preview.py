@@ -17,7 +17,7 @@ from imgrec.text import printable
 
 if TYPE_CHECKING:
     from imgrec.cli.parser import Verbs
-    from imgrec.inspect.preview import Preview
+    from imgrec.inspect.contact_sheet import Preview
 
 _CHUNK = 4096
 """The most that kitty takes of a picture at once."""

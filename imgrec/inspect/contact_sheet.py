@@ -1,35 +1,77 @@
-"""Contact sheets: many pictures in one image, each with a caption."""
+"""Contact sheets: choose images of a dataset or a source, and draw them with captions."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.thumbnail import thumbnail
-from imgrec.errors import BadImage, UsageError
+from imgrec.errors import BadImage, UnknownName, UsageError
 from imgrec.inspect.job import Job
-from imgrec.inspect.where import Where, picture_at
+from imgrec.inspect.where import InDataset, InSource, Where, picture_at
+from imgrec.model import UNLABELLED, Plan
+from imgrec.read.dataset import Dataset
 from imgrec.text import visible
+from imgrec.unknown import among
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from PIL.ImageDraw import ImageDraw
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
+_MAX_ACROSS = 6
 _SIDE = 192
 _GAP = 12
 _LINE = 14
-_LETTERS = 30
+_MAX_LETTERS = 30
 """The letters that fit below a picture."""
 _PAPER, _INK, _FAINT = (255, 255, 255), (20, 20, 20), (120, 120, 120)
 _FORMATS = {"": "PNG", ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 _QUALITY = 90
 _MISSING = "\uffff"
 """A code point that no font has a glyph for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which images to show; an empty text means all."""
+
+    split: str
+    class_name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The images to choose from, by column."""
+
+    name: str
+    classes: tuple[str, ...]
+    names: Sequence[str]
+    splits: Sequence[tuple[str, Sequence[int]]]
+    """The rows of each split."""
+    labels: Sequence[Sequence[int]]
+    """All labels of each image."""
+    where: Callable[[int], Where]
+    """Returns the place of an image, by its row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """A contact sheet, as PNG."""
+
+    name: str
+    shown: int
+    """The number of images on it."""
+    total: int
+    """The number of images to choose from."""
+    data: bytes
+    path: str = ""
 
 
 class Captioned(NamedTuple):
@@ -39,36 +81,137 @@ class Captioned(NamedTuple):
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """The layout of a sheet."""
+def choices_of_dataset(folder: Path) -> Choices:
+    """List the images of a packed dataset."""
+    dataset = Dataset(folder)
+    columns = dataset.columns
+    return Choices(
+        name=dataset.info.name,
+        classes=dataset.classes,
+        names=columns.filenames,
+        splits=[(name, split.numbers) for name, split in dataset.items()],
+        labels=_label_lists(columns.labels, columns.label_sets),
+        where=lambda row: InDataset(dataset.info.path, row),
+    )
 
-    across: int
-    """Groups of pictures side by side."""
-    lines: int
-    """Below each picture."""
+
+def choices_of_plan(plan: Plan, name: str) -> Choices:
+    """List the images of a source, as they would be packed."""
+    parts = [task.samples for task in plan.tasks]
+    names, blobs, sizes, labels, label_sets = (
+        list(chain.from_iterable(getattr(part, column) for part in parts))
+        for column in ("filenames", "blobs", "sizes", "labels", "label_sets")
+    )
+    splits: dict[str, list[int]] = {}
+    start = 0
+    for task in plan.tasks:
+        stop = start + len(task.samples)
+        splits.setdefault(task.split, []).extend(range(start, stop))
+        start = stop
+    return Choices(
+        name=name,
+        classes=plan.classes,
+        names=names,
+        splits=list(splits.items()),
+        labels=_label_lists(labels, label_sets),
+        where=lambda row: InSource(blobs[row], sizes[row], names[row]),
+    )
 
 
-def draw_contact_sheet(groups: Sequence[tuple[Captioned, ...]], layout: Layout, job: Job) -> bytes:
-    """Return a PNG of groups of pictures; those of a group are close together."""
+def _label_lists(
+    labels: Sequence[int], label_sets: Sequence[Sequence[int]]
+) -> Sequence[Sequence[int]]:
+    return label_sets or [(label,) if label >= 0 else () for label in labels]
+
+
+def draw_preview(choices: Choices, selection: Selection, job: Job) -> Preview:
+    """Draw the selected images; raise UnknownName if there is no such split or class."""
+    found = _select(choices, selection)
+    rows = [row for row, _ in found]
+    if not selection.class_name:
+        rows = _in_turn(rows, choices.labels)
+    split_of = dict(found)
+    tiles = []
+    for row in rows[: selection.count]:
+        labels = ", ".join(choices.classes[label] for label in choices.labels[row]) or "no label"
+        lines = (labels, f"{split_of[row]} {choices.names[row]}")
+        tiles.append((Captioned(choices.where(row), lines),))
+    across = min(_MAX_ACROSS, max(1, round(len(tiles) ** 0.5 * 1.3)))
+    data = draw_contact_sheet(tiles, across, job)
+    return Preview(name=choices.name, shown=len(tiles), total=len(found), data=data)
+
+
+def _select(choices: Choices, selection: Selection) -> list[tuple[int, str]]:
+    """Return the rows of all images that fit, with their splits."""
+    split, class_name = selection.split, selection.class_name
+    split_names = [name for name, _ in choices.splits]
+    known_names = {"split": (split, split_names), "class": (class_name, choices.classes)}
+    for kind, (wanted, names) in known_names.items():
+        if wanted and wanted not in names:
+            raise UnknownName(f"{choices.name} has no {kind} {wanted!r}", hint=among(names, wanted))
+    found = [(row, name) for name, rows in choices.splits if split in ("", name) for row in rows]
+    if class_name:
+        label = choices.classes.index(class_name)
+        found = [(row, name) for row, name in found if label in choices.labels[row]]
+    if not found:
+        place = f" in {split}" if split else ""
+        raise UnknownName(
+            f"there are no images of {class_name or choices.name}{place}",
+            hint="leave out --split or --class to see others",
+        )
+    return found
+
+
+def _in_turn(rows: Sequence[int], labels: Sequence[Sequence[int]]) -> list[int]:
+    """Return the first image of each class, then the second of each, and so on."""
+    by_label: dict[int, list[int]] = {}
+    for row in rows:
+        by_label.setdefault(next(iter(labels[row]), UNLABELLED), []).append(row)
+    columns = [by_label[label] for label in sorted(by_label)]
+    return [row for turn in zip_longest(*columns) for row in turn if row is not None]
+
+
+def draw_contact_sheet(groups: Sequence[tuple[Captioned, ...]], across: int, job: Job) -> bytes:
+    """Return a PNG with `across` groups side by side; pictures of a group are close together."""
     from PIL import Image, ImageDraw
 
-    places = sorted({one.where for group in groups for one in group}, key=repr)
-    thumbnails = dict(job.run(_thumbnail, places))
+    tiles = list(chain.from_iterable(groups))
+    thumbnails = dict(job.run(_thumbnail, sorted({tile.where for tile in tiles}, key=repr)))
     width = max(map(len, groups)) * (_SIDE + _GAP)
-    height = _SIDE + layout.lines * _LINE + 2 * _GAP
-    across = min(layout.across, len(groups))
+    height = _SIDE + max(len(tile.lines) for tile in tiles) * _LINE + 2 * _GAP
+    across = min(across, len(groups))
     down = -(-len(groups) // across)
     sheet = Image.new("RGB", (across * width + _GAP, down * height + _GAP), _PAPER)
     draw = ImageDraw.Draw(sheet)
     for number, group in enumerate(groups):
-        left, top = number % across * width + _GAP, number // across * height + _GAP
-        for side, one in enumerate(group):
-            corner = left + side * (_SIDE + _GAP // 2), top
-            _paste(sheet, thumbnails[one.where], corner)
-            _write(draw, corner, one.lines)
+        top = number // across * height + _GAP
+        for place, tile in enumerate(group):
+            left = number % across * width + _GAP + place * (_SIDE + _GAP // 2)
+            if picture := thumbnails[tile.where]:
+                corner = left + (_SIDE - picture.width) // 2, top + _SIDE - picture.height
+                sheet.paste(picture, corner)
+            for line, text in enumerate(tile.lines):
+                corner = left, top + _SIDE + 2 + line * _LINE
+                caption = _shortened(drawable(visible(text)))
+                draw.text(corner, caption, fill=_FAINT if line else _INK, font=_font())
+    return _encoded(sheet, "PNG")
+
+
+def _thumbnail(where: Where) -> tuple[Where, Image | None]:
+    """Return a picture that fits its place; None if the image is unreadable."""
+    try:
+        data, blob, filename = picture_at(where)
+        picture = thumbnail(data, filename, _SIDE, blob)
+    except BadImage:
+        return where, None
+    scale = _SIDE / max(picture.size)  # small pictures are enlarged, to be comparable
+    size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
+    return where, picture.resize(size)
+
+
+def _encoded(sheet: Image, image_format: str) -> bytes:
     out = io.BytesIO()
-    sheet.save(out, "PNG")
+    sheet.save(out, image_format, quality=_QUALITY)  # which PNG ignores
     return out.getvalue()
 
 
@@ -77,7 +220,8 @@ def refuse_other_formats(path: str) -> None:
     extension = _extension(path)
     if extension not in _FORMATS:
         raise UsageError(
-            f"-o {path}: a sheet cannot be written as {extension}", hint="give .png, .jpg or .webp"
+            f"-o {path}: cannot write a contact sheet as {extension}",
+            hint="use .png, .jpg or .webp",
         )
 
 
@@ -85,34 +229,15 @@ def encode_sheet(png: bytes, path: str) -> bytes:
     """Return a sheet in the format of a path's extension."""
     from PIL import Image
 
-    wanted = _FORMATS[_extension(path)]
-    if wanted == "PNG":
+    image_format = _FORMATS[_extension(path)]
+    if image_format == "PNG":
         return png
-    out = io.BytesIO()
     with Image.open(io.BytesIO(png)) as sheet:
-        sheet.save(out, wanted, quality=_QUALITY)
-    return out.getvalue()
+        return _encoded(sheet, image_format)
 
 
 def _extension(path: str) -> str:
     return os.path.splitext(path)[1].lower()
-
-
-def _paste(sheet: Image, small: tuple[int, int, bytes], corner: tuple[int, int]) -> None:
-    from PIL import Image
-
-    width, height, data = small
-    if data:
-        at = corner[0] + (_SIDE - width) // 2, corner[1] + _SIDE - height
-        sheet.paste(Image.frombytes("RGB", (width, height), data), at)
-
-
-def _write(draw: ImageDraw, corner: tuple[int, int], lines: Sequence[str]) -> None:
-    for number, text in enumerate(lines):
-        at = corner[0], corner[1] + _SIDE + 2 + number * _LINE
-        draw.text(
-            at, _shortened(_writable(visible(text))), fill=_FAINT if number else _INK, font=_font()
-        )
 
 
 @cache
@@ -122,16 +247,16 @@ def _font() -> ImageFont | FreeTypeFont:
     return ImageFont.load_default()
 
 
-def _writable(text: str) -> str:
+def drawable(text: str) -> str:
     """Return text with escapes for letters that the font lacks."""
     return "".join(
-        letter if _has(letter) else letter.encode("ascii", "backslashreplace").decode()
+        letter if _has_glyph(letter) else letter.encode("ascii", "backslashreplace").decode()
         for letter in text
     )
 
 
 @cache
-def _has(letter: str) -> bool:
+def _has_glyph(letter: str) -> bool:
     from PIL.ImageFont import FreeTypeFont
 
     font = _font()
@@ -146,20 +271,7 @@ def _shortened(text: str) -> str:
     >>> _shortened("a" * 40)
     'aaaaaaaaaaaaa...aaaaaaaaaaaaaa'
     """
-    if len(text) <= _LETTERS:
+    if len(text) <= _MAX_LETTERS:
         return text
-    head = (_LETTERS - 3) // 2
-    return f"{text[:head]}...{text[head + 3 - _LETTERS :]}"
-
-
-def _thumbnail(where: Where) -> tuple[Where, tuple[int, int, bytes]]:
-    """Return width, height and RGB of a thumbnail; empty if the image is unreadable."""
-    try:
-        data, blob, filename = picture_at(where)
-        picture = thumbnail(data, filename, _SIDE, blob)
-    except BadImage:
-        return where, (0, 0, b"")
-    scale = _SIDE / max(picture.size)  # small pictures are enlarged, to be comparable
-    size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
-    picture = picture.resize(size)
-    return where, (picture.width, picture.height, picture.tobytes())
+    head = (_MAX_LETTERS - 3) // 2
+    return f"{text[:head]}...{text[head + 3 - _MAX_LETTERS :]}"

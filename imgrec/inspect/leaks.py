@@ -17,7 +17,6 @@ from imgrec.codec import phash
 from imgrec.errors import BadImage, UsageError
 from imgrec.inspect.contact_sheet import (
     Captioned,
-    Layout,
     draw_contact_sheet,
     encode_sheet,
     refuse_other_formats,
@@ -27,7 +26,7 @@ from imgrec.inspect.subject import find_subject, scan_for
 from imgrec.inspect.where import InDataset, InSource, RecordBatch, Where, opened, record_batches
 from imgrec.model import TRAIN, Catalog
 from imgrec.near import duplicates
-from imgrec.near.search import DISTANCE, MAX_DISTANCE, Search, find_edges
+from imgrec.near.search import DISTANCE, MAX_DISTANCE, Search, find_pairs
 from imgrec.options import SourceOptions
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
@@ -35,7 +34,7 @@ from imgrec.source.image_pass import look_at
 from imgrec.storage.named_files import refuse_no_file, write_out
 
 _SHEET_PAIRS = 50
-_SHEET_LAYOUT = Layout(across=3, lines=3)
+_SHEET_ACROSS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +286,7 @@ def _pairs_within(images: _Images, distance: float, job: Job) -> list[LeakPair]:
     # A file that could not be read has no hash, and is like no other.
     contents = [value or b"%d" % place for place, value in enumerate(images.hashes)]
     known = duplicates.Images(images.names, contents, images.signatures)
-    found = duplicates.find_alike(known, distance, job.run)
+    found = duplicates.find_similar(known, distance, job.run)
     sides = (images.splits, [frozenset(labels) or None for labels in images.labels])
     pairs = []
     for first, second, apart, is_mirrored in chain(found.pairs(), *map(found.pairs_across, sides)):
@@ -308,13 +307,13 @@ def _nearest(
     images: _Images, others: _Images, distance: float, job: Job
 ) -> Iterator[tuple[int, LeakPair]]:
     """Yield pairs by the row of their first image; the last pair of each is the nearest."""
-    [edges] = job.run(find_edges, [Search(images.signatures, distance, others.signatures)])
-    rows = sorted(zip(*edges, strict=True), key=lambda row: (row[0], -row[2], -row[1]))
+    [edges] = job.run(find_pairs, [Search(images.signatures, distance, others.signatures)])
+    rows = sorted(edges, key=lambda pair: (pair.first, -pair.distance, -pair.second))
     for first, second, apart, is_mirrored in rows:
         one, other = _image(images, first), _image(others, second)
         yield (
             first,
-            LeakPair(Kind.AGAINST, one, other, round(apart, 3), bool(is_mirrored), is_exact=False),
+            LeakPair(Kind.AGAINST, one, other, round(apart, 3), is_mirrored, is_exact=False),
         )
 
 
@@ -346,7 +345,7 @@ def _kind(one: LeakedImage, other: LeakedImage) -> Kind:
 def _draw_sheet(pairs: Sequence[LeakPair], job: Job) -> bytes:
     """Return a PNG of pairs, each with files, splits, labels and distance."""
     shown = [(_captioned(pair.first, _caption(pair)), _captioned(pair.second)) for pair in pairs]
-    return draw_contact_sheet(shown, _SHEET_LAYOUT, job)
+    return draw_contact_sheet(shown, _SHEET_ACROSS, job)
 
 
 def _captioned(image: LeakedImage, caption: str = "") -> Captioned:

@@ -19,7 +19,7 @@ from imgrec.codec import submission as submission_codec
 from imgrec.errors import ExecutionError, SourceError
 from imgrec.layout import twin_filename
 from imgrec.model import FORMAT, UNLABELLED, Plan, Planned, ShardTask, known_label, split_order
-from imgrec.near.duplicates import Images, NearDuplicates, Run, find_alike
+from imgrec.near.duplicates import Images, NearDuplicates, Run, find_similar
 from imgrec.near.search import DISTANCE
 from imgrec.notes import Note, NoteCollector, NoteKind, unlisted_warnings, warnings_of
 from imgrec.options import OnBad, PackOptions
@@ -186,8 +186,8 @@ def near_duplicates(results: Sequence[ShardResult], run: Run) -> NearDuplicates 
         labels |= zip(records.samples.filenames, known, strict=True)
     contents = [hashes[at : at + _HASH_BYTES] for at in range(0, len(hashes), _HASH_BYTES)]
     signatures = b"".join([result.records.signatures for result in signed])
-    alike = find_alike(Images(names, contents, signatures), DISTANCE, run)
-    return alike.found().sum_up(splits, labels)
+    similar = find_similar(Images(names, contents, signatures), DISTANCE, run)
+    return similar.near_pairs().sum_up(splits, labels)
 
 
 class Written(NamedTuple):

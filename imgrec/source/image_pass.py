@@ -15,7 +15,7 @@ from imgrec.codec import phash
 from imgrec.codec.image import shape_of
 from imgrec.errors import BadImage
 from imgrec.model import TRAIN, Catalog, Samples, split_order
-from imgrec.near.duplicates import Alike, Images, find_alike
+from imgrec.near.duplicates import Images, SimilarImages, find_similar
 from imgrec.near.search import DISTANCE
 from imgrec.notes import Note, NoteKind
 from imgrec.options import NearDups
@@ -139,14 +139,14 @@ def refine_near_dups(
     places = [place for place, name in enumerate(samples.filenames) if name in chosen]
     part = samples.pick(places)
     looks = look_at(part, run, on_look)
-    alike = find_alike(Images(part.filenames, part.contents, looks.signatures), DISTANCE, run)
-    catalog = replace(catalog, near=alike.found())
+    alike = find_similar(Images(part.filenames, part.contents, looks.signatures), DISTANCE, run)
+    catalog = replace(catalog, near=alike.near_pairs())
     if mode is NearDups.GROUP:
         return _grouped(catalog, places, alike)
     return _thinned(catalog, places, alike, looks) if mode is NearDups.DROP else catalog
 
 
-def _grouped(catalog: Catalog, places: Sequence[int], alike: Alike) -> Catalog:
+def _grouped(catalog: Catalog, places: Sequence[int], alike: SimilarImages) -> Catalog:
     """Keep look-alikes in one split."""
     if not (catalog.near and catalog.near.pairs):
         return catalog
@@ -176,7 +176,9 @@ def _large(groups: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _thinned(catalog: Catalog, places: Sequence[int], alike: Alike, looks: Looks) -> Catalog:
+def _thinned(
+    catalog: Catalog, places: Sequence[int], alike: SimilarImages, looks: Looks
+) -> Catalog:
     """Leave out all but one of what looks alike and has the same label.
 
     What is kept because its label is another stays in one split with what it looks like.

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from imgrec.blob import Pixels
 from imgrec.codec import phash
 from imgrec.errors import BadImage
-from imgrec.near.search import DISTANCE, find_across, find_pairs
+from imgrec.near.search import DISTANCE, Search, find_pairs
 
 GOLDEN = (
     "91c1e6e825d82a9081c0fcefd11fe2aa9c1527fc2af3e1c5f43b422217142fde"
@@ -34,10 +34,8 @@ def signature(data: bytes) -> bytes:
 
 def distance(one: bytes, other: bytes) -> tuple[float, bool] | None:
     """How far two images are apart, and whether one is mirrored; None if they are not alike."""
-    pairs = find_across(signature(one), signature(other))
-    if not len(pairs.first):
-        return None
-    return float(pairs.distances[0]), bool(pairs.are_mirrored[0])
+    pairs = find_pairs(Search(signature(one), others=signature(other)))
+    return (pairs[0].distance, pairs[0].is_mirrored) if pairs else None
 
 
 def opened(path: Path) -> Image.Image:
@@ -61,8 +59,8 @@ def test_the_signature_of_given_pixels_is_always_the_same() -> None:
 
 
 def test_all_flowers_can_be_told_apart_but_for_the_copy() -> None:
-    found = find_pairs(b"".join(signature(path.read_bytes()) for path in FLOWERS))
-    pairs = [(FLOWERS[a].name, FLOWERS[b].name) for a, b in zip(*found[:2], strict=True)]
+    found = find_pairs(Search(b"".join(signature(path.read_bytes()) for path in FLOWERS)))
+    pairs = [(FLOWERS[pair.first].name, FLOWERS[pair.second].name) for pair in found]
     assert pairs == [("rose_01 (copy).jpg", "rose_01.jpg")]
 
 
@@ -90,12 +88,12 @@ CHANGES: dict[str, Callable[[Image.Image], bytes]] = {
 def test_every_flower_is_like_itself_in_another_form(change: str) -> None:
     originals = b"".join(signature(path.read_bytes()) for path in FLOWERS)
     changed = b"".join(signature(CHANGES[change](opened(path))) for path in FLOWERS)
-    found = find_across(changed, originals)
-    alike = set(found.first[found.second == found.first].tolist())
+    found = find_pairs(Search(changed, others=originals))
+    alike = {pair.first for pair in found if pair.first == pair.second}
     # Of the two that are the same, the first stands for both.
     copy = FLOWERS.index(ROOT / "sample_data/flowers/rose/rose_01.jpg")
     assert alike | {copy} == set(range(len(FLOWERS)))
-    assert found.distances.max() <= DISTANCE
+    assert max(pair.distance for pair in found) <= DISTANCE
 
 
 @given(seed=st.integers(0, 99), width=st.integers(16, 60), height=st.integers(16, 60))
@@ -130,8 +128,8 @@ def test_what_a_check_left_of_a_jpeg_makes_the_same_signature() -> None:
     grey, fault = jpeg.strict_decode(data)
     assert not fault
     checked = phash.encode([phash.sketch_checked(grey, data, (301, 403, 3))])
-    found = find_across(checked, signature(data))
-    assert found.distances.tolist() == pytest.approx([0], abs=0.1)
+    found = find_pairs(Search(checked, others=signature(data)))
+    assert [pair.distance for pair in found] == pytest.approx([0], abs=0.1)
 
 
 def test_a_check_leaves_too_little_of_a_small_jpeg() -> None:
@@ -193,7 +191,7 @@ def test_a_picture_with_hardly_anything_in_it_is_flat(image: Image.Image) -> Non
 
 def test_flat_pictures_are_like_nothing() -> None:
     blank = signature(encode(Image.new("RGB", (64, 48), "white"), "PNG"))
-    assert not len(find_pairs(3 * blank).first)
+    assert find_pairs(Search(3 * blank)) == []
 
 
 def test_a_picture_in_other_colours_is_not_alike() -> None:

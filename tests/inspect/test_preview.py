@@ -18,7 +18,7 @@ from PIL import Image
 import imgrec
 from imgrec.cli.preview import for_iterm, for_kitty, inline_protocol
 from imgrec.errors import UnknownName, UsageError
-from imgrec.inspect.contact_sheet import _writable
+from imgrec.inspect.contact_sheet import drawable
 
 SIDE, GAP = 192, 12
 
@@ -99,12 +99,12 @@ def test_the_extension_says_the_format(
 
 
 def test_another_extension_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a sheet cannot be written as \.gif"):
+    with pytest.raises(UsageError, match=r"cannot write a contact sheet as \.gif"):
         imgrec.preview("nothing", path=tmp_path / "a.gif", engine=ENGINE)
 
 
 def test_letters_that_the_font_lacks_are_escaped() -> None:
-    assert _writable("rose é 猫") in ("rose é \\u732b", "rose \\xe9 \\u732b")
+    assert drawable("rose é 猫") in ("rose é \\u732b", "rose \\xe9 \\u732b")
 
 
 def test_the_command_says_where_the_sheet_is(cli: Cli, tmp_path: Path) -> None:

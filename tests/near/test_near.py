@@ -1,9 +1,10 @@
-"""Finding signatures that are alike: what a search finds is what comparing all of them finds."""
+"""Near-duplicates: a search finds exactly what comparing all pairs finds."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, product
 from typing import TypeVar
 
 import numpy as np
@@ -12,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampling import examples
 
-from imgrec.near.duplicates import Found, Images, NearPair, find_alike
-from imgrec.near.search import CROWD, DISTANCE, Search, find_across, find_edges, find_pairs
-from imgrec.near.signatures import popcount
+from imgrec.near.duplicates import Images, NearPair, NearPairs, find_similar
+from imgrec.near.search import CROWD, DISTANCE, Search, find_pairs, popcount
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,7 +39,7 @@ def signature(row: Row) -> bytes:
 
 
 def brute_force(one: Row, other: Row) -> float | None:
-    """How far apart two are by the definition, in thousandths; None if they are not alike."""
+    """The distance of two signatures by the definition; None if they are not near-duplicates."""
     (ours, colour), (theirs, other_colour) = one, other
     if not any(ours) or not any(theirs):
         return None
@@ -47,11 +47,7 @@ def brute_force(one: Row, other: Row) -> float | None:
     if not is_grey and any(abs(a - b) > 16 for a, b in zip(colour, other_colour, strict=True)):
         return None
     found = []
-    for waves, others in (
-        (ours, theirs),
-        (turned(ours), theirs),
-        (ours, turned(theirs)),
-    ):
+    for waves, others in ((ours, theirs), (turned(ours), theirs), (ours, turned(theirs))):
         if sum((a > 3) != (b > 3) for a, b in zip(waves, others, strict=True)) > 5:
             continue
         dot = sum(a * b for a, b in zip(waves, others, strict=True))
@@ -62,7 +58,7 @@ def brute_force(one: Row, other: Row) -> float | None:
 
 @st.composite
 def rows(draw: st.DrawFn) -> list[Row]:
-    """Signatures of which many are versions of each other, some of them mirrored or recoloured."""
+    """Distinct signatures, many of them versions of each other, some mirrored or recoloured."""
     chance = random.Random(draw(st.integers(0, 1 << 32)))
     made: list[Row] = []
     for _ in range(draw(st.integers(0, 4))):
@@ -80,19 +76,21 @@ def rows(draw: st.DrawFn) -> list[Row]:
     return list(dict.fromkeys(made))
 
 
+def joined(made: Sequence[Row]) -> bytes:
+    return b"".join(map(signature, made))
+
+
+def near(made: Sequence[Row], numbers: Iterable[tuple[int, int]]) -> dict[tuple[int, int], float]:
+    found = {(a, b): brute_force(made[a], made[b]) for a, b in numbers}
+    return {pair: distance for pair, distance in found.items() if distance is not None}
+
+
 @examples(150)
 @given(rows())
 def test_a_search_finds_what_comparing_all_pairs_finds(made: list[Row]) -> None:
-    found = find_pairs(b"".join(map(signature, made)))
-    expected = {
-        (a, b): apart
-        for a in range(len(made))
-        for b in range(a + 1, len(made))
-        if (apart := brute_force(made[a], made[b])) is not None
-    }
-    pairs = zip(found.first.tolist(), found.second.tolist(), strict=True)
-    distances = found.distances.tolist()
-    assert dict(zip(pairs, distances, strict=True)) == pytest.approx(expected, abs=1e-4)
+    found = {pair[:2]: pair.distance for pair in find_pairs(Search(joined(made)))}
+    expected = near(made, combinations(range(len(made)), 2))
+    assert found == pytest.approx(expected, abs=1e-4)
 
 
 @examples(80)
@@ -101,20 +99,14 @@ def test_a_search_among_others_finds_what_comparing_all_pairs_finds(
     made: list[Row], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(made)))
-    ours, others = made[:cut], made[cut:]
-    found = find_across(b"".join(map(signature, ours)), b"".join(map(signature, others)))
-    expected = {
-        (a, b)
-        for a in range(len(ours))
-        for b in range(len(others))
-        if brute_force(ours[a], others[b]) is not None
-    }
-    assert set(zip(found.first.tolist(), found.second.tolist(), strict=True)) == expected
+    found = find_pairs(Search(joined(made[:cut]), others=joined(made[cut:])))
+    expected = near(made, product(range(cut), range(cut, len(made))))
+    assert {(pair.first, pair.second + cut) for pair in found} == set(expected)
 
 
-def noisy(count: int, noise: float, seed: int = 0) -> list[bytes]:
+def noisy(count: int, noise: float) -> list[bytes]:
     """Versions of one picture, all different."""
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(0)
     base = chance.integers(20, 90, 63) * chance.choice([-1, 1], 63)
     waves = np.clip(np.round(base + chance.normal(0, noise, (count, 63))), -127, 127)
     made = [bytes(row.astype(np.int8).view(np.uint8)) + b"\x80\x80" for row in waves]
@@ -124,31 +116,26 @@ def noisy(count: int, noise: float, seed: int = 0) -> list[bytes]:
 
 def test_copies_are_paired_with_the_first_of_them_only() -> None:
     one, other = noisy(2, 60)
-    found = find_pairs(one + other + one + one)
-    assert found.first.tolist() == [0, 0]
-    assert found.second.tolist() == [2, 3]
-    assert found.distances.tolist() == [0, 0]
+    assert find_pairs(Search(one + other + one + one)) == [(0, 2, 0, False), (0, 3, 0, False)]
 
 
-def test_a_crowd_that_looks_alike_is_one_group_of_hardly_more_pairs_than_members() -> None:
+def test_a_crowd_of_similar_images_is_one_group_with_few_pairs() -> None:
     crowd = noisy(4 * CROWD, 1.5)
-    found = find_pairs(b"".join(crowd))
-    assert len(found.first) < 2 * len(crowd)
-    images = Images(*named(crowd))
-    assert set(find_alike(images, DISTANCE, here).groups()) == {images.names[0]}
+    similar = find_similar(named(crowd), DISTANCE, here)
+    assert len(similar.edges) < 2 * len(crowd)
+    assert set(similar.groups()) == {similar.images.names[0]}
 
 
-def test_a_crowd_that_does_not_look_alike_is_compared_all_the_same() -> None:
+def test_members_of_a_crowd_that_differ_are_still_compared() -> None:
     crowd = noisy(CROWD + 200, 14)
-    twin = bytearray(crowd[700])
-    twin[5] ^= 1
-    found = find_pairs(b"".join([*crowd, bytes(twin)]))
-    pairs = set(zip(found.first.tolist(), found.second.tolist(), strict=True))
+    changed = bytearray(crowd[700])
+    changed[5] ^= 1
+    pairs = [pair[:2] for pair in find_pairs(Search(b"".join([*crowd, changed])))]
     assert (700, len(crowd)) in pairs
     assert len(pairs) < 20
 
 
-def test_counting_bits_without_a_new_numpy_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_are_counted_without_numpy_2(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.random.default_rng(0).integers(0, 1 << 63, (7, 9), dtype=np.uint64)
     expected = [[int(number).bit_count() for number in row] for row in numbers]
     assert popcount(numbers).tolist() == expected
@@ -156,116 +143,71 @@ def test_counting_bits_without_a_new_numpy_is_the_same(monkeypatch: pytest.Monke
     assert popcount(numbers).tolist() == expected
 
 
-def test_nothing_has_no_pairs() -> None:
-    assert find_edges(Search(b"", DISTANCE)).first.tolist() == []
-    assert find_edges(Search(b"", DISTANCE, b"")).first.tolist() == []
-
-
-def named(signatures: Sequence[bytes]) -> tuple[list[str], list[bytes], bytes]:
+def named(signatures: Sequence[bytes]) -> Images:
     """Give each its own name and content."""
     names = [f"{number:05d}.jpg" for number in range(len(signatures))]
-    return names, [name.encode() for name in names], b"".join(signatures)
+    return Images(names, [name.encode() for name in names], b"".join(signatures))
 
 
 @given(rows(), st.randoms(use_true_random=False))
 def test_the_order_of_images_makes_no_difference(made: list[Row], chance: random.Random) -> None:
-    names, contents, _ = named([b""] * len(made))
-    signatures = [signature(row) for row in made]
-    order = list(range(len(made)))
-    chance.shuffle(order)
+    names, contents, _ = named([signature(row) for row in made])
 
-    def found(order: Sequence[int]) -> tuple[Found, dict[str, str], dict[str, str]]:
-        images = Images(
-            [names[place] for place in order],
-            [contents[place] for place in order],
-            b"".join([signatures[place] for place in order]),
-        )
-        alike = find_alike(images, DISTANCE, here)
-        by_name = sorted(range(len(order)), key=images.names.__getitem__)
-        spare = alike.to_drop(by_name, [0] * len(order))
-        return (
-            alike.found(),
-            dict(zip(images.names, alike.groups(), strict=True)),
-            {images.names[place]: images.names[twin] for place, twin in spare.items()},
-        )
+    def found(order: Sequence[int]) -> tuple[NearPairs, dict[str, str], dict[str, str]]:
+        own = [names[place] for place in order]
+        images = Images(own, [contents[place] for place in order], joined([made[n] for n in order]))
+        similar = find_similar(images, DISTANCE, here)
+        dropped = similar.to_drop(sorted(range(len(own)), key=own.__getitem__), [0] * len(own))
+        groups = dict(zip(own, similar.groups(), strict=True))
+        return similar.near_pairs(), groups, {own[a]: own[b] for a, b in dropped.items()}
 
+    order = chance.sample(range(len(made)), len(made))
     assert found(order) == found(range(len(made)))
 
 
-@given(rows(), st.randoms(use_true_random=False))
-def test_what_is_dropped_is_like_one_that_is_kept_and_what_is_kept_is_not_alike(
-    made: list[Row], chance: random.Random
-) -> None:
-    alike = find_alike(Images(*named([signature(row) for row in made])), DISTANCE, here)
-    kinds = [chance.choice("ab") for _ in made]
-    order = chance.sample(range(len(made)), len(made))
-    spare = alike.to_drop(order, kinds)
-    kept = [place for place in order if place not in spare]
-    for place, twin in spare.items():
-        assert twin in kept
-        assert kinds[place] == kinds[twin]
-        assert brute_force(made[place], made[twin]) is not None
-    for a in kept:
-        for b in kept:
-            if a != b and kinds[a] == kinds[b]:
-                assert brute_force(made[a], made[b]) is None
-
-
 @given(rows(), st.data())
-def test_whatever_has_its_like_on_another_side_is_in_a_pair_across(
+def test_near_duplicates_are_grouped_dropped_and_paired_across_sides(
     made: list[Row], data: st.DataObject
 ) -> None:
-    sides = data.draw(
-        st.lists(st.sampled_from("ab") | st.none(), min_size=len(made), max_size=len(made))
-    )
-    alike = find_alike(Images(*named([signature(row) for row in made])), DISTANCE, here)
+    count = len(made)
+    kinds = data.draw(st.lists(st.sampled_from(["a", "b", None]), min_size=count, max_size=count))
+    order = data.draw(st.permutations(range(count)))
+    similar = find_similar(named([signature(row) for row in made]), DISTANCE, here)
+    expected = near(made, combinations(range(count), 2))
 
-    def are_across(one: int, other: int) -> bool:
-        return sides[one] != sides[other] and None not in (sides[one], sides[other])
+    groups = similar.groups()
+    assert all(groups[a] == groups[b] != "" for a, b in expected)
 
-    more = list(alike.pairs_across(sides))
-    told = [(pair.first, pair.second) for pair in (*alike.pairs(), *more)]
-    assert len(set(map(frozenset, told))) == len(told)
-    for pair in more:
-        assert are_across(pair.first, pair.second)
-    for one in range(len(made)):
-        has_its_like = any(
-            are_across(one, other) and brute_force(made[one], made[other]) is not None
-            for other in range(len(made))
-        )
-        assert has_its_like == any(one in pair and are_across(*pair) for pair in told)
+    dropped = similar.to_drop(order, kinds)
+    kept = set(order) - set(dropped)
+    for place, other in dropped.items():
+        assert other in kept and kinds[place] == kinds[other]
+        assert (min(place, other), max(place, other)) in expected
+    assert not [pair for pair in expected if kept >= {*pair} and kinds[pair[0]] == kinds[pair[1]]]
 
+    more = list(similar.pairs_across(kinds))
+    pairs = [frozenset(pair[:2]) for pair in (*similar.pairs(), *more)]
+    assert len(set(pairs)) == len(pairs)
 
-@given(rows())
-def test_images_that_look_alike_are_in_one_group(made: list[Row]) -> None:
-    groups = find_alike(Images(*named([signature(row) for row in made])), DISTANCE, here).groups()
-    for a in range(len(made)):
-        for b in range(a):
-            if brute_force(made[a], made[b]) is not None:
-                assert groups[a] == groups[b] != ""
+    def across(some: Iterable[Iterable[int]]) -> set[int]:
+        sides = [(pair, {kinds[place] for place in pair}) for pair in map(tuple, some)]
+        return {place for pair, found in sides if found == {"a", "b"} for place in pair}
+
+    assert across(pairs) == across(expected)
+    assert all({kinds[pair.first], kinds[pair.second]} == {"a", "b"} for pair in more)
 
 
-def test_flat_images_are_like_their_copies_only() -> None:
-    flat = bytes(65)
-    images = Images(["a", "b", "c"], [b"1", b"2", b"1"], 3 * flat)
-    alike = find_alike(images, DISTANCE, here)
-    assert [(pair.first, pair.second) for pair in alike.pairs()] == [(0, 2)]
-    assert alike.found() == Found(0, ())
-    assert alike.groups() == ("a", "", "a")
+def test_flat_images_are_similar_to_their_exact_copies_only() -> None:
+    similar = find_similar(Images(["a", "b", "c"], [b"1", b"2", b"1"], bytes(3 * 65)), 4, here)
+    assert [pair[:2] for pair in similar.pairs()] == [(0, 2)]
+    assert similar.near_pairs() == NearPairs(0, ())
+    assert similar.groups() == ("a", "", "a")
 
 
-def test_a_sum_names_leaks_first_and_then_conflicts() -> None:
-    found = Found(
-        9,
-        (
-            NearPair("a", "b", 0.5, False),
-            NearPair("a", "c", 0.7, False),
-            NearPair("b", "d", 3.0, True),
-            NearPair("c", "gone", 0.0, False),
-        ),
-    )
+def test_a_summary_lists_leaks_first_and_then_conflicts() -> None:
+    pairs = [("a", "b", 0.5, False), ("a", "c", 0.7, False), ("b", "d", 3.0, True)]
+    found = NearPairs(9, tuple(map(NearPair._make, [*pairs, ("c", "gone", 0.0, False)])))
     splits = {"a": "train", "b": "train", "c": "train", "d": "val"}
-    labels = {"a": 0, "b": 0, "c": 1, "d": 1}
-    summed = found.sum_up(splits, labels)
-    assert summed[:4] == (9, 3, 1, 2)
-    assert [pair.second for pair in summed.examples] == ["d", "c", "b"]
+    summary = found.sum_up(splits, {"a": 0, "b": 0, "c": 1, "d": 1})
+    assert summary[:4] == (9, 3, 1, 2)
+    assert [pair.second for pair in summary.examples] == ["d", "c", "b"]

@@ -293,7 +293,7 @@ def test_a_sheet_that_cannot_be_written_is_refused_before_any_work(tmp_path: Pat
     for path, why in (
         (tmp_path, "is a folder"),
         (tmp_path / "missing" / "pairs.png", "missing does not exist"),
-        (tmp_path / "pairs.gif", "cannot be written as .gif"),
+        (tmp_path / "pairs.gif", "contact sheet as .gif"),
     ):
         with pytest.raises(UsageError, match=why):
             leaks("nothing", sheet=path, engine=ENGINE)

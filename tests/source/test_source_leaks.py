@@ -14,7 +14,7 @@ from pictures import jpeg, write_tree
 
 import imgrec
 from imgrec.api import verify
-from imgrec.near.duplicates import Found, NearPair
+from imgrec.near.duplicates import NearPair, NearPairs
 from imgrec.notes import SameImage
 from imgrec.options import PackOptions
 from imgrec.plan.build import make_plan
@@ -73,7 +73,7 @@ def test_several_labels_conflict_with_others_but_not_with_none_in_test(tmp_path:
 
 
 def test_a_near_duplicate_without_a_label_is_under_no_other_label() -> None:
-    found = Found(3, (NearPair("a", "b", 1.0, False), NearPair("a", "c", 1.0, False)))
+    found = NearPairs(3, (NearPair("a", "b", 1.0, False), NearPair("a", "c", 1.0, False)))
     splits = {"a": "train", "b": "test", "c": "train"}
     near = found.sum_up(splits, {"a": 0, "b": None, "c": 1})
     assert (near.across_splits, near.across_classes) == (1, 1)
