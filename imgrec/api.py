@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from imgrec import layout
 from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
-from imgrec.options import NearDups, PackOptions, SourceOptions
+from imgrec.options import NearDups, OptionError, PackOptions, SourceOptions
 from imgrec.options.declaration import options_of
-from imgrec.options.errors import OptionError
 from imgrec.options.parsing import parse_text
 from imgrec.request import pack_options, resolve_manifest
 from imgrec.source.fetch import Fetched, fetched

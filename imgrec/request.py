@@ -16,8 +16,7 @@ from imgrec.plan.classes import parse_classes, parse_map
 from imgrec.source.label_names import parse_label_names
 from imgrec.storage.named_files import read_small_text
 from imgrec.storage.urls import is_url
-from imgrec.text import given_path
-from imgrec.unknown import among
+from imgrec.text import given_path, suggestion
 
 
 class Request(NamedTuple):
@@ -61,8 +60,8 @@ def refuse_unknown(given: Iterable[str], others: Iterable[str] = ()) -> None:
     """Raise UsageError for a keyword that is neither an option nor one of `others`."""
     names = sorted({*_PACK, *_SOURCE, *others})
     for name in given:
-        if name not in names and name != "source":
-            hint = renamed_hint(name) or among(names, name)
+        if name not in names:
+            hint = renamed_hint(name) or suggestion(names, name)
             raise UsageError(f"there is no option {name!r}", hint=hint)
 
 

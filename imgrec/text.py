@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -153,3 +153,29 @@ def globs_pattern(globs: Iterable[str]) -> re.Pattern[str]:
     (True, None)
     """
     return re.compile("|".join(map(translate, globs)) or "(?!)")
+
+
+def suggestion(names: Sequence[str], wanted: str) -> str:
+    """Return a hint for an unknown name: the closest name, and which names exist.
+
+    >>> suggestion(["train", "val"], "trian")
+    'did you mean train? There is train, val'
+    """
+    if not names:
+        return "there is none"
+    there = f"there is {listed(names, 20)}"
+    meant = closest(names, wanted)
+    return f"did you mean {meant}? T{there[1:]}" if meant else there
+
+
+def closest(names: Sequence[str], wanted: str) -> str:
+    """Return the name that was probably meant; "" if none is close.
+
+    >>> closest(["train", "val"], "Trian")
+    'train'
+    """
+    import difflib
+
+    by_folded = {name.casefold(): name for name in reversed(names)}
+    close = difflib.get_close_matches(wanted.casefold(), by_folded, n=1)
+    return by_folded[close[0]] if close else ""

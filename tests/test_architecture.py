@@ -11,7 +11,7 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "imgrec"
 TIERS = (
-    "errors text blob background unknown stamp near notes",
+    "errors text blob background stamp near notes",
     "options spelling extras html faults",
     "model notebook",
     "outcome",
@@ -93,7 +93,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_the_plan_imports_only_the_floor() -> None:
-    floor = {"errors", "options", "model", "layout", "text", "spelling", "unknown", "plan", "notes"}
+    floor = {"errors", "options", "model", "layout", "text", "spelling", "plan", "notes"}
     assert [
         f"{path} imports {other}"
         for path in PACKAGE.glob("plan/*.py")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeAlias
 
 from imgrec.cli import render
 from imgrec.options import PackOptions, SourceOptions
@@ -16,8 +16,12 @@ from imgrec.options.source import DATASET, MANIFESTS, PART, SOURCE, SPLITS
 
 Add: TypeAlias = Callable[..., object]
 """The method that adds an option to a parser or a group."""
-_OPTIONS = {**declared_options(PackOptions), **declared_options(SourceOptions)}
-_TYPES = {**get_type_hints(PackOptions), **get_type_hints(SourceOptions)}
+_OPTIONS = {
+    name: one
+    for kind in (PackOptions, SourceOptions)
+    for name, one in declared_options(kind).items()
+    if one.group
+}
 
 
 def whole(text: str) -> int:
@@ -41,23 +45,21 @@ def number(text: str) -> float:
 
 def add_option(add: Add, name: str) -> None:
     """Add a declared option; its value is None unless it is given."""
-    field, declared = _OPTIONS[name]
+    declared = _OPTIONS[name]
     flag = flag_of(name)
-    kinds = [kind for kind in (get_args(_TYPES[name]) or (_TYPES[name],)) if kind is not Ellipsis]
-    if bool in kinds:
-        action = "store_false" if field.default else "store_true"
-        flag = flag.replace("--", "--no-", 1) if field.default else flag
+    if declared.type is bool:
+        action = "store_false" if declared.default else "store_true"
+        flag = flag.replace("--", "--no-", 1) if declared.default else flag
         add(flag, dest=name, action=action, default=None, help=declared.help)
         return
-    words = next((kind for kind in kinds if _is_enum(kind)), None)
     settings: dict[str, Any] = {"metavar": declared.metavar, "help": _escaped(declared)}
-    if words:
-        settings["choices"] = choices = list(map(str, words))
-        default = f"; default: {field.default}" if field.default else ""
+    if _is_enum(declared.type):
+        settings["choices"] = choices = list(map(str, declared.type))
+        default = f"; default: {declared.default}" if declared.default else ""
         settings |= {"metavar": "|".join(choices), "help": _escaped(declared) + default}
-    elif declared.text is None:
-        settings["type"] = whole if int in kinds else number if float in kinds else str
-    if isinstance(field.default, tuple) and declared.metavar != "FILE":
+    elif declared.from_text is None:
+        settings["type"] = {int: whole, float: number}.get(declared.type, str)
+    if declared.is_list and declared.metavar != "FILE":
         settings["action"] = "append"
     add(flag, dest=name, default=None, **settings)
 
@@ -78,7 +80,7 @@ def _escaped(declared: Option) -> str:
 def _add_groups(parser: argparse.ArgumentParser, groups: Iterable[str]) -> None:
     for title in groups:
         group = parser.add_argument_group(title)
-        for name, (_, declared) in _OPTIONS.items():
+        for name, declared in _OPTIONS.items():
             if declared.group == title:
                 add_option(group.add_argument, name)
 
@@ -91,7 +93,7 @@ def given_options(parsed: argparse.Namespace) -> dict[str, object]:
 
 def _plain(name: str, value: object) -> object:
     """Make a plain value of the words of the command line."""
-    text = _OPTIONS[name][1].text
+    text = _OPTIONS[name].from_text
     if text is None:
         return value
     if isinstance(value, list):

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from imgrec.errors import UsageError
 from imgrec.options.declaration import renamed_hint
-from imgrec.unknown import closest
+from imgrec.text import closest
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What `add_subparsers` returns; argparse does not name the type."""

@@ -11,7 +11,7 @@ from imgrec.codec import bmp, exif, jpeg, pixels, png
 from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage, UsageError
 from imgrec.options import parsing
-from imgrec.options.declaration import option, parsed
+from imgrec.options.declaration import ImageSize, option, parsed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,12 +35,8 @@ _SCALES = (8, 4, 2)
 class Decoding:
     """The pixels that a reader asks for."""
 
-    image_size: Size | None = option(
-        None, "resize every image to this; None keeps its size", parse=parsing.parse_size
-    )
-    decode_size: Size | None = option(
-        None, "decode at the smallest scale that covers this", parse=parsing.parse_size
-    )
+    image_size: ImageSize | None = option(None, "resize every image to this; None keeps its size")
+    decode_size: ImageSize | None = option(None, "decode at the smallest scale that covers this")
     channels: int = option(3, "1 for grey, 3 for RGB, 4 for RGB and alpha")
     exact: bool = option(False, "decode all pixels before resizing")
     orient: bool = option(False, "turn images by their EXIF orientation")

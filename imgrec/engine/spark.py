@@ -26,8 +26,7 @@ from imgrec.engine import answer
 from imgrec.engine.shipping import ship
 from imgrec.errors import ExecutionError, ImgrecError, UsageError
 from imgrec.extras import needed
-from imgrec.options.errors import refusal
-from imgrec.options.parsing import parse_several, parse_text
+from imgrec.options.parsing import parse_several, parse_text, refusal
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

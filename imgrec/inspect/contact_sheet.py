@@ -17,8 +17,7 @@ from imgrec.inspect.job import Job
 from imgrec.inspect.where import InDataset, InSource, Where, picture_at
 from imgrec.model import UNLABELLED, Plan
 from imgrec.read.dataset import Dataset
-from imgrec.text import visible
-from imgrec.unknown import among
+from imgrec.text import suggestion, visible
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -148,7 +147,9 @@ def _select(choices: Choices, selection: Selection) -> list[tuple[int, str]]:
     known_names = {"split": (split, split_names), "class": (class_name, choices.classes)}
     for kind, (wanted, names) in known_names.items():
         if wanted and wanted not in names:
-            raise UnknownName(f"{choices.name} has no {kind} {wanted!r}", hint=among(names, wanted))
+            raise UnknownName(
+                f"{choices.name} has no {kind} {wanted!r}", hint=suggestion(names, wanted)
+            )
     found = [(row, name) for name, rows in choices.splits if split in ("", name) for row in rows]
     if class_name:
         label = choices.classes.index(class_name)

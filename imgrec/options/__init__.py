@@ -1,22 +1,29 @@
 """Options of packing and loading."""
 
-from imgrec.options.choices import (
+from imgrec.options.packing import (
     AlsoFormat,
     Check,
-    CifarLabels,
     ClassOrder,
-    ColumnKind,
     Compression,
-    FolderLayout,
     NearDups,
     OnBad,
     OnLeak,
-    SourceKind,
+    PackOptions,
+    ShardOptions,
+    ShrinkOptions,
+    SplitOptions,
 )
-from imgrec.options.columns import ColumnOption
-from imgrec.options.errors import OptionError
-from imgrec.options.packing import PackOptions, ShardOptions, ShrinkOptions, SplitOptions
-from imgrec.options.source import LEAF, NONE, SourceOptions
+from imgrec.options.parsing import OptionError
+from imgrec.options.source import (
+    LEAF,
+    NONE,
+    CifarLabels,
+    ColumnKind,
+    ColumnOption,
+    FolderLayout,
+    SourceKind,
+    SourceOptions,
+)
 
 __all__ = [
     "LEAF",

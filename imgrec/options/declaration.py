@@ -1,6 +1,6 @@
-"""One declaration for each option: a dataclass field with its help text and its parser.
+"""One declaration per option: a dataclass field with its type and its help text.
 
-The command line, keyword arguments, `builder_kwargs` and `help()` are all derived from it.
+The command line, keyword arguments, `builder_kwargs` and `help()` are derived from it.
 """
 
 from __future__ import annotations
@@ -8,25 +8,31 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from functools import lru_cache, partial, wraps
+from functools import cache, partial, wraps
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from imgrec.errors import UsageError
-from imgrec.options.errors import refusal
 from imgrec.options.parsing import (
     Parser,
+    at_least,
+    fraction,
+    parse_bytes,
+    parse_column_name,
     parse_flag,
     parse_number,
+    parse_pattern,
     parse_several,
+    parse_size,
     parse_text,
     parse_whole,
     parse_word,
     parse_words,
+    refusal,
 )
-from imgrec.unknown import among
+from imgrec.text import suggestion
 
 T = TypeVar("T")
 
@@ -38,88 +44,143 @@ RENAMED = {
     "class_map": "map",
     "no_resume": "resume",
 }
-"""Options by the names that they had once."""
+"""Former names of options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How values of an annotated type are parsed and shown."""
+
+    parse: Parser
+    metavar: str = ""
+    from_text: Callable[[str], object] | None = None
+    """Converts the text of the command line for `parse`; None if the type is enough."""
+
+
+Count: TypeAlias = Annotated[int, Kind(at_least(0), "N")]
+Positive: TypeAlias = Annotated[int, Kind(at_least(1), "N")]
+Pixels: TypeAlias = Annotated[int, Kind(at_least(1), "PX")]
+Quality: TypeAlias = Annotated[int, Kind(at_least(1, 100), "Q")]
+Bytes: TypeAlias = Annotated[int, Kind(parse_bytes, "SIZE", str)]
+Fraction: TypeAlias = Annotated[float, Kind(fraction(), "F")]
+Part: TypeAlias = Annotated[float, Kind(fraction(below_one=True), "F")]
+Regex: TypeAlias = Annotated[str, Kind(parse_pattern, "REGEX")]
+ColumnName: TypeAlias = Annotated[str, Kind(parse_column_name, "C")]
+ImageSize: TypeAlias = Annotated[tuple[int, int], Kind(parse_size)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What an option is, beyond the name, type and default of its field."""
+    """An option, resolved from its field."""
 
+    default: object
+    type: Any  # a class, or an alias such as tuple[int, int]
+    """The type of its value; for a list, the type of the items."""
+    is_list: bool
+    parse: Parser
     help: str
-    group: str = ""
+    group: str
     """Its section in the help of the command line; empty if it has no flag there."""
-    metavar: str = ""
-    parse: Parser | None = None
-    """Makes the field's value from a plain one; None if the type of the field suffices."""
-    text: Callable[[str], object] | None = None
-    """Makes a plain value from the words of the command line; None if the type suffices."""
+    metavar: str
+    from_text: Callable[[str], object] | None
 
 
-def option(
-    default: T,
-    help: str,  # noqa: A002  # the word of argparse
-    *,
-    group: str = "",
-    metavar: str = "",
-    parse: Parser | None = None,
-    text: Callable[[str], object] | None = None,
-) -> T:
+def option(default: T, help: str, group: str = "", metavar: str = "") -> T:  # noqa: A002  # argparse's word
     """Declare a field of a dataclass as an option."""
-    declared = Option(help=help, group=group, metavar=metavar, parse=parse, text=text)
-    return field(default=default, metadata={"option": declared})
+    return field(default=default, metadata={"help": help, "group": group, "metavar": metavar})
 
 
-def declared_options(kind: type) -> dict[str, tuple[Field[Any], Option]]:
+@cache
+def declared_options(kind: Any) -> Mapping[str, Option]:  # a dataclass
     """Return the options of a dataclass by name, in their order."""
-    return {one.name: (one, one.metadata["option"]) for one in fields(kind) if one.metadata}
+    hints = get_type_hints(kind, include_extras=True)
+    return {one.name: _resolve(hints[one.name], one.default, one.metadata) for one in fields(kind)}
+
+
+def _resolve(hint: Any, default: object, declared: Mapping[str, str]) -> Option:
+    is_optional = get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)
+    if is_optional:
+        hint = next(one for one in get_args(hint) if one is not NoneType)
+    hint, own = _unwrapped(hint)
+    is_list = get_origin(hint) is tuple and get_args(hint)[1:] == (...,)
+    item, of_item = _unwrapped(get_args(hint)[0]) if is_list else (hint, own)
+    parse = of_item.parse if of_item else _plain_parser(item)
+    if is_list:
+        is_choice = isinstance(item, type) and issubclass(item, StrEnum)
+        parse = partial(parse_words, item) if is_choice else partial(parse_several, parse)
+    shown = own or of_item or Kind(parse)
+    parse = own.parse if own else parse
+    return Option(
+        default=None if default is MISSING else default,
+        type=item,
+        is_list=is_list,
+        parse=_or_none(parse) if is_optional else parse,
+        help=declared.get("help", ""),
+        group=declared.get("group", ""),
+        metavar=declared.get("metavar") or shown.metavar,
+        from_text=shown.from_text,
+    )
+
+
+def _unwrapped(hint: Any) -> tuple[Any, Kind | None]:
+    return (
+        (hint.__origin__, hint.__metadata__[0]) if get_origin(hint) is Annotated else (hint, None)
+    )
+
+
+def _plain_parser(hint: Any) -> Parser:
+    if _is_options(hint):
+        return partial(_parse_options, hint)
+    plain = {str: parse_text, bool: parse_flag, int: parse_whole, float: parse_number}
+    return plain.get(hint) or partial(parse_word, hint)
+
+
+def _is_options(hint: object) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
+def _or_none(parse: Parser) -> Parser:
+    return lambda name, value: None if value is None else parse(name, value)
 
 
 def parsed(kind: type[T]) -> type[T]:
     """Let a dataclass of options take plain values; raise UsageError for unusable ones.
 
     Each field is parsed by its type: words become choices, paths become text, a single string
-    becomes a tuple of one, and dicts become options. An option may have its own parser.
-    `__post_init__` sees the declared types. The docstring lists all options.
+    becomes a tuple of one, and dicts become options. `__post_init__` sees the declared types. The
+    docstring lists all options.
     """
     make: Callable[..., None] = kind.__init__
-    own: type = kind  # mypy takes no `type[T]` for hashable
+    own: Any = kind  # mypy does not take `type[T]` for a dataclass
 
     @wraps(make)
     def __init__(self: T, *given: object, **named: object) -> None:  # noqa: N807  # it is one
-        parsers = _parsers(own)
+        options = declared_options(own)
         if given:
             raise UsageError(
                 f"{kind.__name__} takes its options by name",
-                hint=f"write {kind.__name__}({next(iter(parsers))}=...)",
+                hint=f"write {kind.__name__}({next(iter(options))}=...)",
             )
         for name in named:
-            if name not in parsers:
-                raise UsageError(f"{kind.__name__} has no option {name!r}", hint=_meant(own, name))
-        make(self, **{name: parsers[name](name, value) for name, value in named.items()})
+            if name not in options:
+                hint = _hint_for_unknown(options, name)
+                raise UsageError(f"{kind.__name__} has no option {name!r}", hint=hint)
+        make(self, **{name: options[name].parse(name, value) for name, value in named.items()})
 
-    kind.__init__ = __init__  # type: ignore[method-assign, assignment]  # it takes what that does
-    kind.__doc__ = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{_listing(own)}"
+    kind.__init__ = __init__  # type: ignore[method-assign, assignment]  # it takes the same
+    listed = (
+        textwrap.fill(f"{one.name}: {one.metadata['help']}", 96, subsequent_indent="    ")
+        for one in fields(own)
+        if one.metadata
+    )
+    listing = textwrap.indent("\n".join(listed), "    ")
+    kind.__doc__ = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{listing}"
     return kind
 
 
 def options_of(kind: type[T], given: object, name: str = "options") -> T:
-    """Return options as they are, made of a dict, or the defaults for None."""
+    """Return options as they are, made from a dict, or the defaults for None."""
     return kind() if given is None else _parse_options(kind, name, given)
-
-
-def renamed_hint(name: str) -> str:
-    """Return the hint for an option that has another name now; "" if it has not."""
-    new = RENAMED.get(name)
-    return f"it is called {new} now" if new else ""
-
-
-def _listing(kind: type) -> str:
-    """Return the options of a dataclass with their help, for `help()`."""
-    lines = (
-        textwrap.indent(textwrap.fill(f"{name}: {one.help}", 96, subsequent_indent="    "), "    ")
-        for name, (_, one) in declared_options(kind).items()
-    )
-    return "\n".join(lines)
 
 
 def _parse_options(kind: type[T], name: str, value: object) -> T:
@@ -130,41 +191,14 @@ def _parse_options(kind: type[T], name: str, value: object) -> T:
     return kind(**value)
 
 
-_PLAIN: Mapping[object, Parser] = {
-    str: parse_text,
-    bool: parse_flag,
-    int: parse_whole,
-    float: parse_number,
-}
+def renamed_hint(name: str) -> str:
+    """Return the hint for a former name of an option; "" for any other name."""
+    new = RENAMED.get(name)
+    return f"it is now called {new}" if new else ""
 
 
-@lru_cache(maxsize=16)
-def _parsers(kind: Any) -> Mapping[str, Parser]:
-    """Return the parser of each field of a dataclass."""
-    hints = get_type_hints(kind)
-    own = {name: one.parse for name, (_, one) in declared_options(kind).items()}
-    return {name: _parser(hint, own.get(name)) for name, hint in hints.items()}
-
-
-def _parser(hint: Any, own: Parser | None = None) -> Parser:  # a type, or a union of some
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType) and NoneType in arguments:
-        inner = own or _parser(next(one for one in arguments if one is not NoneType))
-        return lambda name, value: None if value is None else inner(name, value)
-    if own:
-        return own
-    if origin is tuple and arguments[1:] == (...,):
-        if isinstance(arguments[0], type) and issubclass(arguments[0], StrEnum):
-            return partial(parse_words, arguments[0])
-        return partial(parse_several, _parser(arguments[0]))
-    if isinstance(hint, type) and is_dataclass(hint):
-        return partial(_parse_options, hint)
-    return _PLAIN.get(hint) or partial(parse_word, hint)
-
-
-def _meant(kind: type, name: str) -> str:
-    """Return the hint for an unknown name."""
-    for field_name, hint in get_type_hints(kind).items():
-        if isinstance(hint, type) and is_dataclass(hint) and name in _parsers(hint):
-            return f"write {field_name}={hint.__name__}({name}=...)"
-    return renamed_hint(name) or among(list(_parsers(kind)), name)
+def _hint_for_unknown(options: Mapping[str, Option], name: str) -> str:
+    for holder, one in options.items():
+        if _is_options(one.type) and name in declared_options(one.type):
+            return f"write {holder}={one.type.__name__}({name}=...)"
+    return renamed_hint(name) or suggestion(list(options), name)

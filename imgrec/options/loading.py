@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
+from typing import Annotated, TypeAlias
 
-from imgrec.options.declaration import option, parsed
-from imgrec.options.errors import OptionError, refusal
-from imgrec.options.parsing import at_least, parse_number, parse_pair, parse_size, parse_whole
+from imgrec.options.declaration import ImageSize, Kind, Positive, option, parsed
+from imgrec.options.parsing import (
+    OptionError,
+    at_least,
+    parse_number,
+    parse_pair,
+    parse_whole,
+    refusal,
+)
 
 _DTYPES = ("uint8", "float16", "bfloat16", "float32", "float64")
 
@@ -37,7 +44,7 @@ def _parse_channels(name: str, value: object) -> int:
 
 
 def _parse_scale(name: str, value: object) -> tuple[float, float]:
-    hint = "give the values of 0 and 255, such as (0, 1) or (-1, 1)"
+    hint = "give the new values of 0 and 255, such as (0, 1) or (-1, 1)"
     low, high = parse_pair(parse_number, name, value, hint)
     if low == high or not (isfinite(low) and isfinite(high)):
         raise refusal(name, value, hint)
@@ -52,37 +59,31 @@ def _parse_shard(name: str, value: object) -> tuple[int, int]:
     return index, count
 
 
+Switch: TypeAlias = Annotated[bool | int, Kind(_parse_switch)]
+Channels: TypeAlias = Annotated[int, Kind(_parse_channels)]
+Scale: TypeAlias = Annotated[tuple[float, float], Kind(_parse_scale)]
+ShardIndex: TypeAlias = Annotated[tuple[int, int], Kind(_parse_shard)]
+
+
 @parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """What `imgrec.load` makes of the records of a split."""
+    """How `imgrec.load` decodes, shuffles and batches the records of a split."""
 
-    image_size: tuple[int, int] | None = option(
-        None, "height and width; None keeps the size of each image", parse=parse_size
-    )
-    channels: int | None = option(
-        None, "1, 3 or 4; None is 1 if all images are grey, else 3", parse=_parse_channels
-    )
+    image_size: ImageSize | None = option(None, "height and width; None keeps each image's size")
+    channels: Channels | None = option(None, "1, 3 or 4; None is 1 if all images are grey, else 3")
     crop: Crop = option(Crop.NONE, "none, center or random: the part to resize to image_size")
     exact: bool = option(False, "decode JPEGs at full size before resizing")
-    orient: bool = option(False, "turn images by their EXIF orientation")
-    batch_size: int | None = option(None, "None for single images", parse=at_least(1))
+    orient: bool = option(False, "rotate images by their EXIF orientation")
+    batch_size: Positive | None = option(None, "None for single images")
     drop_remainder: bool = option(False, "leave out a last batch that is not full")
-    shuffle: bool | int = option(
-        False, "a number is the size of the shuffle buffer, in records", parse=_parse_switch
-    )
-    repeat: bool | int = option(
-        False, "a number is how many times; True is for ever", parse=_parse_switch
-    )
+    shuffle: Switch = option(False, "a number is the size of the shuffle buffer, in records")
+    repeat: Switch = option(False, "a number is how many times; True repeats forever")
     balance: bool = option(False, "draw all classes equally often")
-    seed: int | None = option(None, "of shuffling and random crops")
-    scale: tuple[float, float] | None = option(
-        None, "the values of 0 and 255, such as (0, 1)", parse=_parse_scale
-    )
-    dtype: str = option("", "of the images; default: uint8, or float32 if they are scaled")
-    shard: tuple[int, int] | None = option(
-        None, "(i, n) is part i of n, for job i of n that train together", parse=_parse_shard
-    )
+    seed: int | None = option(None, "seed of shuffling and random crops")
+    scale: Scale | None = option(None, "the new values of 0 and 255, such as (0, 1)")
+    dtype: str = option("", "type of the pixels; default: uint8, or float32 with scale")
+    shard: ShardIndex | None = option(None, "(i, n) is part i of n, for one of n training jobs")
     as_dict: bool = option(False, "return dicts of all features")
     cache: bool = option(False, "decode once, before the first batch, and keep pixels in memory")
 

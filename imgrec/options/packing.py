@@ -4,25 +4,84 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, TypeAlias
 
-from imgrec.options.choices import (
-    AlsoFormat,
-    Check,
-    ClassOrder,
-    Compression,
-    NearDups,
-    OnBad,
-    OnLeak,
+from imgrec.options.declaration import (
+    Bytes,
+    Count,
+    Fraction,
+    Kind,
+    Part,
+    Pixels,
+    Positive,
+    Quality,
+    option,
+    parsed,
 )
-from imgrec.options.declaration import option, parsed
-from imgrec.options.errors import OptionError, quoted
-from imgrec.options.parsing import at_least, between, parse_bytes, parse_text
+from imgrec.options.parsing import OptionError, at_least, exclusive, parse_text, quoted
 from imgrec.options.source import DATASET, SPLITS, SourceOptions
 from imgrec.text import own_name
 
 IMAGES, SHARDS, OUTPUT = "images and labels", "shards and speed", "output"
 DEFAULT_QUALITY = 90
+DEFAULT_SHARD_BYTES = 128 << 20
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
+
+
+class Check(StrEnum):
+    """How thoroughly each image is checked."""
+
+    DECODE = "decode"
+    STRUCTURE = "structure"
+    HEADER = "header"
+
+
+class OnBad(StrEnum):
+    """What to do about a bad image."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class OnLeak(StrEnum):
+    """What to do about an image that is in two splits of the source."""
+
+    REPORT = "report"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class NearDups(StrEnum):
+    """What to do about near-duplicates."""
+
+    AUTO = "auto"
+    """Report those among the images that are decoded anyway."""
+    OFF = "off"
+    REPORT = "report"
+    GROUP = "group"
+    DROP = "drop"
+
+
+class ClassOrder(StrEnum):
+    """How class names are ordered into labels."""
+
+    NATURAL = "natural"
+    LEXICAL = "lexical"
+
+
+class Compression(StrEnum):
+    """How whole shards are compressed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    ZLIB = "zlib"
+
+
+class AlsoFormat(StrEnum):
+    """Another file format for the records."""
+
+    ARRAY_RECORD = "array_record"
 
 
 def _parse_version(name: str, value: object) -> str:
@@ -43,70 +102,40 @@ def _parse_folds(name: str, value: object) -> int:
     return folds
 
 
-def _parse_quality(name: str, value: object) -> int:
-    quality: int = at_least(1)(name, value)
-    if quality > 100:
-        raise OptionError("{0} must be at most 100", name, hint="90 is a good quality for JPEGs")
-    return quality
+Version: TypeAlias = Annotated[str, Kind(_parse_version, "X.Y.Z")]
+Folds: TypeAlias = Annotated[int, Kind(_parse_folds, "K")]
 
 
-_PIXELS = at_least(1)
-_FRACTION = between(0, 1, without_most=True)
-
-
-@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
-    """The part of each class that goes to each split, and the seed that chooses it."""
+    """The options of a pack that decide the splits."""
 
-    val_split: float = option(0.0, "fraction of each class for val", parse=_FRACTION)
-    test_split: float = option(0.0, "fraction of each class for test", parse=_FRACTION)
-    folds: int = option(0, "how many equal folds replace train; 0 for none", parse=_parse_folds)
+    val_split: float = 0.0
+    test_split: float = 0.0
+    folds: int = 0
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if self.val_split + self.test_split >= 1:
-            raise OptionError(
-                "{0} and {1} together leave nothing to train on",
-                "val_split",
-                "test_split",
-                hint="let them add up to less than 1",
-            )
-        if self.folds and self.val_split:
-            raise OptionError(
-                "{0} and {1} cannot be combined",
-                "folds",
-                "val_split",
-                hint="leave out {1}: each fold is val in its turn",
-            )
 
-
-@parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardOptions:
     """How many shards to write: exactly `count` for train, or as few as `max_bytes` allows."""
 
-    count: int | None = option(None, "number of shards of train", parse=at_least(1))
-    max_bytes: int = option(128 << 20, "the largest shard", parse=at_least(1))
+    count: int | None = None
+    max_bytes: int = DEFAULT_SHARD_BYTES
 
 
 @parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShrinkOptions:
-    """How large images may be, by the shorter or by the longer side."""
+    """The largest size of images, by the shorter or by the longer side."""
 
-    short_side: int | None = option(None, "in pixels", parse=_PIXELS)
-    max_side: int | None = option(None, "in pixels", parse=_PIXELS)
-    quality: int = option(DEFAULT_QUALITY, "of shrunk JPEGs", parse=_parse_quality)
+    short_side: Pixels | None = option(None, "in pixels")
+    max_side: Pixels | None = option(None, "in pixels")
+    quality: Quality = option(DEFAULT_QUALITY, "quality of shrunk JPEGs")
 
     def __post_init__(self) -> None:
         if (self.short_side is None) == (self.max_side is None):
-            raise OptionError(
-                "{0} and {1} cannot be combined",
-                "short_side",
-                "max_side",
-                hint="choose one of them",
-            )
+            raise exclusive("short_side", "max_side")
 
     def deciding(self) -> dict[str, int]:
         """Return the given sizes as plain values for the report."""
@@ -117,7 +146,7 @@ class ShrinkOptions:
 @parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
-    """The options of a pack, named and with defaults as on the command line.
+    """The options of a pack, with the names and defaults of the command line.
 
     `val_split` is `--val-split`, and `resume=False` is `--no-resume`. `source` holds the options
     for reading the source.
@@ -125,129 +154,104 @@ class PackOptions:
 
     source: SourceOptions = field(default_factory=SourceOptions)
     name: str = option(
-        "", "default: the name of the source, or of a table's folder", group=DATASET, metavar="N"
+        "", "name of the dataset; default: the name of the source or of its folder", DATASET, "N"
     )
-    version: str = option(
-        "1.0.0", "default: 1.0.0", group=DATASET, metavar="X.Y.Z", parse=_parse_version
-    )
+    version: Version = option("1.0.0", "version of the dataset; default: 1.0.0", DATASET)
     data_dir: str = option(
-        "", "default: $TFDS_DATA_DIR, else ~/tensorflow_datasets", group=DATASET, metavar="DIR"
+        "",
+        "where to write the dataset; default: $TFDS_DATA_DIR, else ~/tensorflow_datasets",
+        DATASET,
+        "DIR",
     )
-    overwrite: bool = option(
-        False, "pack anew, and replace the dataset of that name and version", group=DATASET
-    )
+    overwrite: bool = option(False, "pack again and replace this version of the dataset", DATASET)
     resume: bool = option(
-        True, "--no-resume starts over instead of continuing an interrupted run", group=DATASET
+        True, "--no-resume starts over instead of continuing an interrupted run", DATASET
     )
-    val_split: float = option(
-        0.0, "fraction of each class for val", group=SPLITS, metavar="F", parse=_FRACTION
-    )
-    test_split: float = option(
-        0.0, "fraction of each class for test", group=SPLITS, metavar="F", parse=_FRACTION
-    )
-    folds: int = option(
-        0, "fold_0 ... fold_K-1 instead of train", group=SPLITS, metavar="K", parse=_parse_folds
-    )
-    seed: int = option(0, "of splits and order; default: 0", group=SPLITS, metavar="N")
-    split_from: str = option(
-        "", "keep the splits and labels of this dataset", group=SPLITS, metavar="DATASET"
-    )
+    val_split: Part = option(0.0, "fraction of each class for val", SPLITS)
+    test_split: Part = option(0.0, "fraction of each class for test", SPLITS)
+    folds: Folds = option(0, "split train into K folds, fold_0 to fold_K-1", SPLITS)
+    seed: int = option(0, "seed of the splits and of the order; default: 0", SPLITS, "N")
+    split_from: str = option("", "keep the splits and labels of this dataset", SPLITS, "DATASET")
     split_file: str = option(
-        "", "keep the splits of this table of paths and splits", group=SPLITS, metavar="CSV"
+        "", "take the splits from this table of paths and splits", SPLITS, "CSV"
     )
     on_leak: OnLeak = option(
-        OnLeak.REPORT, "what to do about one image in two splits of the source", group=SPLITS
+        OnLeak.REPORT, "what to do about an image in two splits of the source", SPLITS
     )
     near_dups: NearDups = option(
         NearDups.AUTO,
         "what to do about near-duplicates: report them, keep them in one split (group), or keep "
-        "one (drop); auto reports those among JPEGs of at least 256x256 pixels",
-        group=SPLITS,
+        "one of them (drop); auto reports them among JPEGs of at least 256x256 pixels",
+        SPLITS,
     )
     classes: tuple[str, ...] | None = option(
-        None, "class names in the order of their labels, one a line", group=IMAGES, metavar="FILE"
+        None, "class names in label order, one per line", IMAGES, "FILE"
     )
     classes_append: bool = option(
-        False, "append other classes to those of the file instead of refusing them", group=IMAGES
+        False, "add classes that --classes does not list instead of refusing them", IMAGES
     )
     class_order: ClassOrder = option(
-        ClassOrder.NATURAL, "order of labels without --classes", group=IMAGES
+        ClassOrder.NATURAL, "order of the labels without --classes", IMAGES
     )
-    short_side: int | None = option(
-        None,
-        "shrink images with a longer short side to it",
-        group=IMAGES,
-        metavar="PX",
-        parse=_PIXELS,
+    short_side: Pixels | None = option(
+        None, "shrink images whose short side is longer than this", IMAGES
     )
-    max_side: int | None = option(
-        None,
-        "shrink images with a longer long side to it",
-        group=IMAGES,
-        metavar="PX",
-        parse=_PIXELS,
+    max_side: Pixels | None = option(
+        None, "shrink images whose long side is longer than this", IMAGES
     )
-    quality: int | None = option(
-        None, "of shrunk JPEGs; default: 90", group=IMAGES, metavar="Q", parse=_parse_quality
+    quality: Quality | None = option(None, "quality of shrunk JPEGs; default: 90", IMAGES)
+    check: Check = option(Check.DECODE, "how thoroughly to check each image", IMAGES)
+    on_bad: OnBad = option(OnBad.SKIP, "what to do about a bad image", IMAGES)
+    max_bad: Fraction = option(
+        0.1, "publish nothing if more than this fraction is bad; default: 0.1", IMAGES
     )
-    check: Check = option(Check.DECODE, "how thoroughly to check each image", group=IMAGES)
-    on_bad: OnBad = option(OnBad.SKIP, "what to do about a bad image", group=IMAGES)
-    max_bad: float = option(
-        0.1,
-        "publish nothing if a larger fraction is bad; default: 0.1",
-        group=IMAGES,
-        metavar="F",
-        parse=between(0, 1),
+    shards: Positive | None = option(
+        None, "write exactly N shards for train, other splits in proportion", SHARDS
     )
-    shards: int | None = option(
-        None,
-        "exactly N shards for train, other splits in proportion",
-        group=SHARDS,
-        metavar="N",
-        parse=at_least(1),
-    )
-    shard_size: int = option(
-        128 << 20,
-        "the largest size of a shard; default: 128MiB",
-        group=SHARDS,
-        metavar="SIZE",
-        parse=parse_bytes,
-        text=str,
+    shard_size: Bytes = option(
+        DEFAULT_SHARD_BYTES, "the largest size of a shard; default: 128MiB", SHARDS
     )
     compression: Compression = option(
-        Compression.NONE, "compress whole shards; TFDS cannot read them then", group=SHARDS
+        Compression.NONE, "compress whole shards; TFDS cannot read them then", SHARDS
     )
     also: tuple[AlsoFormat, ...] = option(
-        (), "also write the records in this format, for tfds.data_source", group=SHARDS
+        (), "also write the records in this format, for tfds.data_source", SHARDS
     )
-    workers: int | None = option(
-        None,
-        "processes; default: the number of CPUs",
-        group=SHARDS,
-        metavar="N",
-        parse=at_least(1),
+    workers: Positive | None = option(
+        None, "number of processes; default: the number of CPUs", SHARDS
     )
-    thumbnails: int | None = option(
+    thumbnails: Count | None = option(
         None,
-        "the most pictures in report.html; default: 96, or more for more than 77 classes",
-        group=OUTPUT,
-        metavar="N",
-        parse=at_least(0),
+        "most thumbnails in report.html; default: 96, or more for more than 77 classes",
+        OUTPUT,
     )
 
     def __post_init__(self) -> None:
-        _ = self.split_options, self.shrink_options
+        if self.val_split + self.test_split >= 1:
+            raise OptionError(
+                "{0} and {1} together leave nothing to train on",
+                "val_split",
+                "test_split",
+                hint="let them add up to less than 1",
+            )
+        if self.folds and self.val_split:
+            hint = "leave out {1}: each fold is val in its turn"
+            raise exclusive("folds", "val_split", hint)
+        if self.short_side is not None and self.max_side is not None:
+            raise exclusive("short_side", "max_side")
+        if self.quality is not None and self.shrink_options is None:
+            raise OptionError(
+                "{0} needs {1} or {2}",
+                *("quality", "short_side", "max_side"),
+                hint="pass one of them too, or leave out {0}",
+            )
         if self.classes_append and self.classes is None:
             raise OptionError(
                 "{0} needs {1}", "classes_append", "classes", hint="pass {1} too, or leave out {0}"
             )
         if self.also and self.shard_compression:
-            raise OptionError(
-                "{0} and {1} cannot be combined",
-                "also",
-                "compression",
-                hint="leave out one of them: TFDS opens no dataset with compressed TFRecords",
-            )
+            hint = "leave out one of them: TFDS cannot open a dataset with compressed TFRecords"
+            raise exclusive("also", "compression", hint)
 
     @property
     def split_options(self) -> SplitOptions:
@@ -263,14 +267,8 @@ class PackOptions:
 
     @property
     def shrink_options(self) -> ShrinkOptions | None:
-        """Return how large images may be; None for any size."""
+        """Return the largest size of images; None for any size."""
         if self.short_side is None and self.max_side is None:
-            if self.quality is not None:
-                raise OptionError(
-                    "{0} needs {1} or {2}",
-                    *("quality", "short_side", "max_side"),
-                    hint="pass one of them too, or leave out {0}",
-                )
             return None
         quality = DEFAULT_QUALITY if self.quality is None else self.quality
         return ShrinkOptions(short_side=self.short_side, max_side=self.max_side, quality=quality)
@@ -282,6 +280,7 @@ class PackOptions:
 
     def deciding(self) -> dict[str, object]:
         """Return the options that can change the output, as plain values for the report."""
+        shrink = self.shrink_options
         return {
             "val_split": self.val_split,
             "test_split": self.test_split,
@@ -295,15 +294,10 @@ class PackOptions:
             "split_from": own_name(self.split_from),
             "split_file": own_name(self.split_file),
             **self.source.deciding(),
-            **self._deciding_if_given(),
+            # The rest is listed only if it is given.
+            **({"compression": self.shard_compression} if self.shard_compression else {}),
+            **({"also": list(map(str, self.also))} if self.also else {}),
+            **({} if self.near_dups is NearDups.AUTO else {"near_dups": str(self.near_dups)}),
+            **({} if self.thumbnails is None else {"thumbnails": self.thumbnails}),
+            **(shrink.deciding() if shrink else {}),
         }
-
-    def _deciding_if_given(self) -> dict[str, object]:
-        """Return the options that the report lists only if they are given."""
-        values = {"compression": self.shard_compression, "also": list(map(str, self.also))}
-        given: dict[str, object] = {name: value for name, value in values.items() if value}
-        if self.near_dups is not NearDups.AUTO:
-            given["near_dups"] = str(self.near_dups)
-        if self.thumbnails is not None:
-            given["thumbnails"] = self.thumbnails
-        return {**given, **(self.shrink_options.deciding() if self.shrink_options else {})}

@@ -2,34 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
-from typing import TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
-from imgrec.options.choices import CifarLabels, FolderLayout, SourceKind
-from imgrec.options.columns import ColumnOption, parse_column_name, parse_columns
-from imgrec.options.declaration import option, parsed
-from imgrec.options.errors import OptionError, refusal, verbatim
+from imgrec.options.declaration import (
+    Bytes,
+    ColumnName,
+    Count,
+    Kind,
+    Positive,
+    Regex,
+    option,
+    parsed,
+)
 from imgrec.options.parsing import (
+    OptionError,
     at_least,
-    parse_bytes,
+    exclusive,
+    parse_column_name,
+    parse_number,
     parse_pair,
-    parse_pattern,
     parse_several,
     parse_text,
+    refusal,
     split_names,
+    verbatim,
 )
 
 NONE = "none"
 """The word for no separator in `--label-sep`, and for no column in `--split-col`."""
 LEAF = 0
-"""The class depth at which the folder of an image, however deep, is its class."""
+"""The class depth that takes all folders of an image as its class."""
 LabelLine: TypeAlias = str | tuple[str, ...]
 """A line of the file that names labels, or the cells of a row."""
+ColumnValue: TypeAlias = int | float | str
 
 DATASET, SOURCE, MANIFESTS = "dataset", "source", "manifests"
 PART, SPLITS = "a part of the source", "splits"
+
+
+class SourceKind(StrEnum):
+    """The kind of a source."""
+
+    AUTO = "auto"
+    FOLDER = "folder"
+    ARCHIVE = "archive"
+    MANIFEST = "manifest"
+    CIFAR = "cifar"
+    IDX = "idx"
+    PIXELS = "pixels"
+    TFRECORD = "tfrecord"
+    NUMPY = "numpy"
+
+
+class FolderLayout(StrEnum):
+    """What the top folders of a source are."""
+
+    AUTO = "auto"
+    CLASSES = "classes"
+    SPLITS = "splits"
+
+
+class CifarLabels(StrEnum):
+    """Which labels of CIFAR-100 are the classes."""
+
+    FINE = "fine"
+    COARSE = "coarse"
+
+
+class ColumnKind(StrEnum):
+    """The type of an extra column."""
+
+    INT = "int"
+    FLOAT = "float"
+    TEXT = "text"
+
+
+_MISSING: Mapping[ColumnKind, ColumnValue] = {
+    ColumnKind.INT: -1,
+    ColumnKind.FLOAT: math.nan,
+    ColumnKind.TEXT: "",
+}
+_READERS: Mapping[ColumnKind, Callable[[str], ColumnValue]] = {
+    ColumnKind.INT: int,
+    ColumnKind.FLOAT: float,
+    ColumnKind.TEXT: str,
+}
+_INT64 = range(-(1 << 63), 1 << 63)
+_COLUMN = re.compile(r"(?P<name>.+?):(?P<kind>int|float|text)(=(?P<default>.*))?", re.DOTALL)
+_OTHER_KINDS = ("bool", "str", "string", "bytes", "integer", "int64", "double", "float32", "date")
+
+
+class ColumnOption(NamedTuple):
+    """A column of a manifest to copy into the records."""
+
+    name: str
+    kind: ColumnKind | None = None
+    """The type of its values; imgrec detects it when None."""
+    default: ColumnValue | None = None
+    """The value of missing cells; -1, NaN or "" when None. It needs a kind."""
+
+    @classmethod
+    def parse(cls, text: str) -> ColumnOption:
+        """Parse NAME[:TYPE[=DEFAULT]]; raise UsageError for another type or a bad default.
+
+        >>> ColumnOption.parse("age:int=0")
+        ColumnOption(name='age', kind=<ColumnKind.INT: 'int'>, default=0)
+        """
+        match = _COLUMN.fullmatch(text)
+        if match is None:
+            name, _, word = text.partition("=")[0].rpartition(":")
+            if name and word in _OTHER_KINDS:
+                raise _column_error(
+                    text, f"{word} is not a column type", "write int, float or text"
+                )
+            return cls(text)
+        kind, default = ColumnKind(match["kind"]), match["default"]
+        try:
+            value = None if default is None else _READERS[kind](default)
+        except ValueError:
+            value = default
+        return cls(match["name"], kind, value).checked()
+
+    def checked(self) -> ColumnOption:
+        """Return this column with a `ColumnKind`; raise UsageError for a bad default."""
+        name, kind, default = self
+        if kind is not None and kind not in tuple(ColumnKind):
+            raise _column_error(name, f"{kind} is not a column type", "write int, float or text")
+        if kind is None or default is None:
+            if default is not None:
+                raise _column_error(name, "a default needs a type", "write it as age:int=0")
+            return self if kind is None else ColumnOption(name, ColumnKind(kind))
+        if kind == ColumnKind.FLOAT and type(default) is int:
+            default = parse_number("default", default)
+        is_fit = type(default) is type(_MISSING[ColumnKind(kind)])
+        if not is_fit or (isinstance(default, int) and default not in _INT64):
+            raise _column_error(
+                name,
+                f"the default {default!r} does not fit the type {kind}",
+                "write it as age:int=0, score:float=0.5 or note:text=none",
+            )
+        return ColumnOption(name, ColumnKind(kind), default)
+
+    def missing(self, kind: ColumnKind) -> ColumnValue:
+        """Return the value of missing cells in this column of type `kind`."""
+        return _MISSING[kind] if self.default is None else self.default
+
+
+def _column_error(column: str, fault: str, hint: str) -> OptionError:
+    return OptionError("{0} " + verbatim(f"{column}: {fault}"), "column", hint=hint)
+
+
+def parse_columns(name: str, value: object) -> tuple[ColumnOption, ...]:
+    """Take columns as text such as "age:int=0", or as `ColumnOption`; one is a list of one."""
+    is_one = isinstance(value, ColumnOption)
+    return parse_several(_parse_column, name, (value,) if is_one else value)
+
+
+def _parse_column(name: str, value: object) -> ColumnOption:
+    if not isinstance(value, tuple):
+        return ColumnOption.parse(parse_column_name(name, value))
+    try:
+        column = ColumnOption(*value)
+    except TypeError as error:
+        hint = "give a column's name, such as age, its type and its default"
+        raise refusal(name, value, hint) from error
+    return column._replace(name=parse_column_name(name, column.name)).checked()
 
 
 def _parse_depth(name: str, value: object) -> int:
@@ -77,7 +220,7 @@ def _parse_map(name: str, value: object) -> tuple[tuple[str, str], ...]:
 
 
 def _parse_label_names(name: str, value: object) -> tuple[LabelLine, ...]:
-    """Take names in the order of their labels, or a dict of labels and names, or rows of these."""
+    """Take names in the order of their labels, a dict of labels and names, or rows of both."""
     rows = tuple(value.items()) if isinstance(value, Mapping) else value
     return parse_several(_parse_label_line, name, rows)
 
@@ -89,7 +232,7 @@ def _parse_label_line(name: str, value: object) -> LabelLine:
 
 
 def _separator(text: str) -> str:
-    """Take a separator from the command line, where an empty one is a slip."""
+    """Take a separator from the command line, where an empty one is a mistake."""
     if not text:
         raise OptionError(
             "{0} is empty", "label_sep", hint="give the separator in quotes, such as '|' or ' '"
@@ -97,178 +240,118 @@ def _separator(text: str) -> str:
     return text
 
 
+ClassDepth: TypeAlias = Annotated[int, Kind(_parse_depth, "N|leaf", str)]
+Template: TypeAlias = Annotated[str, Kind(_parse_template, "T")]
+Encoding: TypeAlias = Annotated[str, Kind(_parse_encoding, "E")]
+Separator: TypeAlias = Annotated[str, Kind(parse_text, "SEP", _separator)]
+Names: TypeAlias = Annotated[
+    tuple[str, ...], Kind(partial(parse_several, parse_text), "A,B", split_names)
+]
+ColumnNames: TypeAlias = Annotated[
+    tuple[str, ...], Kind(partial(parse_several, parse_column_name), "A,B,C", split_names)
+]
+Columns: TypeAlias = Annotated[
+    tuple[ColumnOption, ...], Kind(parse_columns, "NAME[:TYPE[=DEFAULT]]")
+]
+LabelNames: TypeAlias = Annotated[tuple[LabelLine, ...], Kind(_parse_label_names, "FILE")]
+ClassMap: TypeAlias = Annotated[tuple[tuple[str, str], ...], Kind(_parse_map, "FILE")]
+
+
 @parsed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     """How to read a source. The defaults fit most sources."""
 
-    yes: bool = option(
-        False, "pack doubtful sources as they are, such as a single class", group=DATASET
+    yes: bool = option(False, "pack a source that looks wrong, such as a single class", DATASET)
+    kind: SourceKind = option(SourceKind.AUTO, "the kind of SOURCE", SOURCE)
+    layout: FolderLayout = option(
+        FolderLayout.AUTO, "what the top folders of SOURCE stand for", SOURCE
     )
-    kind: SourceKind = option(SourceKind.AUTO, "what SOURCE is", group=SOURCE)
-    layout: FolderLayout = option(FolderLayout.AUTO, "what the folders in SOURCE are", group=SOURCE)
-    class_depth: int | None = option(
-        None,
-        "how many folders, joined, name a class, or leaf for all of them; default: 1",
-        group=SOURCE,
-        metavar="N|leaf",
-        parse=_parse_depth,
-        text=str,
+    class_depth: ClassDepth | None = option(
+        None, "how many folder names make up the class; leaf: all of them; default: 1", SOURCE
     )
-    label_regex: str = option(
+    label_regex: Regex = option(
         "",
-        "take the class from file names: the group (?P<label>...), the first group, or the match",
-        group=SOURCE,
-        metavar="REGEX",
-        parse=parse_pattern,
+        "take the class from file names: the group (?P<label>...), else the first group, else the "
+        "whole match",
+        SOURCE,
     )
-    follow_links: bool = option(False, "also walk links to folders outside SOURCE", group=SOURCE)
+    follow_links: bool = option(False, "follow links to folders outside SOURCE", SOURCE)
     cifar100_labels: CifarLabels = option(
-        CifarLabels.FINE, "which labels of CIFAR-100", group=SOURCE
+        CifarLabels.FINE, "which labels of CIFAR-100 to use", SOURCE
     )
-    max_archive_bytes: int = option(
-        1 << 40,
-        "the most that archives may unpack to; default: 1024GiB",
-        group=SOURCE,
-        metavar="SIZE",
-        parse=parse_bytes,
-        text=str,
+    max_archive_bytes: Bytes = option(
+        1 << 40, "refuse archives that unpack to more than this; default: 1024GiB", SOURCE
     )
     manifest: str = option(
         "",
-        "table of images and labels (CSV, TSV, JSONL, Parquet): a file, a glob, a folder of "
-        "parts, or a file inside SOURCE; with a table elsewhere, SOURCE holds the images",
-        group=MANIFESTS,
-        metavar="FILE",
+        "table of images and labels (CSV, TSV, JSONL or Parquet): a file, a glob, a folder of "
+        "parts, or a file inside SOURCE; SOURCE holds the images if the table is elsewhere",
+        MANIFESTS,
+        "FILE",
     )
     images: str = option(
-        "",
-        "folder or archive of the images; default: the folder of the manifest",
-        group=MANIFESTS,
-        metavar="DIR",
+        "", "folder or archive of the images; default: the manifest's folder", MANIFESTS, "DIR"
     )
     test_images: str = option(
         "",
-        "unlabelled images for the split test: a folder, or a table of ids",
-        group=MANIFESTS,
-        metavar="DIR|TABLE",
+        "unlabelled images for the test split: a folder, or a table of ids",
+        MANIFESTS,
+        "DIR|TABLE",
     )
-    image_template: str = option(
-        "",
-        "file name of an id, as in '{id}_green.png'",
-        group=MANIFESTS,
-        metavar="T",
-        parse=_parse_template,
+    image_template: Template = option(
+        "", "file name of an image, given its id, such as '{id}_green.png'", MANIFESTS
     )
-    path_col: str = option(
-        "",
-        "column with the path or id of the image",
-        group=MANIFESTS,
-        metavar="C",
-        parse=parse_column_name,
+    path_col: ColumnName = option("", "column with the path or id of each image", MANIFESTS)
+    label_col: ColumnName = option("", "column with the class", MANIFESTS)
+    split_col: ColumnName = option(
+        "", "column with the split; none: ignore such a column", MANIFESTS
     )
-    label_col: str = option(
-        "", "column with the class", group=MANIFESTS, metavar="C", parse=parse_column_name
+    group_col: ColumnName = option(
+        "", "keep images with the same value in this column in one split", MANIFESTS
     )
-    split_col: str = option(
-        "",
-        "column with the split; none: ignore such a column",
-        group=MANIFESTS,
-        metavar="C",
-        parse=parse_column_name,
-    )
-    group_col: str = option(
-        "",
-        "column whose equal values stay in one split",
-        group=MANIFESTS,
-        metavar="C",
-        parse=parse_column_name,
-    )
-    label_names: tuple[LabelLine, ...] | None = option(
+    label_names: LabelNames | None = option(
         None,
-        "names of labels: line i names label i; or a CSV of label,name, or a JSON map",
-        group=MANIFESTS,
-        metavar="FILE",
-        parse=_parse_label_names,
+        "names of the labels: one per line in label order, a CSV of label,name, or a JSON map",
+        MANIFESTS,
     )
-    fold_case: bool = option(False, "merge classes that differ only in spelling", group=MANIFESTS)
-    keep_case: bool = option(
-        False, "keep classes apart that differ only in spelling", group=MANIFESTS
-    )
-    encoding: str = option(
+    fold_case: bool = option(False, "merge classes that differ only in spelling", MANIFESTS)
+    keep_case: bool = option(False, "keep classes apart that differ only in spelling", MANIFESTS)
+    encoding: Encoding = option(
         "",
-        "of text tables (default: UTF-8, UTF-16 with a byte order mark, or else cp1252) and of "
-        "names in archives (default: UTF-8, or else the only one that fits)",
-        group=MANIFESTS,
-        metavar="E",
-        parse=_parse_encoding,
+        "encoding of text tables (default: UTF-8, UTF-16 with a byte order mark, or else cp1252) "
+        "and of names in archives (default: UTF-8, or else the only encoding that fits)",
+        MANIFESTS,
     )
-    label_sep: str = option(
-        "",
-        "separator of several labels in a cell; none: a cell is one label",
-        group=MANIFESTS,
-        metavar="SEP",
-        text=_separator,
+    label_sep: Separator = option(
+        "", "separator between labels in a cell; none: each cell is one label", MANIFESTS
     )
-    onehot: tuple[str, ...] = option(
+    onehot: ColumnNames = option((), "columns of 0 and 1, one for each label", MANIFESTS)
+    column: Columns = option(
         (),
-        "columns of 0 and 1, one for each label",
-        group=MANIFESTS,
-        metavar="A,B,C",
-        parse=partial(parse_several, parse_column_name),
-        text=split_names,
-    )
-    column: tuple[ColumnOption, ...] = option(
-        (),
-        "column to copy into the records as int, float or text; DEFAULT replaces missing values, "
-        "otherwise -1, NaN or nothing; may be repeated",
-        group=MANIFESTS,
-        metavar="NAME[:TYPE[=DEFAULT]]",
-        parse=parse_columns,
+        "copy this column into the records as int, float or text; DEFAULT (otherwise -1, NaN or "
+        "nothing) replaces missing values; may be repeated",
+        MANIFESTS,
     )
     include: tuple[str, ...] = option(
-        (), "pack only files whose path matches; may be repeated", group=PART, metavar="GLOB"
+        (), "pack only files whose path matches; may be repeated", PART, "GLOB"
     )
     exclude: tuple[str, ...] = option(
-        (), "leave out files whose path matches; may be repeated", group=PART, metavar="GLOB"
+        (), "leave out files whose path matches; may be repeated", PART, "GLOB"
     )
-    map: tuple[tuple[str, str], ...] = option(
-        (),
-        "CSV of old,new class names: rename, merge, or drop with an empty new name",
-        group=PART,
-        metavar="FILE",
-        parse=_parse_map,
+    map: ClassMap = option(
+        (), "CSV of old,new class names: renames, merges, or drops if new is empty", PART
     )
-    only_classes: tuple[str, ...] = option(
-        (),
-        "pack only these classes, by their new names",
-        group=PART,
-        metavar="A,B",
-        text=split_names,
-    )
-    drop_classes: tuple[str, ...] = option(
-        (),
-        "leave out these classes, by their new names",
-        group=PART,
-        metavar="A,B",
-        text=split_names,
-    )
-    min_per_class: int = option(
-        0, "leave out classes with fewer images", group=PART, metavar="N", parse=at_least(0)
-    )
-    limit_per_class: int | None = option(
-        None, "at most N images of each class", group=PART, metavar="N", parse=at_least(1)
-    )
-    min_side: int = option(
-        0, "leave out images with a shorter side", group=PART, metavar="PX", parse=at_least(0)
-    )
-    group_by: str = option(
+    only_classes: Names = option((), "pack only these classes (names after --map)", PART)
+    drop_classes: Names = option((), "leave out these classes (names after --map)", PART)
+    min_per_class: Count = option(0, "leave out classes with fewer images", PART)
+    limit_per_class: Positive | None = option(None, "pack at most N images of each class", PART)
+    min_side: Count = option(0, "leave out images with a side shorter than this", PART, "PX")
+    group_by: Regex = option(
         "",
-        "keep images together whose paths match alike: the group (?P<group>...), the first "
-        "group, or the match",
-        group=SPLITS,
-        metavar="REGEX",
-        parse=parse_pattern,
+        "keep images in one split whose paths match with the same text: the group (?P<group>...), "
+        "else the first group, else the whole match",
+        SPLITS,
     )
 
     def __post_init__(self) -> None:
@@ -285,9 +368,7 @@ class SourceOptions:
             ("label_sep", "onehot"),
         ):
             if getattr(self, one) and getattr(self, other):
-                raise OptionError(
-                    "{0} and {1} cannot be combined", one, other, hint="choose one of them"
-                )
+                raise exclusive(one, other)
 
     def deciding(self) -> dict[str, object]:
         """Return the options that choose images or groups, as plain values for the report."""

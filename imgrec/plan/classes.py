@@ -15,8 +15,7 @@ from imgrec.model import UNLABELLED, Catalog, Samples, Submission, picked
 from imgrec.notes import Note, NoteKind, warnings_of
 from imgrec.options import ClassOrder, PackOptions, SourceOptions
 from imgrec.spelling import alike, commonest, spelling_key
-from imgrec.text import number, printable
-from imgrec.unknown import among, closest
+from imgrec.text import closest, number, printable, suggestion
 
 _SHOWN = 10
 
@@ -273,7 +272,7 @@ def change_classes(catalog: Catalog, options: SourceOptions) -> Catalog:
     left = [name for name in dict.fromkeys(renamed.values()) if name]
     chosen = {"--only-classes": options.only_classes, "--drop-classes": options.drop_classes}
     for option, names in chosen.items():
-        known = same.among(left)
+        known = same.suggestion(left)
         unknown += [(name, option) for name in names if same.key(name) not in known]
     if unknown:
         _refuse_unknown(unknown, renamed)
@@ -336,7 +335,7 @@ class _Spelling:
     def __init__(self, key: Callable[[str], str]) -> None:
         self.key = key
 
-    def among(self, names: Iterable[str]) -> frozenset[str]:
+    def suggestion(self, names: Iterable[str]) -> frozenset[str]:
         return frozenset(map(self.key, names))
 
 
@@ -344,7 +343,7 @@ def _mapped(
     classes: Sequence[str], pairs: Sequence[tuple[str, str]], same: _Spelling
 ) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Return the new name of each class, and the names that are no class with their option."""
-    known = same.among(classes)
+    known = same.suggestion(classes)
     rows = pairs
     if rows and same.key(rows[0][0]) not in known and _is_header(*rows[0]):
         rows = rows[1:]
@@ -386,7 +385,7 @@ def _refuse_unknown(unknown: Sequence[tuple[str, str]], renamed: Mapping[str, st
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
     raise PlanError(
         f"these names are not classes of the source: {', '.join(shown)}{more}",
-        hint=among(sorted(renamed, key=natural_key), ""),
+        hint=suggestion(sorted(renamed, key=natural_key), ""),
     )
 
 
@@ -400,7 +399,7 @@ def _changed(catalog: Catalog, changes: Changes) -> Catalog:
     if len(gone) == sum(map(bool, old)) and gone:
         raise PlanError(
             f"no class is left to pack: {changes.why(old[gone[0]])}",
-            hint="leave out less; " + among(sorted(_classes_of(catalog), key=natural_key), ""),
+            hint="leave out less; " + suggestion(sorted(_classes_of(catalog), key=natural_key), ""),
         )
     stay, left_out, unknown = _bad_of(catalog, changes)
     left_out += [

@@ -21,8 +21,7 @@ from imgrec.read.record import Record, parse
 from imgrec.read.samples import SampleColumns, gather_columns, read_columns
 from imgrec.read.splits import ALL, joined, record_ranges
 from imgrec.storage.paths import to_path
-from imgrec.text import printable
-from imgrec.unknown import among
+from imgrec.text import printable, suggestion
 
 
 class Dataset(Mapping[str, "Split"]):
@@ -117,7 +116,7 @@ class Dataset(Mapping[str, "Split"]):
         except ValueError as error:
             raise UnknownName(
                 f"{self.info.name} has no class {class_name!r}",
-                hint=among(self.info.classes, str(class_name)),
+                hint=suggestion(self.info.classes, str(class_name)),
             ) from error
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
 from imgrec.storage.leftovers import INCOMPLETE, REPLACED, find_leftovers
 from imgrec.storage.paths import is_remote, to_path
-from imgrec.unknown import among
+from imgrec.text import suggestion
 
 _TFRECORDS = (".tfrecord", ".tfrec")
 """What names of TFRecord files hold, whoever wrote them."""
@@ -105,7 +105,7 @@ def _not_found(dataset: str, data_dir: str) -> DatasetNotFound:
     names: list[str] = []
     with suppress(ExecutionError):  # a store that does not answer is no reason to say nothing
         names = [path.parent.name for path in _datasets(root)]
-    there = among(names, dataset)
+    there = suggestion(names, dataset)
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
         hint=f"{there} in {root}; give --data-dir or a path if it is elsewhere",
@@ -120,7 +120,7 @@ def _not_there(url: str) -> DatasetNotFound:
     for folder in (path, *([path.parent] if len(path.parts) > _BUCKET_PARTS else ())):
         with suppress(ExecutionError):  # what may not be listed is no reason to say nothing
             if names := [name for name in _listed(folder) if not name.startswith(".")]:
-                hint = f"{among(names, path.name)} in {folder}"
+                hint = f"{suggestion(names, path.name)} in {folder}"
                 break
     return DatasetNotFound(f"there is no dataset at {url}", hint=hint, path=url)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from imgrec.errors import UnknownName, UsageError
 from imgrec.outcome import SplitInfo
-from imgrec.unknown import among
+from imgrec.text import suggestion
 
 ALL = "all"
 _PART = re.compile(r"(?P<split>[\w-]+)(?:\[(?P<slice>[\w%:.-]+)\])?")
@@ -47,7 +47,7 @@ def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
             found.append(range(start + first, start + max(first, last)))
         start += split.examples
     if not found and match["split"] != ALL:
-        hint = among([split.name for split in splits], match["split"])
+        hint = suggestion([split.name for split in splits], match["split"])
         raise UnknownName(f"there is no split {match['split']!r}", hint=hint)
     return found
 

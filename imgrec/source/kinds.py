@@ -41,8 +41,7 @@ from imgrec.source.walk import open_tree
 from imgrec.stamp import stamp_of
 from imgrec.storage.read_errors import disk_fault, is_passing
 from imgrec.storage.urls import is_url
-from imgrec.text import given_path, name_of
-from imgrec.unknown import closest
+from imgrec.text import closest, given_path, name_of
 
 _TABLES = frozenset(
     {"path_col", "label_col", "split_col", "group_col", "label_sep", "onehot", "column",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
-from imgrec.options.columns import ColumnValue
+from imgrec.options.source import ColumnValue
 from imgrec.source.manifests.columns import refuse_nonsense
 from imgrec.spark.tables import Extras
 

@@ -15,7 +15,7 @@ from xxhash import xxh3_128_digest
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
 from imgrec.model import TEST
-from imgrec.options.columns import ColumnValue
+from imgrec.options.source import ColumnValue
 from imgrec.plan.split import ranks_of
 from imgrec.source.probe import KEY_BYTES, content_key
 from imgrec.source.split_words import split_word

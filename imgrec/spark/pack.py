@@ -14,8 +14,8 @@ from imgrec.engine.shipping import ship
 from imgrec.engine.spark import context_of
 from imgrec.errors import DatasetExists, UsageError
 from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
-from imgrec.options.columns import parse_columns
 from imgrec.options.declaration import options_of
+from imgrec.options.source import parse_columns
 from imgrec.outcome import Packed
 from imgrec.read.documents import read_info, read_report
 from imgrec.spark.frame import Request, frame_of

@@ -20,8 +20,7 @@ from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import read_shard
 from imgrec.spark.sessions import session_or_active
 from imgrec.storage.paths import refuse_remote
-from imgrec.text import printable
-from imgrec.unknown import among
+from imgrec.text import printable, suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +61,7 @@ def read(
     documents.refuse_other_files()
     names = [found.name for found in info.splits]
     if split and split not in names:
-        raise UnknownName(f"{info.name} has no split {split!r}", hint=among(names, split))
+        raise UnknownName(f"{info.name} has no split {split!r}", hint=suggestion(names, split))
     shards = tuple(
         _Shard(found.name, str(Path(info.path).absolute() / name), length)
         for found in info.splits

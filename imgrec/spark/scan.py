@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from imgrec.errors import SourceError
 from imgrec.notes import Note, NoteKind, Notes, warnings_of
-from imgrec.options.columns import ColumnValue
+from imgrec.options.source import ColumnValue
 from imgrec.plan.split import refuse_unfit
 from imgrec.source.manifests.extras import missing_cells
 from imgrec.source.split_words import read_splits

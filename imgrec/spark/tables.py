@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from imgrec.model import Column
 from imgrec.options import ColumnKind
-from imgrec.options.columns import ColumnValue
+from imgrec.options.source import ColumnValue
 
 if TYPE_CHECKING:
     import pyarrow as pa

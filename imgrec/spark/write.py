@@ -16,7 +16,7 @@ from imgrec.errors import ExecutionError
 from imgrec.layout import shard_filename
 from imgrec.model import Column, Samples, ShardTask
 from imgrec.options import ColumnKind
-from imgrec.options.columns import ColumnValue
+from imgrec.options.source import ColumnValue
 from imgrec.outcome import ShardResult
 from imgrec.plan.shards import facts_of, record_bytes
 from imgrec.publish.publish import refuse_losses

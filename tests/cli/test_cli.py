@@ -134,7 +134,11 @@ def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
         ("--foo pack x", "imgrec has no option --foo", "see imgrec --help"),
         ("pack x --val-split", "--val-split needs a value", "--val-split F: fraction of each "),
         ("pack x --json=1", "--json takes no value", "see imgrec pack --help"),
-        ("pack x --shards two", "--shards 'two' is not a whole number", "--shards N: exactly N "),
+        (
+            "pack x --shards two",
+            "--shards 'two' is not a whole number",
+            "--shards N: write exactly N ",
+        ),
         ("pack x --max-bad no", "--max-bad 'no' is not a number", "--max-bad F: publish nothing "),
         (
             "pack x --check pixels",

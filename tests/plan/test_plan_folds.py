@@ -18,7 +18,7 @@ from pictures import class_tree
 import imgrec
 from imgrec.errors import PlanError, UsageError
 from imgrec.model import Catalog, Plan, Sample, split_order
-from imgrec.options import PackOptions, SplitOptions
+from imgrec.options import PackOptions
 from imgrec.plan.build import make_plan
 
 counts = st.integers(2, 7)
@@ -179,7 +179,7 @@ def test_folds_of_a_source_that_is_all_test_are_an_error() -> None:
 @pytest.mark.parametrize("options", [{"folds": 1}, {"folds": -2}, {"folds": 3, "val_split": 0.1}])
 def test_folds_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(UsageError):
-        SplitOptions(**options)  # type: ignore[arg-type]
+        PackOptions(**options)  # type: ignore[arg-type]
 
 
 @given(sample_lists(20, distinct=True), st.integers(8, 20), seeds)

@@ -13,7 +13,7 @@ from tensorflow_datasets.core import splits as tfds_splits
 from imgrec.errors import ImgrecError, UnknownName, UsageError
 from imgrec.outcome import SplitInfo
 from imgrec.read.splits import record_ranges
-from imgrec.unknown import among
+from imgrec.text import suggestion
 
 NAMES = ("train", "val", "fold_0", "test-new")
 
@@ -176,4 +176,4 @@ def test_what_names_no_records_is_answered_with_examples(spec: str) -> None:
 def test_a_hint_does_not_list_thousands() -> None:
     names = [f"class_{number:04d}" for number in range(1000)]
     shown = ", ".join(names[:20])
-    assert among(names, "zebra") == f"there is {shown} and 980 more"
+    assert suggestion(names, "zebra") == f"there is {shown} and 980 more"

@@ -280,7 +280,7 @@ def test_folds_load_as_splits(cli: Cli, tmp_path: Path) -> None:
             2,
             "--column needs a table of labels",
         ),
-        (["pack", "flowers", "--column", "age:bool"], 2, "bool is not a type of column"),
+        (["pack", "flowers", "--column", "age:bool"], 2, "bool is not a column type"),
         (["pack", "flowers", "--label-names", "names"], 2, "--label-names needs a table of labels"),
         (["pack", "flowers", "--min-side", "99"], 4, "everything is smaller than --min-side 99"),
     ],

@@ -1119,7 +1119,7 @@ def test_an_empty_label_of_a_parquet_table_of_floats_is_empty(tmp_path: Path) ->
         ("age:int=x", "column age: the default 'x' does not fit the type int"),
         ("age:int=9223372036854775808", "the default 9223372036854775808 does not fit"),
         ("age:float=x", "the default 'x' does not fit the type float"),
-        ("age:bool", "column age:bool: bool is not a type of column"),
+        ("age:bool", "column age:bool: bool is not a column type"),
         (ColumnOption("age", None, 0), "column age: a default needs a type"),
         (ColumnOption("age", ColumnKind.INT, "0"), "the default '0' does not fit the type int"),
         (ColumnOption("age", ColumnKind.INT, True), "the default True does not fit the type int"),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from imgrec.model import Column
 from imgrec.options import ColumnKind, ColumnOption
-from imgrec.options.columns import ColumnValue
+from imgrec.options.source import ColumnValue
 from imgrec.source.manifests.tables import is_missing_number
 from imgrec.spelling import as_integer
 
