@@ -90,11 +90,11 @@ def plan(samples: int, master: str) -> dict[str, float]:
     from imgrec.engine.shipping import ship
     from imgrec.engine.spark import SparkEngine, active_session
     from imgrec.options import PackOptions
-    from imgrec.spark.jobs import Job
-    from imgrec.spark.planning import plan_rows
+    from imgrec.spark.job import Job
+    from imgrec.spark.plan import plan_rows
     from imgrec.spark.scan import Seen
+    from imgrec.spark.shards import Sharding
     from imgrec.spark.tables import SEEN, SHARDED, ddl
-    from imgrec.spark.write import Sharding
     from imgrec.storage.staging import Staging
 
     conf = {

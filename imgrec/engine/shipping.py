@@ -1,4 +1,4 @@
-"""Bringing imgrec itself to executors that have none, or another one."""
+"""Sending imgrec to executors that lack it or have another version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from imgrec.errors import ExecutionError
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _MOST_ASKED = 64
-_shipped: WeakSet[SparkContext] = WeakSet()
+_shipped: WeakKeyDictionary[SparkContext, TemporaryDirectory[str]] = WeakKeyDictionary()
+"""The folder of the zip for each context: executors fetch it when their first task runs."""
 
 
 def ship(context: SparkContext) -> None:
-    """See to it that executors import the same imgrec as this process, and what it needs."""
+    """Make executors import the same imgrec as this process; check that they have what it needs."""
     if context in _shipped:
         return
     count = min(context.defaultParallelism, _MOST_ASKED)
@@ -29,20 +30,20 @@ def ship(context: SparkContext) -> None:
     if missing := sorted({name for _, names in found for name in names}):
         raise ExecutionError(
             f"executors cannot import {', '.join(missing)}",
-            hint="let PYSPARK_PYTHON name a Python that has them, or ship a packed environment "
-            "with spark.archives",
+            hint="set PYSPARK_PYTHON to a Python that has them, or ship an environment with "
+            "spark.archives",
         )
+    folder = TemporaryDirectory(prefix="imgrec-")
     if any(digest != own_digest() for digest, _ in found):
-        with TemporaryDirectory(prefix="imgrec-") as folder:
-            path = os.path.join(folder, "imgrec.zip")
-            with open(path, "wb") as file:
-                file.write(zipped())
-            context.addPyFile(path)
-    _shipped.add(context)
+        path = os.path.join(folder.name, "imgrec.zip")
+        with open(path, "wb") as file:
+            file.write(zipped())
+        context.addPyFile(path)
+    _shipped[context] = folder
 
 
 def _asking() -> Callable[[int], tuple[str, list[str]]]:
-    """Return a function that travels by value, as executors may have no imgrec to find it in."""
+    """Return a function that is pickled by value, as executors may have no imgrec."""
 
     def ask(_: int) -> tuple[str, list[str]]:
         import hashlib
@@ -51,7 +52,7 @@ def _asking() -> Callable[[int], tuple[str, list[str]]]:
 
         needed = ("PIL", "google_crc32c", "simplejpeg", "xxhash")
         missing = [name for name in needed if find_spec(name) is None]
-        spec = find_spec("imgrec")  # not imported: another one may have to take its place
+        spec = find_spec("imgrec")  # not imported: ours may have to replace it
         places = list(spec.submodule_search_locations or ()) if spec else []
         digest = hashlib.sha256()
         for folder, folders, names in os.walk(places[0]) if places else ():
@@ -66,7 +67,7 @@ def _asking() -> Callable[[int], tuple[str, list[str]]]:
 
 
 def own_digest() -> str:
-    """Return what `ask` returns for the imgrec of this process."""
+    """Return the digest of the imgrec of this process, computed as in `ask`."""
     digest = hashlib.sha256()
     for _, data in _sources(".py"):
         digest.update(data)
@@ -74,7 +75,7 @@ def own_digest() -> str:
 
 
 def zipped() -> bytes:
-    """Return this imgrec as a zip that Python imports from."""
+    """Return this imgrec as an importable zip."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in _sources(".py", ".txt", ".typed"):
@@ -83,7 +84,7 @@ def zipped() -> bytes:
 
 
 def _sources(*endings: str) -> Iterator[tuple[str, bytes]]:
-    """Yield path and bytes of the files of this package, in the order of `os.walk`, sorted."""
+    """Yield the path and bytes of each file of this package, in sorted `os.walk` order."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for folder, folders, names in os.walk(root):
         folders.sort()

@@ -1,10 +1,9 @@
 """Running tasks on the executors of a Spark cluster.
 
-Tasks go out in waves, each a Spark job of a few tasks for each core of the cluster; two waves are
-under way at once, so that none waits for the slowest task of another. An error of a task travels
-as a value, so it is raised here as it was there, without a retry that would meet it again. What
-Spark does retry (a lost executor), or runs twice (speculation), writes the same bytes again under
-the same name, at once.
+Tasks run in waves. A wave is a Spark job with a few tasks per core. Two waves run at once, so that
+neither waits for the slowest task of the other. A task returns its error as a value, so that Spark
+does not retry it. A task that Spark repeats after losing an executor, or runs twice (speculation),
+writes the same bytes under the same name, atomically.
 """
 
 from __future__ import annotations
@@ -44,21 +43,21 @@ _SETTINGS = {
 }
 _WAVES, _TASKS_PER_CORE = 2, 2
 _WAITS_S = 10.0
-"""How long tasks that were cancelled may take to end."""
+"""How long to wait for cancelled tasks to end."""
 
 
 def active_session() -> SparkSession | None:
-    """Return the session that this process has already; raise MissingExtra without PySpark."""
+    """Return the active session of this process; raise MissingExtra without PySpark."""
     sql = needed("pyspark.sql", extra="spark", what="the Spark engine")
     session: SparkSession | None = sql.SparkSession.getActiveSession()
     return session
 
 
 class SparkEngine:
-    """The executors of a Spark session: the one given, else the active one, else one of our own.
+    """The executors of a Spark session: the given one, the active one, or a new one.
 
-    One of our own is started when the context is entered, and stopped when it ends; no other is.
-    Sources and `--data-dir` must be on a disk that all executors see under the same path.
+    A new session starts when the `with` block is entered and stops when it ends. Other sessions
+    are not stopped. All executors must see the source and `--data-dir` under the same path.
     """
 
     is_local = False
@@ -75,7 +74,7 @@ class SparkEngine:
         self._master, self._conf = parse_text("master", master), read_settings(conf)
         if self._session is not None and (master or conf):
             raise UsageError(
-                "a Spark session runs already, so that its master and settings cannot be chosen",
+                "cannot choose a master or settings: a Spark session is already running",
                 hint="leave them out, or stop the session",
             )
 
@@ -97,7 +96,7 @@ class SparkEngine:
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Yield `function(task)` for each task, wave by wave; raise the first error.
 
-        A run that is broken off, by an error or by closing the iterator, cancels its jobs.
+        An error, or closing the iterator, cancels the jobs.
         """
         if self._session is None:
             raise ExecutionError(
@@ -112,11 +111,11 @@ class SparkEngine:
                 for result, error in answers:
                     if error is not None:
                         raise error
-                    yield result  # type: ignore[misc]  # it is one if there is no error
+                    yield result  # type: ignore[misc]  # a result, as there is no error
 
 
 def read_settings(conf: object) -> dict[str, str]:
-    """Read settings of Spark: a dict of them, or text such as "spark.executor.memory=2g"."""
+    """Parse Spark settings: a dict, or texts such as "spark.executor.memory=2g"."""
     if isinstance(conf, Mapping):
         return {parse_text("conf", key): _setting(value) for key, value in conf.items()}
     texts = () if conf is None else parse_several(parse_text, "conf", conf)
@@ -127,59 +126,59 @@ def read_settings(conf: object) -> dict[str, str]:
 
 
 def _setting(value: object) -> str:
-    """Write a value as Spark reads it."""
+    """Format a value for Spark."""
     if isinstance(value, bool | int | float):
         return str(value).lower()
     return parse_text("conf", value)
 
 
 def context_of(session: SparkSession) -> SparkContext:
-    """Return what runs the tasks of a session; raise UsageError if they cannot be ours."""
+    """Return the context of a session; raise UsageError for a Spark Connect session."""
     try:
         return session.sparkContext
     except Exception as error:
         raise UsageError(
-            "a Spark Connect session runs no tasks of ours",
-            hint="give a classic session, such as SparkSession.builder.master(...).getOrCreate()",
+            "a Spark Connect session cannot run imgrec's tasks",
+            hint="use a classic session, such as SparkSession.builder.master(...).getOrCreate()",
         ) from error
 
 
 def _start(master: str, conf: Mapping[str, str]) -> SparkSession:
     sql = needed("pyspark.sql", extra="spark", what="the Spark engine")
     builder = sql.SparkSession.builder.appName("imgrec")
-    # Names of files must mean the same on all machines, whatever the locale there.
+    # File names must be decoded the same way on all machines, whatever their locale.
     utf8 = {"spark.executorEnv.PYTHONUTF8": "1"} if sys.getfilesystemencoding() == "utf-8" else {}
     for key, value in {**_SETTINGS, **utf8, **conf}.items():
         builder = builder.config(key, value)
-    # What spark-submit has started knows its master.
+    # spark-submit has already chosen the master.
     default = "" if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
     where = master or conf.get("spark.master") or default
     if where.startswith("local"):
-        # Spark would take the first python3 on the path, which need not have our packages.
+        # Spark takes the first python3 on PATH, which may lack our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         session: SparkSession = (builder.master(where) if where else builder).getOrCreate()
     except Exception as error:
         raise ExecutionError(
-            f"Spark does not start on {where or 'its master'}: {reason_of(error)}",
+            f"cannot start Spark on {where or 'its master'}: {reason_of(error)}",
             hint="check --spark-master, that Java 17 or newer is installed, and JAVA_HOME",
         ) from error
-    session.sparkContext.setLogLevel("OFF")  # what must be said, our errors say
+    session.sparkContext.setLogLevel("OFF")  # our own errors say what went wrong
     return session
 
 
 @dataclass(frozen=True)
 class _Answering(Generic[T, R]):
-    """Answers tasks where they run."""
+    """Runs a task on an executor, and returns its result or its error."""
 
     function: Callable[[T], R]
     encoding: str
-    """With which the driver reads the names of files."""
+    """The driver's encoding of file names."""
 
     def __call__(self, task: T) -> tuple[R | None, ImgrecError | None]:
         if (own := sys.getfilesystemencoding()) != self.encoding:
             return None, ExecutionError(
-                f"an executor reads the names of files as {own}, and the driver as {self.encoding}",
+                f"an executor decodes file names as {own}, but the driver as {self.encoding}",
                 hint="set spark.executorEnv.PYTHONUTF8 to 1, and PYTHONUTF8=1 for the driver",
             )
         found = answer(self.function, task)
@@ -189,16 +188,16 @@ class _Answering(Generic[T, R]):
 
 @cache
 def _spare_modules(_count: int) -> None:
-    """Let no collection of garbage look at what was imported, once for each number of modules.
+    """Exempt imported modules from garbage collection, once per number of modules.
 
-    Spark collects after every task, which takes longer than a small task does.
+    Spark collects garbage after every task. That takes longer than a small task.
     """
     gc.collect()
     gc.freeze()
 
 
 class _Waves(Generic[T, R]):
-    """The jobs of a run, a few of them under way at once."""
+    """The jobs of a run, two at once."""
 
     def __init__(
         self, context: SparkContext, group: str, function: Callable[[T], R], tasks: Iterator[T]
@@ -209,7 +208,7 @@ class _Waves(Generic[T, R]):
         self._at_work = 0
 
     def finish_one(self) -> Answers[R]:
-        """Wait for a job, and return its answers; nothing if all are done."""
+        """Wait for a job and return its answers; return nothing when all are done."""
         while self._at_work < _WAVES and self._start():
             self._at_work += 1
         if not self._at_work:
@@ -219,14 +218,14 @@ class _Waves(Generic[T, R]):
         if isinstance(done, Exception):
             raise ExecutionError(
                 f"Spark could not run a task: {reason_of(done)}",
-                hint="look at the logs of the executors; what was finished is kept",
+                hint="look at the logs of the executors; finished shards are kept",
             ) from done
         return done
 
     def _start(self) -> bool:
         from pyspark import InheritableThread
 
-        # Executors come and go, so this is asked each time.
+        # Executors come and go, so ask each time.
         wave = list(islice(self._tasks, _TASKS_PER_CORE * self._context.defaultParallelism))
         if wave:
             InheritableThread(target=self._run, args=(wave,), daemon=True).start()
@@ -237,25 +236,25 @@ class _Waves(Generic[T, R]):
             self._context.setJobGroup(self._group, "imgrec", interruptOnCancel=False)
             tasks = self._context.parallelize(wave, len(wave))
             self._done.put(tasks.map(self._answering).collect())
-        except Exception as error:  # noqa: BLE001  # it is raised by whoever waits
+        except Exception as error:  # noqa: BLE001  # finish_one raises it
             self._done.put(error)
 
 
 @contextmanager
 def cancelling(context: SparkContext) -> Iterator[str]:
-    """Yield a name for a group of jobs, which are cancelled, and have ended, if this fails."""
+    """Yield the name of a job group; cancel its jobs and wait for their end on an error."""
     group = f"imgrec-{os.urandom(6).hex()}"
     try:
         yield group
     except BaseException:
-        with suppress(Exception):  # a session that is gone has no jobs
+        with suppress(Exception):  # a stopped session has no jobs
             context.cancelJobGroup(group)
             _wait_for_end(context, group)
         raise
 
 
 def _wait_for_end(context: SparkContext, group: str) -> None:
-    """Wait until no task of a group runs, which might still write somewhere."""
+    """Wait until no task of a group runs: it might still be writing."""
     tracker = context.statusTracker()
     end = monotonic() + _WAITS_S
     jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
@@ -267,7 +266,7 @@ def _wait_for_end(context: SparkContext, group: str) -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line of an error of Spark's that says what happened."""
+    """Return the line of a Spark error that names the cause."""
     java = getattr(error, "java_exception", None)
     said = java.getMessage() if java is not None else str(error)
     lines = [line.strip() for line in (said or type(error).__name__).splitlines() if line.strip()]

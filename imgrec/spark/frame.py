@@ -1,4 +1,4 @@
-"""Which column of a DataFrame says what."""
+"""The columns of a DataFrame to pack, checked and renamed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _KINDS = {
 }
 _CASTS = {ColumnKind.INT: "bigint", ColumnKind.FLOAT: "double", ColumnKind.TEXT: "string"}
 _NAMES = ("filename", "path")
-"""Columns that name images that come as bytes, unless another is said."""
+"""The usual columns for the names of images that come as bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The columns of a DataFrame that are to be packed; "" is none."""
+    """The columns to pack, by their role; "" for none."""
 
     image: str
     label: str
@@ -37,40 +37,40 @@ class Request:
     group: str = ""
     columns: tuple[ColumnOption, ...] = ()
     root: str = ""
-    """What the names of images are told without."""
+    """Removed from the front of file names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A DataFrame with columns of fixed names: filename, label, split, grp, image, c0, c1 ..."""
+    """A DataFrame with the columns filename, label, split, grp, image, c0, c1 ..."""
 
     rows: DataFrame
     is_path: bool
-    """Whether `image` is where the bytes are, instead of the bytes."""
+    """Whether `image` holds paths, not bytes."""
     extras: Extras
     defaults: tuple[ColumnValue, ...]
-    """What stands for a missing value in each of `extras`."""
+    """The value of a missing cell in each of `extras`."""
     layout: str
 
 
 def frame_of(df: DataFrame, request: Request) -> Frame:
-    """Take the columns that are asked for; raise UsageError or SourceError if they do not fit."""
+    """Select the requested columns; raise UsageError or SourceError if they do not fit."""
     refuse_nonsense(SourceOptions(column=request.columns))
     image, is_path = _image(df, request.image)
     name = request.filename or _usual_name(df, request, is_path=is_path)
     kind = _kind(df, request.label)
     if kind not in (*_INTEGERS, "string"):
         raise SourceError(
-            f"the column {request.label} is {kind}, and labels are text or whole numbers",
+            f"column {request.label} is {kind}, but labels must be text or whole numbers",
             hint="cast it to string, or name another column with label=",
         )
     extras = tuple((column.name, _extra_kind(df, column)) for column in request.columns)
     defaults = tuple(
         column.missing(kind) for column, (_, kind) in zip(request.columns, extras, strict=True)
     )
-    told = {"filename": name, "split": request.split, "grp": request.group, "label": request.label}
+    roles = {"filename": name, "split": request.split, "grp": request.group, "label": request.label}
     rows = df.select(
-        *(_column(df, column).cast("string").alias(role) for role, column in told.items()),
+        *(_column(df, column).cast("string").alias(role) for role, column in roles.items()),
         image.alias("image"),
         *(
             _column(df, column).cast(_CASTS[kind]).alias(f"c{at}")
@@ -104,7 +104,7 @@ def _column(df: DataFrame, name: str) -> SparkColumn:
 
 
 def _image(df: DataFrame, name: str) -> tuple[SparkColumn, bool]:
-    """Return the column of images, and whether it holds paths."""
+    """Return the image column and whether it holds paths."""
     kind = _kind(df, name)
     column = _column(df, name)
     if kind == "binary":
@@ -112,10 +112,10 @@ def _image(df: DataFrame, name: str) -> tuple[SparkColumn, bool]:
     if kind == "string":
         return column, True
     if kind == "struct" and "origin" in df.schema[name].dataType.names:  # type: ignore[attr-defined]  # it is a struct
-        # The source `image` holds pixels; the file they were decoded from is packed as it is.
+        # Spark's `image` source holds pixels. We pack the file they were decoded from.
         return column["origin"], True
     raise SourceError(
-        f"the column {name} is {kind}, and images are bytes, paths, or Spark's image source",
+        f"column {name} is {kind}, but images must be bytes, paths or Spark's image source",
         hint="name another column with image=",
     )
 
@@ -126,8 +126,8 @@ def _usual_name(df: DataFrame, request: Request, *, is_path: bool) -> str:
     found = [name for name in _NAMES if name in df.columns]
     if not found:
         raise UsageError(
-            "no column of the DataFrame is known to name the images",
-            hint="say which does with filename=: a path for each, and no two alike",
+            "the DataFrame has no column filename or path",
+            hint="name the column of unique file names with filename=",
         )
     return found[0]
 
@@ -137,7 +137,7 @@ def _extra_kind(df: DataFrame, column: ColumnOption) -> ColumnKind:
     found = _KINDS.get(kind)
     if found is None or (column.kind and column.kind not in (found, ColumnKind.TEXT)):
         raise SourceError(
-            f"the column {column.name} is {kind}, not {column.kind or 'int, float or text'}",
+            f"column {column.name} is {kind}, not {column.kind or 'int, float or text'}",
             hint="cast it, or leave it out",
         )
     return column.kind or found

@@ -1,4 +1,4 @@
-"""A packed dataset as a DataFrame, read by the executors, shard by shard."""
+"""Reading a packed dataset into a DataFrame, one shard per partition."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
 from imgrec.engine.shipping import ship
-from imgrec.engine.spark import context_of
-from imgrec.errors import CorruptRecord, UnknownName
+from imgrec.engine.spark import active_session, context_of
+from imgrec.errors import CorruptRecord, UnknownName, UsageError
 from imgrec.options import ColumnKind
 from imgrec.options.parsing import parse_text
 from imgrec.read.documents import read_documents
 from imgrec.read.locate import find_dataset
 from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import read_shard
-from imgrec.spark.sessions import session_or_active
 from imgrec.storage.paths import refuse_remote
 from imgrec.text import printable, suggestion
 
@@ -43,17 +42,22 @@ def read(
     split: str = "",
     data_dir: str | os.PathLike[str] = "",
 ) -> DataFrame:
-    """Return a packed dataset as a DataFrame, of one partition a shard, or one split of it.
+    """Return a packed dataset, or one split of it, as a DataFrame with one partition per shard.
 
     Its columns are split, label (or labels), class_name (or class_names), filename, height, width,
-    channels, image (the encoded bytes) and those that travelled along. Checksums are verified.
+    channels, image (the encoded bytes) and the extra columns. Checksums are verified.
 
     Example: `imgrec.spark.read("flowers").groupBy("split", "class_name").count()`.
     """
     what, where = parse_text("dataset", dataset), parse_text("data_dir", data_dir)
     for place in (what, where):
         refuse_remote(place, "imgrec.spark.read")
-    session = session_or_active(session, "imgrec.spark.read")
+    session = session or active_session()
+    if session is None:
+        raise UsageError(
+            "imgrec.spark.read needs a Spark session, and none is active",
+            hint="start one with SparkSession.builder.getOrCreate()",
+        )
     folder = find_dataset(what, where).absolute()
     refuse_remote(os.fspath(folder), "imgrec.spark.read")
     documents = read_documents(folder)
@@ -80,7 +84,7 @@ def read(
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the shards whose numbers it is given, where it is called."""
+    """Reads shards on an executor, given their numbers."""
 
     shards: tuple[_Shard, ...]
     compression: str
@@ -120,8 +124,8 @@ class _Reader:
             yield self._batch(rows)
         if count != shard.records:
             raise CorruptRecord(
-                f"{shard.path} has {count} records, and {layout.DATASET_INFO} tells of "
-                f"{shard.records}",
+                f"{shard.path}: expected {shard.records} records ({layout.DATASET_INFO}), "
+                f"found {count}",
                 path=shard.path,
             )
 
@@ -167,7 +171,7 @@ class _Reader:
 
 
 def _plain(value: Value | tuple[Value, ...] | None) -> Value | None:
-    """Return a value as Arrow takes it: one, and text where it is text."""
+    """Convert a feature to one Arrow value."""
     if isinstance(value, tuple):
         return _plain(value[0]) if value else None
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value

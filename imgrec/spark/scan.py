@@ -1,55 +1,186 @@
-"""What there is in a DataFrame: rows that were looked at, classes and bad rows."""
+"""Scanning a DataFrame: probe each row on its executor, then count and check them all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
 
-from imgrec.errors import SourceError
+from xxhash import xxh3_128_digest
+
+from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
+from imgrec.errors import BadImage, SourceError
+from imgrec.model import TEST
 from imgrec.notes import Note, NoteKind, Notes, warnings_of
 from imgrec.options.source import ColumnValue
-from imgrec.plan.split import refuse_unfit
+from imgrec.plan.split import ranks_of, refuse_unfit
 from imgrec.source.manifests.extras import missing_cells
-from imgrec.source.split_words import read_splits
+from imgrec.source.probe import KEY_BYTES, content_key
+from imgrec.source.split_words import read_splits, split_word
 from imgrec.spark.frame import Frame, Request
-from imgrec.spark.jobs import Job
-from imgrec.spark.look import Looking
-from imgrec.spark.tables import SEEN, Extras, with_extras
-from imgrec.text import printable
+from imgrec.spark.job import Job
+from imgrec.spark.tables import PROBED, Columns, Extras, batches_of, columns_of, with_extras
+from imgrec.storage.blobs import look_at_file
+from imgrec.storage.read_errors import own_fault
+from imgrec.text import path_of, printable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, Row
+
+_FILE = re.compile(r"file:(//)?(?=/)")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.I)
+_MAX_FLOAT32 = 3.4028235e38
+
+
+def local_path(path: str) -> str:
+    """Turn a file: URL into a path; return other paths unchanged.
+
+    >>> local_path("file:/data/a.jpg"), local_path("file:///data/a.jpg"), local_path("a.jpg")
+    ('/data/a.jpg', '/data/a.jpg', 'a.jpg')
+    """
+    return _FILE.sub("", path)
+
+
+class _Image(NamedTuple):
+    """What a probe finds out about one image."""
+
+    size: int
+    key: bytes
+    whole: bytes | None
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Turns rows of a `Frame` into rows of `PROBED`."""
+
+    is_path: bool
+    extras: Extras
+    seed: int
+    root: str
+    has_splits: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Probe some rows."""
+        fields = with_extras(PROBED, self.extras)
+        for batch in batches:
+            yield from batches_of(self._probe(columns_of(batch)), fields)
+
+    def _probe(self, rows: Columns) -> Columns:
+        names = [self.name(name) for name in rows["filename"]]
+        splits = [split_word(split or "") for split in rows["split"]]
+        classes = [normalize("NFC", label or "").strip() for label in rows["label"]]
+        images = list(map(self._image, rows["image"], names))
+        faults = [
+            "; ".join(filter(None, (image.fault, *self._row_faults(rows, row, splits, classes))))
+            for row, image in enumerate(images)
+        ]
+        ranks = ranks_of([image.key for image in images], self.seed)
+        return {
+            "filename": names,
+            "class_name": classes,
+            "split": splits,
+            "grp": [(group or "").strip() for group in rows["grp"]],
+            "size": [image.size for image in images],
+            "rank": [rank - (rank >> 63 << 64) for rank in ranks],
+            "key": [image.key for image in images],
+            "whole": [image.whole for image in images],
+            "digest": [b"" if self.is_path else digest_of(cell or b"") for cell in rows["image"]],
+            "blob": [local_path(path or "") for path in rows["image"]]
+            if self.is_path
+            else [""] * len(images),
+            "fault": [fault or None for fault in faults],
+            **{
+                f"c{at}": [None if _is_missing(cell) else cell for cell in rows[f"c{at}"]]
+                for at in range(len(self.extras))
+            },
+        }
+
+    def name(self, name: str | None) -> str:
+        """Return an image's name in the dataset."""
+        path, root = local_path(name or ""), local_path(self.root).rstrip("/") + "/"
+        return path[len(root) :] if self.root and path.startswith(root) else path
+
+    def _image(self, cell: bytes | str | None, name: str) -> _Image:
+        if cell is None or not name:
+            return _bad("no image" if name else "no name")
+        if isinstance(cell, bytes):
+            whole = hashlib.sha256(cell).digest()[:KEY_BYTES] if len(cell) > HEAD_BYTES else None
+            head = cell[:HEAD_BYTES]
+            fault = "" if format_of(head, name) else describe(head)
+            return _Image(len(cell), content_key(len(cell), head), whole, fault)
+        path = local_path(cell)
+        if _SCHEME.match(path):
+            return _bad("not on a disk: read it with spark.read.format('binaryFile')")
+        try:
+            size, _, head = look_at_file(path_of(path), HEAD_BYTES, dated=True)
+        except BadImage as error:
+            return _bad(str(error))
+        except OSError as error:
+            return _bad(str(own_fault(error, path)))
+        fault = "" if format_of(head, name) else describe(head)
+        return _Image(size, content_key(size, head), None, fault)
+
+    def _row_faults(
+        self, rows: Columns, row: int, splits: list[str], classes: list[str]
+    ) -> Iterator[str]:
+        if self.has_splits and not splits[row]:
+            yield "no split"
+        if not classes[row] and splits[row] != TEST:
+            yield "no label"
+        for at, (name, kind) in enumerate(self.extras):
+            value = rows[f"c{at}"][row]
+            if isinstance(value, float) and _MAX_FLOAT32 < abs(value) < math.inf:
+                yield f"{value!r} in column {name} is not a {kind}"
+
+
+def digest_of(image: bytes) -> bytes:
+    """Return a hash of all bytes of an image."""
+    return xxh3_128_digest(image)
+
+
+def _is_missing(cell: ColumnValue | None) -> bool:
+    return cell is None or cell == "" or cell != cell  # NaN alone differs from itself
+
+
+def _bad(fault: str) -> _Image:
+    return _Image(0, bytes(KEY_BYTES), None, fault)
+
 
 _SHOWN = 5
 _MOST_WORDS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """All rows of a DataFrame after a first look."""
+class Scanned:
+    """The rows of a DataFrame and what the scan found out about them."""
 
     rows: DataFrame
-    """As `SEEN` says."""
+    """Columns as in `PROBED`."""
     good: int
     notes: Notes
     classes: Mapping[str, int]
-    """How many good rows each has, by its name as rows have it; of bad rows too."""
+    """The number of good rows of each class, as the rows spell it."""
     has_groups: bool
     extras: Extras
     defaults: tuple[ColumnValue, ...]
-    """What stands for a missing value in each of `extras`."""
+    """The value of a missing cell in each of `extras`."""
     layout: str
     images: DataFrame | None
-    """Columns `filename` and `image`, if the images are in the DataFrame itself."""
+    """Columns `filename` and `image`, if the DataFrame holds the images themselves."""
 
 
-def scan(frame: Frame, request: Request, job: Job) -> Seen:
-    """Look at all rows; raise SourceError if they cannot be packed."""
+def scan(frame: Frame, request: Request, job: Job) -> Scanned:
+    """Probe all rows; raise SourceError if they cannot be packed."""
     from pyspark.sql import functions as f
 
     has_splits = bool(request.split) and _has_splits(frame.rows, request.split)
-    looking = Looking(
+    probe = Probe(
         is_path=frame.is_path,
         extras=frame.extras,
         seed=job.options.seed,
@@ -58,7 +189,7 @@ def scan(frame: Frame, request: Request, job: Job) -> Seen:
     )
     is_bad = f.col("fault").isNotNull()
     with job.small_batches():
-        rows = job.keep(job.mapped(frame.rows, looking, with_extras(SEEN, frame.extras)))
+        rows = job.persist(job.map_batches(frame.rows, probe, with_extras(PROBED, frame.extras)))
         counts = rows.groupBy("class_name", "split", is_bad.alias("is_bad")).count().collect()
     bad, good = (_total(counts, is_bad=flag) for flag in (True, False))
     if not counts:
@@ -67,7 +198,7 @@ def scan(frame: Frame, request: Request, job: Job) -> Seen:
     _refuse_repeated(rows)
     refuse_unfit({row["split"] for row in counts if not row["is_bad"]}, job.options.split_options)
     faults = rows.where(is_bad).select("filename", "fault").collect() if bad else []
-    return Seen(
+    return Scanned(
         rows=rows,
         good=good,
         notes=(
@@ -79,12 +210,12 @@ def scan(frame: Frame, request: Request, job: Job) -> Seen:
         extras=frame.extras,
         defaults=frame.defaults,
         layout=frame.layout,
-        images=None if frame.is_path else _images(frame, looking),
+        images=None if frame.is_path else _images(frame, probe),
     )
 
 
 def _missing_cells(rows: DataFrame, frame: Frame, count: int) -> Iterator[str]:
-    """Say for each column that travels along how many values are missing."""
+    """Warn about missing cells in each extra column."""
     from pyspark.sql import functions as f
 
     if not frame.extras:
@@ -115,14 +246,14 @@ def _count_classes(counts: Sequence[Row]) -> dict[str, int]:
 
 
 def _has_splits(rows: DataFrame, column: str) -> bool:
-    """Tell whether rows have splits; raise SourceError for words that mean none."""
+    """Check for splits; raise SourceError for an unknown split name."""
     found = rows.select("split").distinct().limit(_MOST_WORDS).collect()
     words = sorted(row["split"] or "" for row in found)
     return any(read_splits(words, column, "the DataFrame").splits)
 
 
 def _refuse_bad(rows: DataFrame, good: int, bad: int, max_bad: float) -> None:
-    """Raise SourceError before bad rows are listed of which there are too many."""
+    """Raise SourceError if there are too many bad rows, before listing them on the driver."""
     from pyspark.sql import functions as f
 
     if not bad or (good and bad <= max_bad * (good + bad)):
@@ -135,7 +266,7 @@ def _refuse_bad(rows: DataFrame, good: int, bad: int, max_bad: float) -> None:
     )
     raise SourceError(
         f"{bad} of {good + bad} images are bad, more than --max-bad {max_bad:g} allows: {shown}",
-        hint="mend the rows or how they are read, or raise --max-bad",
+        hint="fix these rows, or raise --max-bad",
     )
 
 
@@ -144,13 +275,13 @@ def _refuse_repeated(rows: DataFrame) -> None:
     if repeated:
         shown = ", ".join(sorted(printable(row["filename"]) for row in repeated))
         raise SourceError(
-            f"several rows of the DataFrame have one name, such as {shown}",
-            hint="let filename= be a column that names each image once, or drop duplicates",
+            f"several rows of the DataFrame have the same name: {shown}",
+            hint="choose a column of unique names with filename=, or drop duplicates",
         )
 
 
-def _images(frame: Frame, looking: Looking) -> DataFrame:
+def _images(frame: Frame, probe: Probe) -> DataFrame:
     from pyspark.sql import functions as f
 
-    name = f.udf(looking.name, "string")(f.col("filename")) if looking.root else f.col("filename")
+    name = f.udf(probe.name, "string")(f.col("filename")) if probe.root else f.col("filename")
     return frame.rows.select(name.alias("filename"), "image")

@@ -1,68 +1,73 @@
-"""The tables that flow through a pack of a DataFrame, and their batches."""
+"""The tables of a DataFrame pack, and conversion to and from Arrow batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from imgrec.model import Column
+from imgrec.model import Column, Samples
 from imgrec.options import ColumnKind
 from imgrec.options.source import ColumnValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 Fields: TypeAlias = Mapping[str, str]
-"""The columns of a table, with their types in the words of Spark SQL."""
+"""The columns of a table and their Spark SQL types."""
 Columns: TypeAlias = dict[str, list[Any]]  # cells are untyped in Arrow
 Extras: TypeAlias = tuple[tuple[str, ColumnKind], ...]
-"""Name and kind of the columns that travel into the records."""
+"""Name and kind of the extra columns that go into the records."""
 
 _TYPES = {ColumnKind.INT: "bigint", ColumnKind.FLOAT: "double", ColumnKind.TEXT: "string"}
 _BATCH = 4096
 
-SEEN: Fields = {
+PROBED: Fields = {
     "filename": "string", "class_name": "string", "split": "string", "grp": "string",
     "size": "bigint", "rank": "bigint", "key": "binary", "whole": "binary", "digest": "binary",
     "blob": "string", "fault": "string",
 }  # fmt: skip
-"""What a first look at each row shows; `rank` is unsigned, in the bits of a signed integer.
+"""One row per row of the DataFrame. `rank` is an unsigned number in a signed column.
 
-`digest` is of all bytes of an image in the DataFrame itself, by which it is known again.
+`digest` hashes all bytes of an image that is in the DataFrame itself. It detects a change between
+two reads of the DataFrame.
 """
-SETTLED: Fields = {
+RANKED: Fields = {
     "bucket": "int", "place": "int", "filename": "string", "label": "int", "split": "string",
     "grp": "string", "size": "bigint", "content": "binary", "draw": "bigint", "digest": "binary",
     "blob": "string",
 }  # fmt: skip
-"""Good rows in the order of their rank: by bucket, and by place in there.
+"""Good rows, sorted by rank: by bucket, then by place in the bucket.
 
-`draw` is less by 2 ** 63 than the number by which a row is drawn for a split.
+`draw` is the random number that decides about the split, minus 2 ** 63.
 """
-PLACED: Fields = {
+ASSIGNED: Fields = {
     "bucket": "int", "split": "string", "place": "bigint", "filename": "string", "label": "int",
     "grp": "string", "size": "bigint", "digest": "binary", "blob": "string",
 }  # fmt: skip
-"""Rows that are packed, with their final split; `place` counts in bucket and split."""
+"""Rows to pack, with their final split. `place` counts within bucket and split."""
 SHARDED: Fields = {
     "shard": "int", "place": "bigint", "filename": "string", "label": "int", "grp": "string",
     "size": "bigint", "digest": "binary", "blob": "string",
 }  # fmt: skip
-"""The same by shard, counted through all splits; `place` counts in the split."""
+"""Rows to pack, with their shard, numbered across splits. `place` counts within the split."""
+
+DEALT = "dealt"
+"""The column with the split chosen for a row's group, if there are groups."""
 
 
 def with_extras(fields: Fields, extras: Extras) -> dict[str, str]:
-    """Return fields with those of the columns that travel along: c0, c1 and so on."""
+    """Add the extra columns as c0, c1, ..."""
     return {**fields, **{f"c{at}": _TYPES[kind] for at, (_, kind) in enumerate(extras)}}
 
 
 def ddl(fields: Fields) -> str:
-    """Return fields as Spark takes them."""
+    """Format fields as a Spark SQL schema."""
     return ", ".join(f"{name} {kind}" for name, kind in fields.items())
 
 
 def batches_of(columns: Columns, fields: Fields) -> Iterator[pa.RecordBatch]:
-    """Yield columns as batches of Arrow."""
+    """Convert columns to Arrow batches."""
     import pyarrow as pa
 
     kinds: dict[str, pa.DataType] = {
@@ -80,12 +85,12 @@ def batches_of(columns: Columns, fields: Fields) -> Iterator[pa.RecordBatch]:
 
 
 def columns_of(batch: pa.RecordBatch) -> Columns:
-    """Return the columns of a batch as lists."""
+    """Convert an Arrow batch to lists."""
     return {name: batch.column(name).to_pylist() for name in batch.schema.names}
 
 
 def by_key(batches: Iterable[pa.RecordBatch], key: str) -> Iterator[tuple[int, Columns]]:
-    """Yield the rows of each value of a column by which they are sorted, all at once."""
+    """Yield each value of the sort column `key` with all of its rows."""
     value, waiting = -1, Columns()
     for batch in batches:
         columns = columns_of(batch)
@@ -118,8 +123,28 @@ def picked(columns: Columns, places: Sequence[int]) -> Columns:
 def extra_columns(
     columns: Columns, extras: Extras, defaults: Sequence[ColumnValue]
 ) -> tuple[Column, ...]:
-    """Return the columns that travel into the records; missing values get their defaults."""
+    """Return the extra columns of the records, with defaults for missing cells."""
     return tuple(
         Column(name, kind, tuple([default if cell is None else cell for cell in columns[f"c{at}"]]))
         for at, ((name, kind), default) in enumerate(zip(extras, defaults, strict=True))
     )
+
+
+def samples_of(rows: Columns) -> Samples:
+    """Convert the rows of a bucket for the functions of `plan`."""
+    count = len(rows["filename"])
+    return Samples(
+        filenames=tuple(rows["filename"]),
+        class_names=("",) * count,
+        splits=tuple(rows["split"]),
+        sizes=tuple(rows["size"]),
+        contents=tuple(rows["content"]),
+        blobs=("",) * count,
+    )
+
+
+def together(rows: DataFrame, key: str, count: int, *order: str) -> DataFrame:
+    """Put the rows of each value of `key` into one partition, sorted by `key` and `order`."""
+    context = rows.sparkSession.sparkContext
+    partitions = min(count, max(context.defaultParallelism * 4, count // 4))
+    return rows.repartition(partitions, key).sortWithinPartitions(key, *order)

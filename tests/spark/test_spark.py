@@ -210,7 +210,7 @@ def test_a_session_that_is_there_is_reused_and_not_stopped(spark: SparkSession) 
     with SparkEngine() as one:
         assert list(one.run(tasks.double, [4])) == [8]
     assert spark.range(3).count() == 3
-    with pytest.raises(UsageError, match="a Spark session runs already"):
+    with pytest.raises(UsageError, match="a Spark session is already running"):
         SparkEngine(spark, master="local[1]")
 
 
@@ -340,7 +340,7 @@ def test_binary_files_give_what_a_folder_gives(
 ) -> None:
     from imgrec.spark import pack_dataframe
 
-    monkeypatch.setattr("imgrec.spark.buckets.ROWS", 8)  # several buckets, as of a large set
+    monkeypatch.setattr("imgrec.spark.plan._BUCKET_ROWS", 8)  # several buckets, as of a large set
     options = {"val_split": 0.2, "test_split": 0.1, "shards": 4, "seed": 3}
     options["thumbnails"] = 300  # all: a folder spends one on a file that is no picture
     wanted = PackOptions(data_dir=str(tmp_path / "spark"), **options)  # type: ignore[arg-type]
@@ -366,13 +366,11 @@ def test_of_more_images_than_the_driver_can_list_there_is_no_page(
 ) -> None:
     from imgrec.spark import pack_dataframe
 
-    monkeypatch.setattr("imgrec.spark.page.MOST", 3)
+    monkeypatch.setattr("imgrec.spark.shards._MOST_ON_PAGE", 3)
     rows, options = binary_files(spark, flowers), PackOptions(data_dir=str(tmp_path))
     packed = pack_dataframe(rows, "flowers", options=options, root=str(flowers))
     assert not (Path(packed.info.path) / "report.html").exists()
-    assert packed.report.warnings == (
-        "no report.html is drawn of more than 3 images: run imgrec report",
-    )
+    assert packed.report.warnings == ("no report.html for more than 3 images; run imgrec report",)
 
 
 def table(flowers: Path, path: Path) -> list[dict[str, Any]]:
@@ -426,7 +424,7 @@ def test_a_table_gives_what_a_manifest_gives(
 ) -> None:
     from imgrec.spark import pack_dataframe
 
-    monkeypatch.setattr("imgrec.spark.buckets.ROWS", 8)
+    monkeypatch.setattr("imgrec.spark.plan._BUCKET_ROWS", 8)
     rows = table(flowers, tmp_path / "table.csv")
     image = "where" if "split" in given else "bytes"
     packed = pack_dataframe(
@@ -534,15 +532,15 @@ def test_images_of_sparks_own_source_are_packed_as_their_files_are(
     ("given", "error", "said"),
     [
         ({"label": "breed"}, UsageError, "the DataFrame has no column breed"),
-        ({"image": "age"}, SourceError, "the column age is long, and images are bytes, paths"),
-        ({"label": "score"}, SourceError, "the column score is double, and labels are text"),
-        ({"filename": "species"}, SourceError, "several rows of the DataFrame have one name"),
+        ({"image": "age"}, SourceError, "column age is long, but images must be bytes, paths"),
+        ({"label": "score"}, SourceError, "column score is double, but labels must be text"),
+        ({"filename": "species"}, SourceError, "several rows of the DataFrame have the same name"),
         ({"image": "species"}, SourceError, "more than --max-bad 0.1 allows: .* unreadable"),
         ({"split": "species"}, SourceError, "holds words that are not splits"),
         ({"split": "split", "val_split": 0.1}, PlanError, "has a val split of its own"),
         ({"columns": ["image"]}, UsageError, "every record has a image of its own"),
-        ({"folds": 3}, UsageError, "pack_dataframe takes no folds"),
-        ({"source": SourceOptions(min_side=3)}, UsageError, "how a source is read"),
+        ({"folds": 3}, UsageError, "pack_dataframe does not support folds"),
+        ({"source": SourceOptions(min_side=3)}, UsageError, "options for reading sources"),
     ],
 )
 def test_what_cannot_be_packed_is_refused_and_leaves_nothing(
@@ -622,8 +620,8 @@ def unstable(spark: SparkSession, source: Path, marker: Path, how: str) -> DataF
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("fewer", "24 rows .* were planned, and 18 were .* planned, . found"),
-        ("more", "24 rows .* were planned, and 48 were .* 6 planned, 12 found"),
+        ("fewer", "planned 24 rows .* found 18 .* planned, . found"),
+        ("more", "planned 24 rows .* found 48 .* 6 planned, 12 found"),
         ("other", r"1\.jpg changed between two reads .* (\d+) bytes when planned, \1 other"),
         ("null", r"1\.jpg changed between two reads .*, 0 other bytes when written"),
     ],
@@ -638,17 +636,17 @@ def test_a_dataframe_that_gives_other_rows_when_read_again_is_not_published(
     wanted = PackOptions(data_dir=str(tmp_path / "out"), shards=4)
     with pytest.raises(ExecutionError, match=said) as caught:
         pack_dataframe(rows, "flowers", root=str(source), options=wanted)
-    assert "persist or checkpoint the DataFrame" in caught.value.hint
+    assert "persist or checkpoint it" in caught.value.hint
     assert caught.value.exit_code == 6
     assert not (tmp_path / "out").exists()
 
 
 def test_a_shard_without_any_rows_is_counted_too(spark: SparkSession, tmp_path: Path) -> None:
-    from imgrec.spark.write import Shards, refuse_other_counts
+    from imgrec.spark.shards import Shards, refuse_other_counts
 
     shards = Shards({"train": [3, 2], "val": [4]}, "flowers", "")
     refuse_other_counts(shards, {0: 3, 1: 2, 2: 4})
-    said = "9 rows .* 5 were .*val.tfrecord-00000-of-00001: 4 planned, 0 found"
+    said = "planned 9 rows .* found 5 .*val.tfrecord-00000-of-00001: 4 planned, 0 found"
     with pytest.raises(ExecutionError, match=said):
         refuse_other_counts(shards, {0: 3, 1: 2})
 

@@ -1,8 +1,8 @@
-"""Dealing groups out to splits, as `plan.grouped` does, with units in a table instead of a dict.
+"""Assigning groups to splits, like `plan.groups`, with the units in a table instead of a dict.
 
-A unit is what must not be parted: a group with all groups that have one of its images, or copies of
-an image that is in no group. Units come by the order of their turn through one task, which keeps
-nothing of them but how much of each label each split has.
+A unit must stay in one split. It is a group with all groups that share an image with it, or all
+copies of an image outside groups. One task assigns the units in order. It keeps only how many
+images of each label each split has so far.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from imgrec.errors import PlanError
 from imgrec.model import TRAIN
 from imgrec.options import SplitOptions
 from imgrec.plan.groups import Dealer, fill_empty, find_units, turn_of
-from imgrec.spark.buckets import samples_of, together
-from imgrec.spark.jobs import Job
-from imgrec.spark.place import DEALT
+from imgrec.spark.job import Job
 from imgrec.spark.tables import (
-    SETTLED,
+    DEALT,
+    RANKED,
     Columns,
     Extras,
     batches_of,
     by_key,
     columns_of,
+    samples_of,
+    together,
     with_extras,
 )
 
@@ -35,26 +36,26 @@ if TYPE_CHECKING:
 
 _MOST_LINKS = 1_000_000
 _FIRST = -(1 << 30)
-"""The turn of a unit that is train in any case."""
+"""The turn of a unit that must go to train."""
 _SMALLEST = 3
-"""How many units of a split there must be to choose from, with three splits at most."""
+"""How many units of a split to choose from: enough for three splits."""
 _LINKS = {"one": "string", "other": "string"}
 _TURNS = {"unit": "string", "turn": "bigint"}
 _DEALT = {"unit": "string", DEALT: "string", "total": "bigint", "turn": "bigint", "at": "bigint"}
 
 
-def deal(settled: DataFrame, extras: Extras, job: Job) -> DataFrame:
-    """Return the rows of `SETTLED` with the column `DEALT`."""
+def assign_groups(ranked: DataFrame, extras: Extras, job: Job) -> DataFrame:
+    """Add the column `DEALT` to rows of `RANKED`."""
     from pyspark.sql import functions as f
 
-    links = job.mapped(settled, find_links, _LINKS).distinct().limit(_MOST_LINKS + 1).collect()
+    links = job.map_batches(ranked, find_links, _LINKS).distinct().limit(_MOST_LINKS + 1).collect()
     if len(links) > _MOST_LINKS:
         raise PlanError(
-            f"more than {_MOST_LINKS} pairs of groups have an image in common",
-            hint="make one group of those that belong together",
+            f"more than {_MOST_LINKS} pairs of groups share an image",
+            hint="merge groups that belong together",
         )
-    naming = Naming(_united([(link["one"], link["other"]) for link in links]), extras)
-    named = job.mapped(settled, naming, naming.fields())
+    naming = _Naming(_united([(link["one"], link["other"]) for link in links]), extras)
+    named = job.map_batches(ranked, naming, naming.fields())
     units = _units(named)
     totals, uses = Counter[int](), Counter[int]()
     for row in units.select(f.explode("counts").alias("c")).select("c.*").groupBy("label").agg(
@@ -62,22 +63,22 @@ def deal(settled: DataFrame, extras: Extras, job: Job) -> DataFrame:
     ).collect():  # fmt: skip
         totals[row["label"]], uses[row["label"]] = row["images"], row["units"]
     dealing = Dealing(totals, uses, job.options.split_options)
-    turns = job.mapped(units, dealing.turns, _TURNS).alias("t")
+    turns = job.map_batches(units, dealing.turns, _TURNS).alias("t")
     queue = units.alias("u").join(turns, f.col("u.unit") == f.col("t.unit")).select("u.*", "t.turn")
     queue = queue.repartition(1).sortWithinPartitions("turn", "first")
-    dealt = job.keep(job.mapped(queue, dealing, _DEALT))
+    dealt = job.persist(job.map_batches(queue, dealing, _DEALT))
     moved = _moved(dealt, dealing.dealer().fractions)
     home: Column = f.col(DEALT)
     for unit, split in moved.items():
         home = f.when(f.col("unit") == unit, split).otherwise(home)
     homes = dealt.select("unit", home.alias(DEALT))
     rows = named.join(homes, "unit", "left").drop("unit")
-    buckets = settled.select("bucket").distinct().count()
+    buckets = ranked.select("bucket").distinct().count()
     return together(rows, "bucket", buckets, "place")
 
 
-def parted(rows: DataFrame, most: int) -> tuple[list[str], int]:
-    """Return the first of the groups that are in more than one split, and how many there are."""
+def split_groups(rows: DataFrame, most: int) -> tuple[list[str], int]:
+    """Return some of the groups that are in several splits, and the number of all such groups."""
     from pyspark.sql import functions as f
 
     split = f.when(f.col("split") == "", TRAIN).otherwise(f.col("split"))
@@ -92,7 +93,7 @@ def parted(rows: DataFrame, most: int) -> tuple[list[str], int]:
 
 
 def _nodes(rows: Columns) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return the group or image that each row of a bucket hangs on, and groups that share some."""
+    """Return the node (group or image) of each row, and pairs of groups that share an image."""
     units = find_units(samples_of(rows))
     groups: dict[int, dict[str, None]] = {}
     for unit, group in zip(units, rows["grp"], strict=True):
@@ -111,7 +112,7 @@ def _nodes(rows: Columns) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def find_links(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield pairs of groups that have an image in common."""
+    """Yield pairs of groups that share an image."""
     for _, rows in by_key(batches, "bucket"):
         _, links = _nodes(rows)
         if links:
@@ -120,7 +121,7 @@ def find_links(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _united(links: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return for each node that is linked the one that stands for all of its unit."""
+    """Map each linked node to the smallest node of its unit."""
     parents: dict[str, str] = {}
 
     def root(node: str) -> str:
@@ -136,18 +137,17 @@ def _united(links: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Naming:
-    """Adds to rows of `SETTLED` the unit that they are of."""
+class _Naming:
+    """Adds the column `unit` to rows of `RANKED`."""
 
     roots: Mapping[str, str]
     extras: Extras
 
     def fields(self) -> dict[str, str]:
-        """Return what the rows have then."""
-        return {**with_extras(SETTLED, self.extras), "unit": "string"}
+        """Return the columns of the result."""
+        return {**with_extras(RANKED, self.extras), "unit": "string"}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Name the units of the rows of some buckets."""
         for _, rows in by_key(batches, "bucket"):
             nodes, _ = _nodes(rows)
             rows["unit"] = [self.roots.get(node, node) for node in nodes]
@@ -155,15 +155,15 @@ class Naming:
 
 
 def _units(named: DataFrame) -> DataFrame:
-    """Return the units that may leave train: `counts` of images by label, and when each is drawn.
+    """Return the units that may leave train, with the number of images by label.
 
-    Labels come in the order in which they are met, since numbers of Python add up to others in
-    another order.
+    Labels keep the order in which they are first met: floats added in another order may give
+    another sum, and so another split.
     """
     from pyspark.sql import functions as f
 
     is_train = f.col("split").isin("", TRAIN)
-    # Rows of one draw are in one bucket, in the order of their contents and names.
+    # Rows with the same draw are in one bucket, sorted by content and name.
     where = f.when(is_train, f.struct("draw", "place"))
     by_label = named.groupBy("unit", "label").agg(
         f.min(where).alias("first"),
@@ -181,18 +181,18 @@ def _units(named: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Dealing:
-    """Deals units out, one after the other."""
+    """Assigns units to splits, one after the other."""
 
     totals: Counter[int]
     uses: Counter[int]
     options: SplitOptions
 
     def dealer(self) -> Dealer:
-        """Return a dealer who has dealt nothing yet."""
+        """Return a new dealer."""
         return Dealer(self.totals, self.uses, self.options)
 
     def turns(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Say when each unit has its turn."""
+        """Compute the turn of each unit."""
         dealer = self.dealer()
         for batch in batches:
             units = [_labels(counts) for counts in columns_of(batch)["counts"]]
@@ -204,7 +204,7 @@ class Dealing:
                 yield from batches_of(columns, _TURNS)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Deal out units that come in the order of their turn."""
+        """Assign units, sorted by turn."""
         dealer, at = self.dealer(), 0
         for batch in batches:
             units = [_labels(counts) for counts in columns_of(batch)["counts"]]
@@ -233,10 +233,10 @@ def _home(dealer: Dealer, unit: Counter[int], turn: int) -> str:
 
 
 def _moved(dealt: DataFrame, fractions: Mapping[str, float]) -> dict[str, str]:
-    """Return the units that go to splits which would have nothing otherwise.
+    """Return the units that must move to splits that would be empty otherwise.
 
-    `fill_empty` chooses among the smallest units of each split; of the others, it is enough to
-    know that there are some.
+    `fill_empty` chooses among the smallest units of each split. Of the other units, it needs to
+    know only that there are some.
     """
     from pyspark.sql import functions as f
 

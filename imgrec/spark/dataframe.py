@@ -1,4 +1,7 @@
-"""From a DataFrame to a published dataset, with no list of samples on the driver."""
+"""Packing a DataFrame: check its columns, then scan, plan and publish its rows.
+
+The driver never holds a list of all samples.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from imgrec.options.source import parse_columns
 from imgrec.outcome import Packed
 from imgrec.read.documents import read_info, read_report
 from imgrec.spark.frame import Request, frame_of
-from imgrec.spark.jobs import Job
-from imgrec.spark.planning import plan_rows
-from imgrec.spark.publishing import publish
+from imgrec.spark.job import Job
+from imgrec.spark.plan import plan_rows
 from imgrec.spark.scan import scan
+from imgrec.spark.shards import publish
 from imgrec.storage.paths import is_remote
 from imgrec.storage.staging import Staging
 
@@ -46,13 +49,14 @@ def pack_dataframe(
     root: str = "",
     options: PackOptions | Mapping[str, object] | None = None,
 ) -> Packed:
-    """Pack the rows of a DataFrame, each an image, into a dataset called `name`.
+    """Pack a DataFrame with one image per row into a dataset called `name`.
 
-    `image` is a column of bytes, of paths that all executors see, or of Spark's source `image`.
-    `filename` names the column that names images, if it is not the one of paths, or `filename` or
-    `path`; they are told without `root`. `split` and `group` are as `--split-col` and
-    `--group-col`, and `columns` as `--column`. The result equals that of a local pack of the same
-    images with `near_dups="off"`. The dataset must not exist, unless `options.overwrite`.
+    `image` is a column of bytes, of paths that all executors see, or of Spark's `image` source.
+    `filename` is the column of unique file names; the default is the column of paths, `filename`
+    or `path`. `root` is removed from the front of the names. `split` and `group` work like
+    `--split-col` and `--group-col`, and `columns` like `--column`. The output is the same as that
+    of a local pack of these images with `near_dups="off"`. The dataset must not exist yet, unless
+    `options.overwrite` is set.
 
     Example: `pack_dataframe(spark.read.format("binaryFile").load(...), "flowers", label="dir")`.
     """
@@ -84,9 +88,8 @@ def pack_dataframe(
     frame = frame_of(df, request)
     ship(context_of(df.sparkSession))
     with Staging(target) as staging, Job(df.sparkSession, staging, asked) as job:
-        seen = scan(frame, request, job)
-        planned = plan_rows(seen, job)
-        publish(planned, seen, job)
+        scanned = scan(frame, request, job)
+        publish(plan_rows(scanned, job), scanned, job)
     return Packed(
         info=read_info(target),
         report=read_report(target),
@@ -99,25 +102,25 @@ def _target(options: PackOptions) -> Path:
     root = options.data_dir or layout.default_data_dir()
     if is_remote(root):
         raise UsageError(
-            f"--data-dir {root} is on an object store, which Spark does not pack to",
-            hint="give a folder that all executors see",
+            f"--data-dir {root} is on an object store, where Spark cannot pack to",
+            hint="choose a folder that all executors see",
         )
     root = os.path.abspath(os.path.expanduser(root))
     return layout.dataset_dir(Path(root), options.name, options.version)
 
 
 def _refuse_unfit(options: PackOptions) -> None:
-    """Raise UsageError if something is asked for that only a list of all samples could give."""
+    """Raise UsageError for options that need a list of all samples."""
     given = [name for name in _REFUSED if getattr(options, name) != getattr(_DEFAULTS, name)]
     if options.near_dups not in (NearDups.AUTO, NearDups.OFF):
         given.append("near_dups")
     if given:
         raise UsageError(
-            f"pack_dataframe takes no {', '.join(given)}",
-            hint="leave that out, or write the images to files and use imgrec.pack",
+            f"pack_dataframe does not support {', '.join(given)}",
+            hint="remove the option, or write the images to files and use imgrec.pack",
         )
     if replace(options.source, fold_case=False, keep_case=False) != SourceOptions():
         raise UsageError(
-            "pack_dataframe takes no options that say how a source is read",
-            hint="choose and change rows and columns with Spark, before",
+            "pack_dataframe does not support options for reading sources",
+            hint="select and change rows and columns with Spark first",
         )

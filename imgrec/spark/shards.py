@@ -1,0 +1,328 @@
+"""Writing the shards of a DataFrame on the executors, and publishing them."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from imgrec import layout
+from imgrec.blob import Blob
+from imgrec.codec import result as result_codec
+from imgrec.engine.spark import SparkEngine
+from imgrec.errors import ExecutionError
+from imgrec.inspect.job import Job as Inspection
+from imgrec.inspect.report.images import table_of_results
+from imgrec.inspect.report.page import make_page
+from imgrec.inspect.where import InDataset
+from imgrec.model import Column, Plan, Samples, ShardTask
+from imgrec.notes import NoteCollector, NoteKind, warnings_of
+from imgrec.options import ColumnKind
+from imgrec.options.source import ColumnValue
+from imgrec.outcome import Report, ShardResult
+from imgrec.plan.shards import facts_about, facts_of, fingerprint, record_bytes
+from imgrec.publish.publish import Tally, Written, complete, refuse_losses
+from imgrec.publish.samples import SamplesTable, Sink, TableForm
+from imgrec.spark.job import Job, read_result, result_pieces, write_result
+from imgrec.spark.plan import MOST, RowPlan, Shard, Shards, bucket_file
+from imgrec.spark.scan import Scanned, digest_of
+from imgrec.spark.tables import (
+    SHARDED,
+    Columns,
+    Extras,
+    batches_of,
+    columns_of,
+    extra_columns,
+    together,
+    with_extras,
+)
+from imgrec.storage.files import Seal, create
+from imgrec.storage.spool import append
+from imgrec.text import path_of, printable
+from imgrec.write.records import RecordFormat
+from imgrec.write.shard import ShardWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHOWN = 3
+UNSTABLE = (
+    "imgrec reads the DataFrame twice and needs the same rows each time: persist or checkpoint it, "
+    "or write it to a table and pack that"
+)
+WRITTEN = {"shard": "int", "records": "int"}
+_TOLD = ("filenames", "labels", "groups", "columns")
+"""The columns of the task that the encoded result leaves out."""
+
+
+@dataclass(frozen=True)
+class _Sharding:
+    """Turns rows of `ASSIGNED` into rows of `SHARDED`."""
+
+    lengths: Mapping[str, Sequence[int]]
+    offsets: Mapping[str, Mapping[int, int]]
+    extras: Extras
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        starts = {
+            split: list(accumulate(lengths, initial=0)) for split, lengths in self.lengths.items()
+        }
+        firsts = dict(
+            zip(self.lengths, accumulate(map(len, self.lengths.values()), initial=0), strict=False)
+        )
+        for batch in batches:
+            rows = columns_of(batch)
+            where = zip(rows["split"], rows["bucket"], rows["place"], strict=True)
+            rows["place"] = [self.offsets[split][bucket] + place for split, bucket, place in where]
+            rows["shard"] = [
+                firsts[split] + bisect_right(starts[split], place) - 1
+                for split, place in zip(rows["split"], rows["place"], strict=True)
+            ]
+            yield from batches_of(rows, with_extras(SHARDED, self.extras))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writing:
+    """Writes shards from their sorted rows, and the result of each to a file."""
+
+    writer: ShardWriter
+    shards: tuple[Shard, ...]
+    extras: Extras
+    defaults: tuple[ColumnValue, ...]
+    """The value of a missing cell in each of `extras`."""
+    has_groups: bool
+    folder: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        number, rows, blobs = -1, Columns(), list[Blob]()
+        with TemporaryDirectory(prefix="imgrec-") as place:
+            for batch in batches:
+                columns = columns_of(batch)
+                images = columns.pop("image", None)
+                for at, shard in enumerate(columns["shard"]):
+                    if shard != number:
+                        yield from self._write(number, rows, blobs)
+                        number, rows, blobs = shard, {name: [] for name in columns}, []
+                    for name, cells in columns.items():
+                        rows[name].append(cells[at])
+                    path = path_of(rows["blob"][-1])
+                    blobs.append(path if images is None else _kept(images[at], rows, place))
+            yield from self._write(number, rows, blobs)
+
+    def _write(self, number: int, rows: Columns, blobs: list[Blob]) -> Iterator[pa.RecordBatch]:
+        if not blobs:
+            return
+        shard = self.shards[number]
+        task = ShardTask(
+            split=shard.split,
+            index=shard.index,
+            filename=shard.filename,
+            expected_bytes=sum(record_bytes(rows["size"], rows["filename"])),
+            samples=Samples(
+                blobs=tuple(blobs),
+                filenames=tuple(rows["filename"]),
+                sizes=tuple(rows["size"]),
+                labels=tuple(rows["label"]),
+                groups=tuple(rows["grp"]) if self.has_groups else (),
+                columns=extra_columns(rows, self.extras, self.defaults),
+            ),
+        )
+        result = self.writer(task)
+        refuse_losses((task,), (result,))
+        told = json.dumps({name: getattr(task.samples, name) for name in _TOLD}).encode()
+        write_result(self.folder, f"{number}.result", told + b"\n" + result_codec.encode(result))
+        write_result(self.folder, _facts_file(number), facts_of(task))
+        yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
+
+
+def _kept(image: bytes | None, rows: Columns, folder: str) -> Blob:
+    """Keep an image on the executor's disk until its shard is written."""
+    if image is None or digest_of(image) != rows["digest"][-1]:
+        raise ExecutionError(
+            f"{printable(rows['filename'][-1])} changed between two reads of the DataFrame: "
+            f"{rows['size'][-1]} bytes when planned, {len(image or b'')} other bytes when written",
+            hint=UNSTABLE,
+        )
+    path, offset = append(folder, [image])
+    if not path:
+        raise ExecutionError(
+            f"cannot write the images of a shard to {folder}",
+            hint="set TMPDIR of the executors to a disk with room for several shards",
+        )
+    return path, offset
+
+
+def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
+    """Raise ExecutionError unless each shard has as many records as planned."""
+    planned = [length for lengths in shards.lengths.values() for length in lengths]
+    wrong = [
+        (shard.filename, planned[number], written.get(number, 0))
+        for number, shard in enumerate(shards)
+        if written.get(number, 0) != planned[number]
+    ]
+    if not wrong:
+        return
+    shown = "; ".join(f"{name}: {want} planned, {got} found" for name, want, got in wrong[:_SHOWN])
+    more = f"; {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    raise ExecutionError(
+        f"planned {sum(planned)} rows of the DataFrame, but found {sum(written.values())} when "
+        f"writing shards ({shown}{more})",
+        hint=UNSTABLE,
+    )
+
+
+def _read_shard_result(folder: str, number: int, shard: Shard) -> ShardResult:
+    told, _, result = read_result(folder, f"{number}.result").partition(b"\n")
+    value = json.loads(told)
+    task = ShardTask(
+        split=shard.split,
+        index=shard.index,
+        filename=shard.filename,
+        expected_bytes=0,
+        samples=Samples(
+            filenames=tuple(value["filenames"]),
+            labels=tuple(value["labels"]),
+            groups=tuple(value["groups"]),
+            columns=tuple(
+                Column(name, ColumnKind(kind), tuple(cells))
+                for name, kind, cells in value["columns"]
+            ),
+        ),
+    )
+    return result_codec.decode(result, task)
+
+
+def _facts_file(number: int) -> str:
+    return f"{number}.facts"
+
+
+_MOST_ON_PAGE = 100_000
+"""The most images for which report.html is drawn: its table is in the driver's memory."""
+
+
+@dataclass(slots=True)
+class _Page:
+    """Draws report.html from the results of all shards, unless there are too many records."""
+
+    job: Job
+    count: int
+    """The number of planned records."""
+    _results: list[ShardResult] = field(default_factory=list)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the dataset is small enough for a page."""
+        return self.count <= _MOST_ON_PAGE
+
+    def add(self, result: ShardResult) -> None:
+        """Add the result of the next shard."""
+        if self.is_drawn:
+            self._results.append(result)
+
+    def draw(self, report: Report) -> bytes:
+        """Return report.html, with images read from the shards."""
+        folder, options = str(self.job.staging.path), self.job.options
+        table = replace(
+            table_of_results(self._results, (), Samples.of(())),
+            where=lambda place: InDataset(folder, place),
+        )
+        inspection = Inspection(run=SparkEngine(self.job.session).run)
+        return make_page(table, report, inspection, options.thumbnails).data
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a warning if no page is drawn."""
+        if self.is_drawn:
+            return ()
+        return (f"no report.html for more than {_MOST_ON_PAGE:,} images; run imgrec report",)
+
+
+def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
+    """Write all shards, then the other files, and make the dataset visible."""
+    staging, options = job.staging, job.options
+    _write(planned, scanned, job)
+    most = {NoteKind.TRANSCODED: MOST, NoteKind.DAMAGED: MOST}
+    tally = Tally(also=options.also, notes=NoteCollector(most))
+    page = _Page(job, planned.planned.count)
+    with create(str(staging.path / layout.SAMPLES)) as file:
+        form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
+        table = SamplesTable(Sink(file), form)
+        for result in _results(planned, job):
+            staging.settle(result.filename, *(filename for filename, *_ in result.beside))
+            table.add(result)
+            tally.add(result)
+            page.add(result)
+        table.finish()
+    samples = Seal(layout.SAMPLES, file.position, file.sha256())
+    plan = _plan(planned, scanned, job)
+    plan = replace(plan, notes=(*plan.notes, *warnings_of(page.warnings())))
+    written = Written(planned.planned, tally, samples)
+    draw = page.draw if page.is_drawn else None
+    files = complete(staging.path, plan, written, options, draw)
+    staging.publish(files)
+
+
+def _write(planned: RowPlan, scanned: Scanned, job: Job) -> None:
+    options, shards = job.options, planned.shards
+    sharding = _Sharding(shards.lengths, planned.summary.offsets, scanned.extras)
+    rows = job.map_batches(planned.rows, sharding, with_extras(SHARDED, scanned.extras))
+    if scanned.images is not None:
+        rows = rows.join(scanned.images, "filename")
+    writing = _Writing(
+        writer=ShardWriter(
+            folder=str(job.staging.path),
+            check=options.check,
+            shrink_to=options.shrink_options,
+            record_format=RecordFormat(compression=options.shard_compression, also=options.also),
+        ),
+        shards=tuple(shards),
+        extras=scanned.extras,
+        defaults=scanned.defaults,
+        has_groups=scanned.has_groups,
+        folder=job.folder,
+    )
+    with job.small_batches():
+        ordered = together(rows, "shard", len(shards), "place")
+        written = job.map_batches(ordered, writing, WRITTEN).collect()
+    refuse_other_counts(shards, {row["shard"]: row["records"] for row in written})
+
+
+def _results(planned: RowPlan, job: Job) -> Iterator[ShardResult]:
+    for number, shard in enumerate(planned.shards):
+        yield _read_shard_result(job.folder, number, shard)
+
+
+def _plan(planned: RowPlan, scanned: Scanned, job: Job) -> Plan:
+    options = job.options
+    return Plan(
+        name=options.name,
+        version=options.version,
+        source=options.name,
+        layout=scanned.layout,
+        classes=planned.classes,
+        tasks=(),
+        check=options.check,
+        shrink_to=options.shrink_options,
+        fingerprint=fingerprint_of(planned, job),
+        notes=planned.notes,
+        near_duplicates=None,
+        options=options.deciding(),
+    )
+
+
+def fingerprint_of(planned: RowPlan, job: Job) -> str:
+    """Compute the fingerprint from the result files of tasks."""
+
+    def pieces(names: Iterator[str]) -> Iterator[bytes]:
+        return chain.from_iterable(result_pieces(job.folder, name) for name in names)
+
+    buckets = planned.summary.buckets
+    return fingerprint(
+        facts_about(job.options.name, planned.classes, job.options),
+        pieces(map(_facts_file, range(len(planned.shards)))),
+        pieces(bucket_file(bucket, "contents") for bucket in buckets),
+        pieces(bucket_file(bucket, "lengths") for bucket in buckets),
+    )
