@@ -88,7 +88,9 @@ def _pack(
     with running(engine, options.workers) as workers, ExitStack() as stack:
         staging = open_staging(target)
         beside = None if workers.is_local else target.parent
-        spool = str(stack.enter_context(staging).spool) if is_free else _temporary(stack, beside)
+        if is_free:
+            stack.enter_context(staging)
+        spool = str(staging.spool) if is_free else _temporary(stack, beside)
 
         def seen(files: int) -> None:
             if on_progress:

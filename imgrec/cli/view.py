@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from imgrec.cli import render
 from imgrec.cli.options import add_dataset, whole
 from imgrec.cli.parser import VERBS
-from imgrec.storage.spool import write_blocks
+from imgrec.storage.files import write_blocks
 from imgrec.text import markup
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ def load(
     refuse_remote(parse_text("cache_dir", cache_dir), "cache_dir")
     folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     if cache_dir and is_remote(folder):
-        from imgrec.storage.remote.download import cached
+        from imgrec.storage.remote.transfer import cached
 
         folder = cached(folder, parse_text("cache_dir", cache_dir))
     return load_folder(folder, split, options)

@@ -37,8 +37,8 @@ from imgrec.source.tree import (
 from imgrec.source.zips import list_zip
 from imgrec.stamp import NO_STAMP, Stamp, stamp_of
 from imgrec.storage.blobs import read_pieces
+from imgrec.storage.files import write_blocks
 from imgrec.storage.read_errors import disk_fault, is_passing
-from imgrec.storage.spool import write_blocks
 from imgrec.text import name_of, printable
 
 _HEAD_BYTES = 512

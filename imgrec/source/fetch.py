@@ -54,14 +54,13 @@ def fetched(source: str, options: SourceOptions) -> Iterator[Fetched]:
 
 
 def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOptions]:
-    from imgrec.storage.remote.download import copy_objects
-    from imgrec.storage.remote.path import store_path
-    from imgrec.storage.remote.read import objects
+    from imgrec.storage.remote.read import objects, store_path
+    from imgrec.storage.remote.transfer import download_all
 
     above, _, name = url.rpartition("/")
     if store_path(url).is_file():
         # Under the name of its folder, which a table is called by.
-        path = copy_objects({f"{above.rpartition('/')[2]}/{name}": url}, folder)
+        path = download_all({f"{above.rpartition('/')[2]}/{name}": url}, folder)
         if _TABLE_NAME.search(name) and not options.images:
             options = replace(options, images=above)
         return next(iter(path.values())), options
@@ -74,7 +73,7 @@ def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOp
         )
     if not _must_be_copied(paths):
         return url, options
-    copy_objects({f"{name}/{path}": f"{url}/{path}" for path in paths}, folder)
+    download_all({f"{name}/{path}": f"{url}/{path}" for path in paths}, folder)
     return f"{folder}/{name}", options
 
 
@@ -91,13 +90,13 @@ def _must_be_copied(paths: list[str]) -> bool:
 
 def _fetch_images(url: str, folder: str) -> str:
     """Return where the images of a table are: a folder at its URL, or a copy of an archive."""
-    from imgrec.storage.remote.download import copy_objects
-    from imgrec.storage.remote.path import store_path
+    from imgrec.storage.remote.read import store_path
+    from imgrec.storage.remote.transfer import download_all
 
     url = url.rstrip("/")
     if not store_path(url).is_file():
         return url
-    return copy_objects({url.rpartition("/")[2]: url}, folder).popitem()[1]
+    return download_all({url.rpartition("/")[2]: url}, folder).popitem()[1]
 
 
 def _rename(error: ImgrecError, where: dict[str, str]) -> None:

@@ -28,9 +28,9 @@ from imgrec.errors import BadImage
 from imgrec.stamp import NO_STAMP, Stamp, sum_of
 from imgrec.storage import read_ahead
 from imgrec.storage.blobs import close_files, look, look_at_file
+from imgrec.storage.files import append_to_spool
 from imgrec.storage.read_ahead import heads_of_objects, reader
 from imgrec.storage.read_errors import disk_fault, is_passing, own_fault
-from imgrec.storage.spool import append
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -145,7 +145,7 @@ def probe(batch: Batch) -> Probes:
             spooled.append(place)
             copies.append(head)
     close_files()
-    spool, spool_offset = append(batch.spool, copies) if copies else ("", 0)
+    spool, spool_offset = append_to_spool(batch.spool, copies) if copies else ("", 0)
     if copies and not spool:  # so they will be read again, from where they are
         newest_ns = max(newest_ns, *(_changed_ns(batch.blobs[place]) for place in spooled))
     return Probes(

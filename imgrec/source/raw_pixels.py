@@ -17,7 +17,7 @@ from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import Column, Samples
 from imgrec.source.tree import Context, TreeFile
 from imgrec.storage.blobs import read_blob
-from imgrec.storage.spool import append
+from imgrec.storage.files import append_to_spool
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _chunks(stream: Readable, size: int, stride: int) -> Iterator[bytes]:
 
 def spool(data: bytes, context: Context) -> Slice:
     """Copy bytes to the spool, where they stay until the dataset is written."""
-    path, offset = append(context.spool, [data])
+    path, offset = append_to_spool(context.spool, [data])
     if not path:
         raise ExecutionError(
             f"{context.spool} does not take {len(data):,} bytes of unpacked images",

@@ -22,8 +22,8 @@ from imgrec.options import SourceOptions
 from imgrec.source.probe import BATCH, Batch, Probes, Run, contents, probe
 from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.blobs import read_pieces
+from imgrec.storage.files import write_blocks
 from imgrec.storage.read_errors import disk_fault, glob_of, is_passing
-from imgrec.storage.spool import write_blocks
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, path_of
 
@@ -144,9 +144,9 @@ def local_copy(file: TreeFile, context: Context) -> str:
     if isinstance(blob, str):
         if not is_url(blob):
             return blob
-        from imgrec.storage.remote.download import copy_objects
+        from imgrec.storage.remote.transfer import download_all
 
-        return copy_objects({path: blob}, os.path.join(context.spool, "tables"))[path]
+        return download_all({path: blob}, os.path.join(context.spool, "tables"))[path]
     copy = os.path.join(spool_path(path, "", context), path_of(path.rpartition("/")[2]))
     try:
         write_blocks(copy, read_pieces(blob, size))

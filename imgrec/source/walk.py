@@ -222,9 +222,9 @@ class StoreWalk(Lister):
     def _blobs(self, prefix: str, files: list[str]) -> tuple[str, ...]:
         urls = {name: f"{self.root.rstrip('/')}/{prefix}{name}" for name in files}
         archives = [] if prefix else [name for name in files if has_archive_name(name)]
-        from imgrec.storage.remote.download import copy_objects
+        from imgrec.storage.remote.transfer import download_all
 
-        copies = copy_objects({name: urls[name] for name in archives}, self.spool)
+        copies = download_all({name: urls[name] for name in archives}, self.spool)
         return tuple(copies.get(name, url) for name, url in urls.items())
 
 

@@ -40,8 +40,7 @@ from imgrec.spark.tables import (
     together,
     with_extras,
 )
-from imgrec.storage.files import Seal, create
-from imgrec.storage.spool import append
+from imgrec.storage.files import Seal, append_to_spool, create
 from imgrec.text import path_of, printable
 from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardWriter
@@ -147,7 +146,7 @@ def _kept(image: bytes | None, rows: Columns, folder: str) -> Blob:
             f"{rows['size'][-1]} bytes when planned, {len(image or b'')} other bytes when written",
             hint=UNSTABLE,
         )
-    path, offset = append(folder, [image])
+    path, offset = append_to_spool(folder, [image])
     if not path:
         raise ExecutionError(
             f"cannot write the images of a shard to {folder}",
@@ -251,7 +250,7 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
         form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
         table = SamplesTable(Sink(file), form)
         for result in _results(planned, job):
-            staging.settle(result.filename, *(filename for filename, *_ in result.beside))
+            staging.start_sync(result.filename, *(filename for filename, *_ in result.beside))
             table.add(result)
             tally.add(result)
             page.add(result)

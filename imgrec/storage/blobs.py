@@ -30,6 +30,7 @@ _HEAD_SLACK_BYTES = 512
 """How much more than the beginning of a member is read to unpack it."""
 _PIECE_BYTES = 1 << 20
 STORED, DEFLATED = 0, 8
+CHANGED = "changed while it was being packed"
 
 
 class Look(NamedTuple):
@@ -97,8 +98,13 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> byte
         close_files()  # nobody else may do so, and another file may take its place
         raise own_fault(error, blob, name) from error
     if len(data) != size:
-        raise BadImage("changed while it was being packed")
+        raise BadImage(CHANGED)
     return data
+
+
+def is_object(blob: Blob) -> bool:
+    """Tell whether a blob is an object on a store."""
+    return isinstance(blob, str) and "://" in blob
 
 
 def _read_object(url: str, size: int) -> bytes:
@@ -119,7 +125,7 @@ def _read_file(path: str, size: int, newest_ns: int) -> bytes:
             missing -= len(piece)
         # It may be a different file than the catalogued one, or a mixture of old and new.
         if os.fstat(descriptor).st_ctime_ns > newest_ns:
-            raise BadImage("changed while it was being packed")
+            raise BadImage(CHANGED)
         return b"".join(pieces) if len(pieces) > 1 else data
     finally:
         os.close(descriptor)

@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from imgrec.errors import ExecutionError
-from imgrec.storage.files import PART, os_errors_as, remove_all
-from imgrec.storage.lock import lock, make_locked
+from imgrec.storage.files import PART, lock, make_locked, os_errors_as, remove_all
 
 INCOMPLETE, REPLACED = ".incomplete", ".replaced"
 NOTES, SPOOL = ".notes", ".spool"

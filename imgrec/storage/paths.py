@@ -16,7 +16,7 @@ from imgrec.text import given_path, name_of, printable
 def to_path(text: str) -> Path:
     """Return a path on this machine or on an object store; expand `~`."""
     if is_url(text):
-        from imgrec.storage.remote.path import store_path
+        from imgrec.storage.remote.read import store_path
 
         return store_path(text)
     # Path.expanduser raises for unknown users.

@@ -17,14 +17,14 @@ from typing import Protocol
 
 from imgrec.blob import Blob
 from imgrec.errors import BadImage
-from imgrec.storage.blobs import read_blob
+from imgrec.storage.blobs import CHANGED, is_object, read_blob
 from imgrec.storage.read_errors import own_fault
 
 _THREADS = 8
 _SAMPLES = 8
-"""How many files of a list are checked. They tell whether the rest is in the page cache."""
+"""How many files of a list are checked for being in the page cache."""
 _SLOW_S = 0.0002
-"""The least time to open and read an uncached file, for systems without RWF_NOWAIT."""
+"""The least time to open and read an uncached file, for file systems without RWF_NOWAIT."""
 _MAX_BYTES = 1 << 29
 """Of more than this at once, some would be evicted again before it is read."""
 _EACH_BYTES = 1 << 17
@@ -42,23 +42,23 @@ class Read(Protocol):
 
 def reader(blobs: Sequence[Blob], sizes: Sequence[int]) -> Read:
     """Return a `read_blob` for these blobs, all of which must be read, in this order."""
-    if not any(map(_is_object, (*blobs[:1], *blobs[-1:]))):
+    if not any(map(is_object, (*blobs[:1], *blobs[-1:]))):
         cache_files(blobs, max(sizes, default=0), sum(sizes))
         return read_blob
     from imgrec.storage.remote.read import Prefetch
 
-    places = [at for at, blob in enumerate(blobs) if _is_object(blob)]
+    places = [at for at, blob in enumerate(blobs) if is_object(blob)]
     objects = Prefetch([str(blobs[at]) for at in places], [sizes[at] for at in places])
 
     def read(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> bytes:
-        if not _is_object(blob):
+        if not is_object(blob):
             return read_blob(blob, size, newest_ns, name)
         try:
             data = objects.next()
         except OSError as error:
             raise own_fault(error, blob, name) from error
         if len(data) != size:
-            raise BadImage("changed while it was being packed")
+            raise BadImage(CHANGED)
         return data
 
     return read
@@ -68,18 +68,14 @@ def heads_of_objects(
     blobs: Sequence[Blob], sizes: Sequence[int], head_bytes: int
 ) -> dict[int, bytes | OSError]:
     """Read the beginnings of those blobs that are on an object store; return them by place."""
-    if not sizes or not any(map(_is_object, blobs)):
+    places = [at for at, blob in enumerate(blobs) if is_object(blob)] if sizes else []
+    if not places:
         return {}
     from imgrec.storage.remote.read import read_heads
 
-    places = [at for at, blob in enumerate(blobs) if _is_object(blob)]
     urls = [str(blobs[at]) for at in places]
     heads = read_heads(urls, [sizes[at] for at in places], head_bytes)
     return dict(zip(places, heads, strict=True))
-
-
-def _is_object(blob: Blob) -> bool:
-    return isinstance(blob, str) and "://" in blob
 
 
 def cache_heads(blobs: Sequence[Blob], place: int, head_bytes: int) -> None:
@@ -106,20 +102,16 @@ def cache_files(blobs: Sequence[Blob], each_bytes: int, all_bytes: int = 0) -> N
 
 
 def _are_uncached(paths: Sequence[str], each_bytes: int) -> bool:
+    """Tell whether reading the last of these bytes would wait for the disk."""
     start = time.perf_counter()
-    is_any = any(_is_uncached(path, each_bytes) for path in paths)
-    return is_any or time.perf_counter() - start > _SLOW_S * len(paths)
-
-
-def _is_uncached(path: str, each_bytes: int) -> bool:
-    """Tell whether the last of these bytes would have to be waited for, if the system can tell."""
-    with suppress(OSError), _opened(path) as descriptor:
-        end = min(os.lseek(descriptor, 0, os.SEEK_END), each_bytes)
-        try:
-            os.preadv(descriptor, [bytearray(1)], max(end - 1, 0), _NOWAIT)
-        except BlockingIOError:
-            return True
-    return False
+    for path in paths:
+        with suppress(OSError), _opened(path) as descriptor:
+            end = min(os.lseek(descriptor, 0, os.SEEK_END), each_bytes)
+            try:
+                os.preadv(descriptor, [bytearray(1)], max(end - 1, 0), _NOWAIT)
+            except BlockingIOError:
+                return True
+    return time.perf_counter() - start > _SLOW_S * len(paths)
 
 
 def _cache_each(left: deque[str], each_bytes: int) -> None:

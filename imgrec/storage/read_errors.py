@@ -112,7 +112,7 @@ def _is_regular(path: str) -> bool:
 
 
 def _own_fault_of_object(error: OSError, url: str, name: str) -> BadImage:
-    from imgrec.storage.remote.errors import NO_BUCKET, denied
+    from imgrec.storage.remote.filesystem import NO_BUCKET, denied
 
     if isinstance(error, FileNotFoundError) and error.strerror != NO_BUCKET:
         return BadImage(f"unreadable: {error.strerror}")

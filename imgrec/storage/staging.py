@@ -6,15 +6,23 @@ import errno
 import os
 import stat
 from collections.abc import Collection, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from imgrec.errors import ExecutionError, ImgrecError
-from imgrec.storage.files import PART, Seal, os_errors_as, remove_all, write_error, write_file
+from imgrec.storage.files import (
+    PART,
+    Seal,
+    holds,
+    make_locked,
+    os_errors_as,
+    remove_all,
+    write_error,
+    write_file,
+)
 from imgrec.storage.leftovers import (
     INCOMPLETE,
     NOTES,
@@ -25,57 +33,13 @@ from imgrec.storage.leftovers import (
     remove_stage,
     restore,
 )
-from imgrec.storage.lock import holds, make_locked
 from imgrec.storage.paths import is_remote
+
+if TYPE_CHECKING:
+    from imgrec.storage.remote.staging import StoreStaging
 
 _CANNOT_SYNC = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
 """Errors of file systems that sync folders by themselves, or not at all."""
-
-
-class Stage(Protocol):
-    """An unfinished dataset: `Staging` on a disk, `StoreStaging` on an object store."""
-
-    target: Path
-    """Where the dataset will be."""
-    path: Path
-    """The local folder in which files are written."""
-    spool: Path
-    """The folder for temporary files. Whoever needs it makes it."""
-    is_sure: bool
-    """Whether `intact` has compared the files, so that nobody needs to read them."""
-
-    def __enter__(self) -> Stage: ...
-
-    def __exit__(
-        self, kind: object, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-    def notes(self) -> dict[str, bytes]:
-        """Return all notes of an earlier run, by name."""
-        ...
-
-    def note(self, name: str, data: bytes) -> None:
-        """Keep a note for a run that continues this one."""
-        ...
-
-    def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
-        """Remove everything of an earlier run except these."""
-        ...
-
-    def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
-        """Make finished files safe, and note that."""
-        ...
-
-    def intact(self, seals: Iterable[Seal]) -> frozenset[str]:
-        """Name the files that match their seals, or, unless this `is_sure`, may match."""
-        ...
-
-    def publish(self, files: Collection[Seal], origin: bytes = b"") -> None:
-        """Make the dataset of these files visible, replacing any earlier one.
-
-        `origin` is kept beside the dataset, not in it.
-        """
-        ...
 
 
 def open_staging(target: Path) -> Stage:
@@ -127,16 +91,21 @@ class Staging:
     """
 
     is_sure = False
+    """Whether `intact` has compared the files, so that nobody needs to read them."""
 
     def __init__(self, target: Path) -> None:
-        self._syncer = Syncer()
         self.target = target
         self.path = target.with_name(f".{target.name}{INCOMPLETE}")
         self.spool = self.path / SPOOL
+        """The folder for temporary files. Whoever needs it makes it."""
         self._notes = self.path / NOTES
         self._replaced = target.with_name(f".{target.name}{REPLACED}")
         self._made: list[Path] = []
         self._lock = -1
+        # Finished files are synced while others are being written, so that the end is not slow.
+        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="imgrec-sync")
+        self._synced: dict[Path, tuple[int, Future[None]]] = {}
+        """Inodes of files that are being synced: a second attempt at a task may replace a file."""
 
     def __enter__(self) -> Staging:
         try:
@@ -144,7 +113,7 @@ class Staging:
             self._lock = make_locked(self.path)
         except BlockingIOError as error:
             raise ExecutionError(
-                f"another run is packing {self.target}, or imgrec clean is removing what one left",
+                f"another run is packing {self.target}, or imgrec clean is removing its leftovers",
                 hint="wait for it, or pack under another --name or --version",
                 path=str(self.target),
             ) from error
@@ -152,7 +121,12 @@ class Staging:
             raise write_error(str(self.target), error) from error
         try:
             with os_errors_as(self.target):
-                self._refuse_foreign()
+                if not is_stage(self.path):
+                    raise ExecutionError(
+                        f"{self.path} must hold the unfinished dataset, but contains other files",
+                        hint="move it away, or pack under another --name or --version",
+                        path=str(self.path),
+                    )
                 restore(self._replaced)
                 remove_all(self.spool)
         except BaseException:
@@ -160,19 +134,11 @@ class Staging:
             raise
         return self
 
-    def _refuse_foreign(self) -> None:
-        if not is_stage(self.path):
-            raise ExecutionError(
-                f"{self.path} must hold the unfinished dataset, but contains other files",
-                hint="move it away, or pack under another --name or --version",
-                path=str(self.path),
-            )
-
     def __exit__(
         self, _kind: object, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         try:
-            self._syncer.stop()
+            self._syncer.shutdown(cancel_futures=True)
             with suppress(OSError):  # the next run removes the rest
                 if holds(self._lock, self.path):
                     self._clear(error)
@@ -181,16 +147,12 @@ class Staging:
 
     def _clear(self, error: BaseException | None) -> None:
         """Leave only what a run that continues this one can use."""
-        if error is None or len(_listed(self._notes)) <= 1:
-            remove_stage(self.path)
-            self._unmake()
+        if error is not None and len(_listed(self._notes)) > 1:
+            remove_all(self.spool)
+            _remove_parts(self.path)
             return
-        remove_all(self.spool)
-        _remove_parts(self.path)
-
-    def _unmake(self) -> None:
-        """Remove empty folders above that were made for this dataset."""
-        with suppress(OSError):  # up to the first that is not empty
+        remove_stage(self.path)
+        with suppress(OSError):  # up to the first folder that is not empty
             for folder in {self.target.parent: None} | dict.fromkeys(self._made):
                 folder.rmdir()
 
@@ -209,21 +171,21 @@ class Staging:
     def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
         """Remove everything of an earlier run except these."""
         with os_errors_as(self.target):
-            for leftover in self.path.iterdir():
-                if leftover.is_file() and leftover.name not in filenames:
-                    leftover.unlink()
+            for path in self.path.iterdir():
+                if path.is_file() and path.name not in filenames:
+                    path.unlink()
             for note in _listed(self._notes):
                 if note.name not in notes:
                     note.unlink()
 
-    def settle(self, *filenames: str) -> None:
+    def start_sync(self, *filenames: str) -> None:
         """Start to sync finished files while others are still being written."""
-        for filename in filenames:
-            self._syncer.sync(self.path / filename)
+        for path in (self.path / filename for filename in filenames):
+            self._synced[path] = _inode(path), self._syncer.submit(sync, path)
 
     def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
-        """Settle finished files, and note that."""
-        self.settle(*filenames)
+        """Start to sync finished files, and note that they are finished."""
+        self.start_sync(*filenames)
         self.note(name, note)
 
     def intact(self, seals: Iterable[Seal]) -> frozenset[str]:
@@ -239,7 +201,7 @@ class Staging:
         with os_errors_as(self.target):
             remove_all(self.spool)
             _remove_parts(self.path)
-            self._syncer.finish(path for path in self.path.iterdir() if path != self._notes)
+            self._finish_sync()
             self._refuse_missing(files)
             remove_all(self._notes)  # as late as possible: without notes nothing can be resumed
             sync(self.path)
@@ -256,14 +218,23 @@ class Staging:
             with suppress(OSError):  # the next run removes it
                 remove_all(self._replaced)
 
+    def _finish_sync(self) -> None:
+        """Wait until all files are on disk; raise the OSError of any that failed."""
+        paths = [path for path in self.path.iterdir() if path != self._notes]
+        for path in paths:
+            if path not in self._synced or self._synced[path][0] != _inode(path):
+                self.start_sync(path.name)
+        for path in paths:
+            self._synced[path][1].result()
+
     def _refuse_missing(self, files: Collection[Seal]) -> None:
         """Raise ExecutionError if a run on another machine, which locks cannot stop, interfered."""
         for filename, size, _ in files:
             try:
-                found = os.lstat(self.path / filename)
+                status = os.lstat(self.path / filename)
             except FileNotFoundError:
-                found = None
-            if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                status = None
+            if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != size:
                 raise ExecutionError(
                     f"{self.path / filename} is not what was written there",
                     hint="is another machine packing to the same place? Run this again when it is "
@@ -279,6 +250,10 @@ class Staging:
         for folder in {dataset_folder.parent: None} | {made.parent: None for made in self._made}:
             with suppress(PermissionError):  # a folder that cannot be read cannot be synced
                 sync(folder)
+
+
+Stage: TypeAlias = "Staging | StoreStaging"
+"""An unfinished dataset, on a disk or on an object store. Both have the same methods."""
 
 
 def _remove_parts(folder: Path) -> None:
@@ -308,51 +283,3 @@ def _inode(path: Path) -> int:
         return path.stat().st_ino
     except OSError:
         return -1  # syncing it raises the error
-
-
-class Syncer:
-    """Syncs files in a thread while others are being written."""
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[Path | None] = SimpleQueue()
-        self._thread: Thread | None = None
-        self._faults: dict[Path, OSError] = {}
-        self._begun: dict[Path, int] = {}
-        """Inodes of files: a second attempt at a task may replace a file."""
-        self._is_stopped = False
-
-    def sync(self, path: Path) -> None:
-        """Start to sync a file."""
-        self._begun[path] = _inode(path)
-        self._queue.put(path)
-        if self._thread is None:
-            thread = Thread(target=self._work, daemon=True)
-            thread.start()
-            self._thread = thread  # only now: a thread that has not started cannot be joined
-
-    def _work(self) -> None:
-        while (path := self._queue.get()) and not self._is_stopped:
-            try:
-                sync(path)
-            except OSError as error:
-                self._faults[path] = error
-
-    def finish(self, paths: Iterable[Path]) -> None:
-        """Wait until all of `paths` are on disk; raise the OSError of any that failed."""
-        wanted = list(paths)
-        for path in wanted:
-            if self._begun.get(path) != _inode(path):
-                self.sync(path)
-        self._queue.put(None)
-        if self._thread:
-            self._thread.join()
-        for path in wanted:
-            if path in self._faults:
-                raise self._faults[path]
-
-    def stop(self) -> None:
-        """End as soon as the current file is on disk."""
-        self._is_stopped = True
-        self._queue.put(None)
-        if self._thread:
-            self._thread.join()

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
-from imgrec.storage.files import make_folders, remove_all, write_all
-from imgrec.storage.lock import NO_LINKS, holds, make_locked
+from imgrec.storage.files import NO_LINKS, holds, make_folders, make_locked, remove_all, write_all
 from imgrec.text import path_of
 
 _STAGE = ".imgrec-unpack"

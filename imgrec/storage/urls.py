@@ -53,9 +53,9 @@ def is_url(text: str) -> bool:
 
 
 def scheme_of(url: str) -> str:
-    """Return the scheme of a URL.
+    """Return the scheme of a URL in lower case.
 
-    >>> scheme_of("s3://bucket/flowers")
+    >>> scheme_of("S3://bucket/flowers")
     's3'
     """
     return url.partition("://")[0].lower()

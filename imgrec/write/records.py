@@ -14,7 +14,7 @@ from imgrec.errors import ExecutionError
 from imgrec.extras import needed
 from imgrec.layout import INDEX_SUFFIX, twin_filename
 from imgrec.options import AlsoFormat
-from imgrec.storage.files import HashingFile, create, handed_over
+from imgrec.storage.files import HashingFile, create, renamed_when_complete
 from imgrec.text import name_of
 
 _ARRAY_RECORD = "array_record.python.array_record_module"
@@ -67,7 +67,7 @@ _OPENERS: Mapping[AlsoFormat, Callable[[str], Twin]] = {AlsoFormat.ARRAY_RECORD:
 @contextmanager
 def create_twin(path: str, also: AlsoFormat) -> Iterator[Twin]:
     """Write a file that takes records, and gets its name only when it is whole."""
-    with handed_over(path) as part:
+    with renamed_when_complete(path) as part:
         twin = _OPENERS[also](part)
         yield twin
         twin.close()

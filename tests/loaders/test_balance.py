@@ -254,7 +254,7 @@ def test_weights_and_balance_read_labels_and_no_names(
 def test_what_a_container_may_use_limits_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from imgrec.storage import memory
+    from imgrec.loaders.tf import available_memory as memory
 
     (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 500 kB\nSwapFree: 100 kB\n")
     for name, text in {

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 import imgrec
 from imgrec.errors import ExecutionError
-from imgrec.storage.files import create, write_file
+from imgrec.storage.files import create, lock, make_locked, write_file
 from imgrec.storage.leftovers import find_leftovers
-from imgrec.storage.lock import lock, make_locked
 from imgrec.storage.staging import Staging
 
 SMALL, LARGE = 100, 5 << 20
@@ -270,7 +269,7 @@ def test_an_interruption_while_a_thread_is_started_is_not_another_error(
     with pytest.raises(KeyboardInterrupt), Staging(tmp_path / "set" / "1.0.0") as staging:
         fill(staging, b"new")
         monkeypatch.setattr(threading.Thread, "start", interrupt)
-        staging.settle("file")
+        staging.start_sync("file")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -371,7 +370,7 @@ def test_files_are_synced_before_they_are_visible_and_all_folders_after(
     monkeypatch.setattr(os, "fsync", note)
     with Staging(target) as staging:
         fill(staging, b"new")
-        staging.settle("file")
+        staging.start_sync("file")
         write_file(str(staging.path / "other"), b"more")
         staging.publish(())
     names = [(path, False) for path in (f"{hidden}/file", f"{hidden}/other", str(hidden))]

@@ -56,7 +56,7 @@ def test_what_makes_a_dataset_visible_is_written_last(store: Store) -> None:
 
 
 def test_large_files_go_in_parts(store: Store, tmp_path: Path) -> None:
-    from imgrec.storage.remote.upload import Uploader
+    from imgrec.storage.remote.transfer import Uploader
 
     path = tmp_path / "shard"
     path.write_bytes(bytes(range(256)) * (160 << 10))

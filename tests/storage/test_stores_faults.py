@@ -194,15 +194,15 @@ def test_a_scheme_in_capitals_is_the_same_store(store: Store, cli: Cli) -> None:
 def test_a_bucket_that_cannot_be_is_a_usage_error(store: Store, cli: Cli) -> None:
     done = cli("pack", "s3://my bucket/x")
     assert done.returncode == 2
-    assert done.stderr.startswith("imgrec: s3://my bucket/x: no bucket can be called that\n")
+    assert done.stderr.startswith("imgrec: s3://my bucket/x: the bucket name is not valid\n")
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"AWS_PROFILE": "typo"}, "there is no profile of the name that AWS_PROFILE gives"),
-        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no credentials are found"),
-        ({"AWS_SECRET_ACCESS_KEY": ""}, "a part of the credentials is missing"),
+        ({"AWS_PROFILE": "typo"}, "the profile in AWS_PROFILE does not exist"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no credentials found"),
+        ({"AWS_SECRET_ACCESS_KEY": ""}, "the credentials are incomplete"),
     ],
 )
 def test_credentials_that_are_not_there_are_told_from_those_that_may_not(
@@ -225,7 +225,7 @@ def test_credentials_that_are_not_there_are_told_from_those_that_may_not(
     ("code", "told"),
     [
         ("InvalidAccessKeyId", "the store does not know the access key"),
-        ("SignatureDoesNotMatch", "the secret key is not that of the access key"),
+        ("SignatureDoesNotMatch", "the secret key does not match the access key"),
         ("ExpiredToken", "the credentials have expired"),
         ("AuthorizationHeaderMalformed", "the bucket is in another region"),
     ],
@@ -327,7 +327,7 @@ def test_credentials_in_a_url_are_refused_without_repeating_them(cli: Cli, url: 
 
 
 def test_errors_of_libraries_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from imgrec.storage.remote.errors import explained
+    from imgrec.storage.remote.filesystem import explained
 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     error = RuntimeError(f"GET https://h/k?X-Amz-Signature=abc&x=1 {SECRET} {KEY_ID} failed")

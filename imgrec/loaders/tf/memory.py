@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from imgrec.errors import UsageError
+from imgrec.loaders.tf.available_memory import available_bytes
 from imgrec.loaders.tf.pipeline import Pipeline
 from imgrec.loaders.tf.records import epoch_seeds
-from imgrec.storage.memory import available_bytes
 from imgrec.text import size as shown_size
 
 Data: TypeAlias = Any  # TensorFlow has no types

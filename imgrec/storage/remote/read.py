@@ -1,19 +1,29 @@
-"""Reading and listing objects: by ranges, many at once, or as a stream that reads ahead."""
+"""Reading and listing objects: as paths, by ranges, many at once, or as a stream."""
 
 from __future__ import annotations
 
 import io
+import os
+import stat
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
 from functools import lru_cache
-from os import getpid
-from typing import Any, NamedTuple, TypeVar
+from pathlib import PosixPath
+from typing import Any, NamedTuple, Self, TypeVar
 
-from imgrec.storage.remote.errors import NO_BUCKET, denied, explained, is_passing
-from imgrec.storage.remote.filesystem import CONNECTIONS, open_system, persist
+from imgrec.storage.remote.filesystem import (
+    CONNECTIONS,
+    NO_BUCKET,
+    denied,
+    explained,
+    is_temporary,
+    open_system,
+    persist,
+)
 
-T = TypeVar("T", bound="list[Any] | dict[str, Any]")
+T = TypeVar("T")
 
 PART_BYTES = 8 << 20
 """The size of a request when a whole object is read."""
@@ -22,8 +32,10 @@ _AHEAD = 2
 _BUFFER_BYTES = 1 << 20
 _WINDOW = 64
 _WINDOW_BYTES = 32 << 20
-_PROBED = 512
+_HEADS = 512
 """How many beginnings are requested at once."""
+_NO_HOST = "~"
+"""Stands for the missing host of a URL such as hdfs:///data. pathlib would drop it."""
 
 
 class Span(NamedTuple):
@@ -63,9 +75,9 @@ def read_span(span: Span) -> bytes:
 def read_spans(spans: Sequence[Span]) -> list[bytes | OSError]:
     """Read bytes of many objects at once; the result of a failed one is an OSError."""
     wanted = [at for at, span in enumerate(spans) if span.start < span.end]
-    found: list[bytes | OSError] = [b""] * len(spans)
+    results: list[bytes | OSError] = [b""] * len(spans)
     if not wanted:
-        return found
+        return results
     asked = [spans[at] for at in wanted]
     system, _ = open_system(asked[0].url)
     paths = [open_system(span.url)[1] for span in asked]
@@ -75,8 +87,8 @@ def read_spans(spans: Sequence[Span]) -> list[bytes | OSError]:
         lambda: system.cat_ranges(paths, starts, ends, on_error="return", **options), asked[0].url
     )
     for at, span, answer in zip(wanted, asked, answers, strict=True):
-        found[at] = _again(span, answer) if isinstance(answer, Exception) else bytes(answer)
-    return found
+        results[at] = _again(span, answer) if isinstance(answer, Exception) else bytes(answer)
+    return results
 
 
 def _again(span: Span, error: Exception) -> bytes | OSError:
@@ -84,7 +96,7 @@ def _again(span: Span, error: Exception) -> bytes | OSError:
     fault = explained(error, span.url)
     if isinstance(fault, OSError):
         return fault
-    if not is_passing(error):
+    if not is_temporary(error):
         raise fault from None
     try:
         return read_span(span)
@@ -95,34 +107,27 @@ def _again(span: Span, error: Exception) -> bytes | OSError:
 def stat_object(url: str) -> Stat:
     """Return size, date and tag of an object; raise FileNotFoundError for a folder."""
     system, path = open_system(url)
-    found = persist(lambda: system.info(path), url)
-    if found.get("type") != "file":
+    entry = persist(lambda: system.info(path), url)
+    if entry.get("type") != "file":
         raise FileNotFoundError(2, "there is no such object", url)
-    return stat_of(found)
+    return _stat_of(entry)
 
 
-def stat_of(found: dict[str, object]) -> Stat:
-    """Read the entry that fsspec returns for an object."""
-    size = found.get("size")
-    tag = next((found[key] for key in ("ETag", "md5Hash", "etag") if found.get(key)), "")
-    return Stat(int(str(size or 0)), _changed_ns(found), str(tag).strip('"'))
+def _stat_of(entry: dict[str, Any]) -> Stat:
+    """Read the entry that fsspec returns for an object; each store has its own names."""
+    tag = next((entry[key] for key in ("ETag", "md5Hash", "etag") if entry.get(key)), "")
+    dates = ("LastModified", "updated", "mtime", "modification_time")
+    changed = next((_timestamp(entry[key]) for key in dates if entry.get(key)), 0.0)
+    return Stat(int(entry.get("size") or 0), int(changed * 1e9), str(tag).strip('"'))
 
 
-def _changed_ns(found: dict[str, object]) -> int:
-    for key in ("LastModified", "updated", "mtime", "modification_time"):
-        value = found.get(key)
-        if isinstance(value, int | float):
-            return int(value * 1e9)
-        if isinstance(value, str):
-            from datetime import datetime
-
-            try:
-                value = datetime.fromisoformat(value)
-            except ValueError:
-                continue
-        if value is not None and hasattr(value, "timestamp"):
-            return int(value.timestamp() * 1e9)
-    return 0
+def _timestamp(date: float | str | datetime) -> float:
+    if isinstance(date, str):
+        try:
+            date = datetime.fromisoformat(date)
+        except ValueError:
+            return 0.0
+    return date.timestamp() if isinstance(date, datetime) else date
 
 
 @lru_cache(maxsize=1)
@@ -132,7 +137,7 @@ def _readers(_process: int) -> ThreadPoolExecutor:
 
 def read_ahead(spans: Iterator[Span]) -> Generator[tuple[Span, bytes], None, None]:
     """Yield spans and their bytes in order, while the next ones are under way."""
-    pool = _readers(getpid())
+    pool = _readers(os.getpid())
     under_way: deque[tuple[Span, Future[bytes]]] = deque()
     try:
         for span in spans:
@@ -202,31 +207,26 @@ def read_object(url: str) -> bytes:
 def children(url: str) -> list[str]:
     """Name the direct children of a folder; none if there is no such folder."""
     system, path = open_system(url)
-    found = _listed(lambda: system.ls(path, detail=True), url)
-    names = {entry["name"].rstrip("/").rpartition("/")[2] for entry in found if _is_in(entry, path)}
-    return sorted(names)
-
-
-def _is_in(entry: dict[str, str], folder: str) -> bool:
-    """Tell an entry from the folder itself, which some stores list too."""
-    return entry["name"].strip("/") != folder.strip("/")
+    paths = _listed(lambda: system.ls(path, detail=False), url) or []
+    # Some stores list the folder itself too.
+    below = [name for name in paths if name.strip("/") != path.strip("/")]
+    return sorted({name.rstrip("/").rpartition("/")[2] for name in below})
 
 
 def objects(url: str) -> list[Listed]:
     """List all objects below a folder, in the order of their paths."""
     system, path = open_system(url)
     prefix = f"{path.rstrip('/')}/"
-    found = dict(_listed(lambda: system.find(path, detail=True), url))
-    below = [
-        Listed(name.removeprefix(prefix), stat_of(entry))
-        for name, entry in found.items()
+    entries = _listed(lambda: system.find(path, detail=True), url) or {}
+    return sorted(
+        Listed(name.removeprefix(prefix), _stat_of(entry))
+        for name, entry in entries.items()
         if name.startswith(prefix) and entry.get("type") == "file"
-    ]
-    return sorted(below)
+    )
 
 
-def _listed(ask: Callable[[], T], url: str) -> T | list[Any]:
-    """List a folder; stores cannot tell a missing folder from an empty one."""
+def _listed(ask: Callable[[], T], url: str) -> T | None:
+    """List a folder; None if it is missing, which stores cannot tell from an empty one."""
     try:
         return persist(ask, url)
     except PermissionError as error:
@@ -234,16 +234,16 @@ def _listed(ask: Callable[[], T], url: str) -> T | list[Any]:
     except FileNotFoundError as error:
         if error.strerror == NO_BUCKET:
             raise denied(url, error) from None
-        return []
+        return None
 
 
 def read_heads(urls: Sequence[str], sizes: Sequence[int], head_bytes: int) -> list[bytes | OSError]:
     """Read the beginnings of objects, many at once."""
     spans = [Span(url, 0, min(size, head_bytes)) for url, size in zip(urls, sizes, strict=True)]
-    found: list[bytes | OSError] = []
-    for start in range(0, len(spans), _PROBED):
-        found += read_spans(spans[start : start + _PROBED])
-    return found
+    heads: list[bytes | OSError] = []
+    for start in range(0, len(spans), _HEADS):
+        heads += read_spans(spans[start : start + _HEADS])
+    return heads
 
 
 @lru_cache(maxsize=1)
@@ -256,23 +256,23 @@ class Prefetch:
 
     def __init__(self, urls: Sequence[str], sizes: Sequence[int]) -> None:
         self._windows = _windows(urls, sizes)
-        self._here: deque[bytes | OSError] = deque()
-        self._coming = self._fetch()
+        self._ready: deque[bytes | OSError] = deque()
+        self._next = self._fetch()
 
     def _fetch(self) -> Future[list[bytes | OSError]] | None:
         window = next(self._windows, None)
-        return _fetchers(getpid()).submit(read_spans, window) if window else None
+        return _fetchers(os.getpid()).submit(read_spans, window) if window else None
 
     def next(self) -> bytes:
         """Return the next object; raise OSError if it cannot be read."""
-        if not self._here:
-            assert self._coming is not None
-            self._here.extend(self._coming.result())
-            self._coming = self._fetch()
-        found = self._here.popleft()
-        if isinstance(found, OSError):
-            raise found
-        return found
+        if not self._ready:
+            assert self._next is not None
+            self._ready.extend(self._next.result())
+            self._next = self._fetch()
+        data = self._ready.popleft()
+        if isinstance(data, OSError):
+            raise data
+        return data
 
 
 def _windows(urls: Sequence[str], sizes: Sequence[int]) -> Iterator[list[Span]]:
@@ -287,3 +287,80 @@ def _windows(urls: Sequence[str], sizes: Sequence[int]) -> Iterator[list[Span]]:
             window, total = [], 0
     if window:
         yield window
+
+
+class StorePath(PosixPath):
+    """A path such as `s3://bucket/datasets/flowers`, with the methods that readers use.
+
+    Missing objects raise as on a disk. A store that denies access raises ExecutionError, so that
+    nobody takes it for an empty one. Not universal_pathlib: its paths are not `pathlib.Path`s,
+    which all readers take, and they raise the errors of each store's library, without retries.
+    """
+
+    def __str__(self) -> str:
+        # pathlib merges // into /.
+        scheme, _, rest = super().__str__().partition(":/")
+        host, slash, below = rest.partition("/")
+        return f"{scheme}://{'' if host == _NO_HOST else host}{slash}{below}"
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def absolute(self) -> Self:
+        """Return the same: a URL depends on no working directory."""
+        return self
+
+    def resolve(self, strict: bool = False) -> Self:  # noqa: ARG002
+        """Return the same: there are no links."""
+        return self
+
+    def expanduser(self) -> Self:
+        """Return the same: there are no homes."""
+        return self
+
+    def read_bytes(self) -> bytes:
+        """Read an object."""
+        return _allowed(self, read_object)
+
+    def read_text(self, *_arguments: str | None, **_options: str | None) -> str:
+        """Read an object of UTF-8 text."""
+        return self.read_bytes().decode()
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:  # noqa: ARG002
+        """Return size and date of an object."""
+        size, changed_ns, _ = _allowed(self, stat_object)
+        seconds = changed_ns // 10**9
+        mode = stat.S_IFREG | 0o444
+        return os.stat_result((mode, 0, 0, 1, 0, 0, size, seconds, seconds, seconds))
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
+        """Tell whether the object exists."""
+        try:
+            self.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
+        """Tell whether there are objects below it."""
+        return next(self.iterdir(), None) is not None
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
+        """Tell whether the object, or one below it, exists."""
+        return self.is_file() or self.is_dir()
+
+    def iterdir(self) -> Generator[Self, None, None]:
+        """Yield the direct children."""
+        yield from (self / name for name in children(str(self)))
+
+
+def store_path(url: str) -> StorePath:
+    """Return the path of a URL."""
+    return StorePath(url.replace(":///", f"://{_NO_HOST}/", 1))
+
+
+def _allowed(path: StorePath, ask: Callable[[str], T]) -> T:
+    try:
+        return ask(str(path))
+    except PermissionError as error:
+        raise denied(str(path), error) from None

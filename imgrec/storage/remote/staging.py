@@ -33,7 +33,7 @@ from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.storage.files import Seal, os_errors_as
 from imgrec.storage.leftovers import origin_path
 from imgrec.storage.remote.read import Span, Stat, objects, read_object, read_spans
-from imgrec.storage.remote.upload import Uploader, copy_object, put_bytes, remove_objects
+from imgrec.storage.remote.transfer import Uploader, copy_inside, put_bytes, remove_objects
 
 VISIBLE = "dataset_info.json"
 """A dataset without this file does not exist. `layout`, which has the name too, ranks above."""
@@ -190,7 +190,7 @@ class StoreStaging:
         remove_objects(str(self.target / VISIBLE))
 
         def copy(name: str) -> None:
-            found = copy_object(str(self._hidden / name), str(self.target / name))
+            found = copy_inside(str(self._hidden / name), str(self.target / name))
             if found.size != self._sent[name].size:
                 raise _not_as_sent(self.target / name)
 

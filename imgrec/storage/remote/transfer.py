@@ -1,0 +1,280 @@
+"""Uploading and downloading files, with proof that what arrived is what was sent.
+
+Each part for S3 carries its MD5, and S3 refuses a part that does not match. The ETag of a part is
+its MD5 too, unless the bucket encrypts with its own keys, and is compared. The `put_file` of fsspec
+sends parts without MD5, so we upload to S3 ourselves. Other stores use `put_file`; size and, if the
+store reports it, MD5 are compared. Downloads are compared with the size of the object, and those of
+whole datasets with their SHA256SUMS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
+
+from imgrec.errors import DatasetError, ExecutionError
+from imgrec.storage.files import os_errors_as, seal_of
+from imgrec.storage.remote.filesystem import System, denied, is_s3, open_system, persist
+from imgrec.storage.remote.read import Stat, parts_of, read_ahead, read_object, stat_object
+
+_PART_BYTES = 16 << 20
+_MOST_PARTS = 9_000
+"""S3 allows 10,000."""
+_THREADS = 8
+"""How many parts, or files, are transferred at once."""
+_MD5_HEX = 32
+_SUMS = "SHA256SUMS"
+
+
+class _Part(NamedTuple):
+    number: int
+    start: int
+    size: int
+
+
+class Uploader:
+    """Uploads parts of files, several at once. Must be closed."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="imgrec-upload")
+
+    def close(self) -> None:
+        """Wait for uploads in progress, and start no more."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def upload(self, path: str, url: str) -> Stat:
+        """Upload a file, and return size, date and tag of the object.
+
+        Raises ExecutionError if the store refuses it or reports different contents.
+        """
+        try:
+            stat = self._upload_s3(path, url) if is_s3(url) else _upload_whole(path, url)
+        except OSError as error:
+            raise denied(url, error) from None
+        if stat.size != os.path.getsize(path):
+            raise _corrupted(url)
+        return stat
+
+    def _upload_s3(self, path: str, url: str) -> Stat:
+        size = os.path.getsize(path)
+        part_bytes = max(_PART_BYTES, -(-size // _MOST_PARTS))
+        starts = range(0, max(size, 1), part_bytes)
+        parts = [
+            _Part(number, start, min(part_bytes, size - start))
+            for number, start in enumerate(starts, 1)
+        ]
+        system, key = open_system(url)
+        bucket, _, name = key.partition("/")
+        target = {"Bucket": bucket, "Key": name}
+        if len(parts) == 1:
+            tag = _send(system, "put_object", target, path, parts[0], url)
+        else:
+            tag = self._upload_parts(system, target, path, parts, url)
+        stat = stat_object(url)
+        if stat.tag != tag:
+            raise _corrupted(url)
+        return stat
+
+    def _upload_parts(
+        self, system: System, target: dict[str, Any], path: str, parts: list[_Part], url: str
+    ) -> str:
+        begun = persist(lambda: system.call_s3("create_multipart_upload", **target), url)
+        target = {**target, "UploadId": begun["UploadId"]}
+
+        def send(part: _Part) -> dict[str, Any]:
+            numbered = {**target, "PartNumber": part.number}
+            tag = _send(system, "upload_part", numbered, path, part, url)
+            return {"PartNumber": part.number, "ETag": f'"{tag}"'}
+
+        def complete() -> str:
+            try:
+                done = system.call_s3("complete_multipart_upload", MultipartUpload=sent, **target)
+            except FileNotFoundError:
+                # Either the answer to an earlier try was lost and the upload is complete, or there
+                # is no such object or a different one.
+                return stat_object(url).tag
+            return str(done["ETag"]).strip('"')
+
+        try:
+            sent = {"Parts": list(self._pool.map(send, parts))}
+            return persist(complete, url)
+        except BaseException:
+            with suppress(Exception):  # leftover parts cost money, but do no harm
+                system.call_s3("abort_multipart_upload", **target)
+            raise
+
+
+def _send(
+    system: System, call: str, target: dict[str, Any], path: str, part: _Part, url: str
+) -> str:
+    """Send a part of a file, and return its ETag."""
+    with open(path, "rb") as file:
+        file.seek(part.start)
+        data = file.read(part.size)
+    digest = hashlib.md5(data, usedforsecurity=False)
+    md5 = b64encode(digest.digest()).decode()
+    done = persist(lambda: system.call_s3(call, Body=data, ContentMD5=md5, **target), url)
+    tag = str(done["ETag"]).strip('"')
+    has_own_key = done.get("SSEKMSKeyId") or done.get("SSECustomerAlgorithm")
+    is_md5 = len(tag) == _MD5_HEX and not has_own_key
+    if len(data) != part.size or (is_md5 and tag != digest.hexdigest()):
+        raise _corrupted(url)
+    return tag
+
+
+def _upload_whole(path: str, url: str) -> Stat:
+    _write(url, lambda system, key: system.put_file(path, key))
+    system, key = open_system(url)
+    if md5 := persist(lambda: system.info(key), url).get("md5Hash"):
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+        if b64encode(digest.digest()).decode() != md5:
+            raise _corrupted(url)
+    return stat_object(url)
+
+
+def put_bytes(url: str, data: bytes) -> None:
+    """Write a small object in one request."""
+    _write(url, lambda system, key: system.pipe_file(key, data))
+
+
+def remove_objects(*urls: str) -> None:
+    """Delete objects, if they exist."""
+
+    def remove(url: str) -> None:
+        system, key = open_system(url)
+        try:
+            persist(lambda: system.rm_file(key), url)
+        except PermissionError as error:
+            raise denied(url, error) from None
+        except FileNotFoundError:
+            pass
+
+    if urls:
+        with ThreadPoolExecutor(min(len(urls), _THREADS)) as pool:
+            list(pool.map(remove, urls))
+
+
+def copy_inside(url: str, target: str) -> Stat:
+    """Copy an object inside a store, without downloading it."""
+    source = open_system(url)[1]
+    _write(target, lambda system, key: system.cp_file(source, key))
+    return stat_object(target)
+
+
+def _write(url: str, write: Callable[[System, str], object]) -> None:
+    system, key = open_system(url)
+
+    def call() -> None:
+        if not is_s3(url):
+            with suppress(OSError, NotImplementedError):  # needed on stores with folders only
+                system.makedirs(key.rpartition("/")[0], exist_ok=True)
+        write(system, key)
+
+    try:
+        persist(call, url)
+    except PermissionError as error:
+        raise denied(url, error) from None
+
+
+def _corrupted(url: str) -> ExecutionError:
+    return ExecutionError(
+        f"{url} is not what was uploaded",
+        hint="run it again; if it happens again, the connection to the store is faulty",
+        path=url,
+    )
+
+
+def download_all(urls: Mapping[str, str], folder: str) -> dict[str, str]:
+    """Download objects, given by name, into a folder; return the paths by name.
+
+    A file gets its name when it is complete. Raises ExecutionError if one cannot be read.
+    """
+    paths = {name: os.path.join(folder, name) for name in urls}
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(download, urls.values(), paths.values()))
+    return paths
+
+
+def download(url: str, path: str) -> None:
+    """Download one object to a file with the same date."""
+    part = f"{path}.part"
+    try:
+        stat = stat_object(url)
+        with os_errors_as(path):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with open(part, "wb") as file:
+            for _, data in read_ahead(parts_of(url, stat.size)):
+                with os_errors_as(path):
+                    file.write(data)
+    except OSError as error:
+        raise denied(url, error) from None
+    with os_errors_as(path):
+        if os.path.getsize(part) != stat.size:
+            raise ExecutionError(f"{url} changed while it was being read", path=url)
+        os.utime(part, ns=(stat.changed_ns, stat.changed_ns))
+        os.replace(part, path)
+
+
+def cached(folder: Path, cache_dir: str) -> Path:
+    """Return a local copy of a dataset, and make it if there is none.
+
+    Its name contains a hash of the dataset's checksums, so a dataset that replaces another under
+    the same URL is copied again. Each file is compared with its checksum, and the copy gets its
+    name when it is complete. Raises DatasetError for a wrong or missing checksum.
+    """
+    url = str(folder)
+    try:
+        sums = read_object(f"{url}/{_SUMS}")
+    except OSError as error:
+        raise DatasetError(
+            f"{url} has no {_SUMS}, so a copy cannot be checked",
+            hint="leave out cache_dir",
+            path=url,
+        ) from error
+    top = Path(os.path.expanduser(cache_dir)) / hashlib.sha256(sums).hexdigest()[:16]
+    target = top / folder.parent.name / folder.name
+    if target.is_dir():
+        return target
+    with os_errors_as(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        _download_dataset(url, sums, unfinished)
+        with os_errors_as(target):
+            unfinished.chmod(0o755)
+            try:
+                unfinished.rename(target)
+            except OSError:
+                if not target.is_dir():  # unless another process made the same copy first
+                    raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return target
+
+
+def _download_dataset(url: str, sums: bytes, folder: Path) -> None:
+    def download_file(line: str) -> None:
+        digest, _, name = line.partition("  ")
+        if not name or "/" in name or name in (".", ".."):
+            raise DatasetError(f"{url}/{_SUMS} lists {name!r}, which is not a file name", path=url)
+        download(f"{url}/{name}", str(folder / name))
+        if seal_of(str(folder / name)).sha256 != digest:
+            raise DatasetError(
+                f"{url}/{name} does not match {_SUMS}",
+                hint="run `imgrec verify` to list all faults, or pack it again",
+                path=f"{url}/{name}",
+            )
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(download_file, sums.decode("utf-8", "replace").splitlines()))
+    with os_errors_as(folder):
+        (folder / _SUMS).write_bytes(sums)
