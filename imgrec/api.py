@@ -191,16 +191,18 @@ def verify(
 
     Example: `assert not imgrec.verify("flowers").faults`.
     """
-    from imgrec.inspect.job import Job
-    from imgrec.inspect.verify.files import find_folder
-    from imgrec.inspect.verify.source import Place
+    from imgrec.inspect.subject import Job
+    from imgrec.inspect.verify.source import SourcePlace
+    from imgrec.inspect.verify.state import find_folder
     from imgrec.inspect.verify.verify import verify_folder
 
     folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     with running(engine) as workers, ExitStack() as stack:
         job = Job(run=workers.run, on_progress=on_progress)
         place = (
-            Place(given_path(parse_text("source", source)), _temporary(stack)) if source else None
+            SourcePlace(given_path(parse_text("source", source)), _temporary(stack))
+            if source
+            else None
         )
         return verify_folder(folder, job, decodes=decode, source=place)
 
@@ -222,7 +224,7 @@ def unpack(
 
     Example: `imgrec.unpack("flowers", "flowers_again").pack_again`.
     """
-    from imgrec.inspect.job import Job
+    from imgrec.inspect.subject import Job
     from imgrec.inspect.unpack.unpack import Wanted, unpack_folder
     from imgrec.read.locate import find_dataset
 
@@ -279,8 +281,8 @@ def leaks(
 
     Example: `assert not imgrec.leaks("flowers").is_leaking`.
     """
-    from imgrec.inspect.job import Job
     from imgrec.inspect.leaks import Request, find_leaks
+    from imgrec.inspect.subject import Job
 
     subject, options = _subject(what, source)
     request = Request(
@@ -313,10 +315,9 @@ def report(
     Example: `imgrec.report("flowers").path`.
     """
     thumbnails = PackOptions(thumbnails=thumbnails).thumbnails
-    from imgrec.inspect.job import Job
     from imgrec.inspect.report.images import table_of_dataset
     from imgrec.inspect.report.page import make_page
-    from imgrec.inspect.subject import find_subject
+    from imgrec.inspect.subject import Job, find_subject
     from imgrec.storage.named_files import refuse_no_file, write_out
 
     refuse_no_file(parse_text("path", path), "report.html")
@@ -368,8 +369,7 @@ def preview(
         encode_sheet,
         refuse_other_formats,
     )
-    from imgrec.inspect.job import Job
-    from imgrec.inspect.subject import find_subject
+    from imgrec.inspect.subject import Job, find_subject
     from imgrec.storage.named_files import refuse_no_file, write_out
 
     refuse_no_file(parse_text("path", path), "sheet.png")

@@ -163,9 +163,10 @@ class Fault:
 class Faults:
     """Faults, as they are found."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._found: list[Fault] = []
         self._counts: Counter[str] = Counter()
+        self.extend(faults)
 
     def add(self, fault: Fault) -> None:
         """Add a fault; beyond `MOST_FAULTS` of its file, count it only."""

@@ -15,7 +15,7 @@ from xxhash import xxh3_128_digest
 from imgrec import layout
 from imgrec.engine import Engine
 from imgrec.errors import DatasetExists, ExecutionError, SourceError, UsageError
-from imgrec.inspect.job import Job as Inspection
+from imgrec.inspect.subject import Job as Inspection
 from imgrec.layout import default_data_dir
 from imgrec.model import Catalog, Plan, split_order
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
@@ -369,7 +369,7 @@ def examine(
     found: dict[str, ShardResult] = {}
     for result in job.run(ShardExaminer(check=Check.DECODE, signs=True), plan.tasks):
         found[result.filename] = result
-        job.tell("look", len(result.records.samples.filenames) + len(result.bad), plan.planned)
+        job.progress("look", len(result.records.samples.filenames) + len(result.bad), plan.planned)
     results = [found[task.filename] for task in plan.tasks]
     if not any(result.records.samples.filenames for result in results):
         raise SourceError(

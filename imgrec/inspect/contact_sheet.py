@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.thumbnail import thumbnail
 from imgrec.errors import BadImage, UnknownName, UsageError
-from imgrec.inspect.job import Job
-from imgrec.inspect.where import InDataset, InSource, Where, picture_at
+from imgrec.inspect.subject import ImagePlace, InDataset, InSource, Job, read_image
 from imgrec.model import UNLABELLED, Plan
 from imgrec.read.dataset import Dataset
 from imgrec.text import suggestion, visible
@@ -56,7 +55,7 @@ class Choices:
     """The rows of each split."""
     labels: Sequence[Sequence[int]]
     """All labels of each image."""
-    where: Callable[[int], Where]
+    where: Callable[[int], ImagePlace]
     """Returns the place of an image, by its row."""
 
 
@@ -76,7 +75,7 @@ class Preview:
 class Captioned(NamedTuple):
     """A picture and the lines below it."""
 
-    where: Where
+    where: ImagePlace
     lines: tuple[str, ...]
 
 
@@ -198,10 +197,10 @@ def draw_contact_sheet(groups: Sequence[tuple[Captioned, ...]], across: int, job
     return _encoded(sheet, "PNG")
 
 
-def _thumbnail(where: Where) -> tuple[Where, Image | None]:
+def _thumbnail(where: ImagePlace) -> tuple[ImagePlace, Image | None]:
     """Return a picture that fits its place; None if the image is unreadable."""
     try:
-        data, blob, filename = picture_at(where)
+        data, blob, filename = read_image(where)
         picture = thumbnail(data, filename, _SIDE, blob)
     except BadImage:
         return where, None

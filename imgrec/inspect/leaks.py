@@ -21,9 +21,17 @@ from imgrec.inspect.contact_sheet import (
     encode_sheet,
     refuse_other_formats,
 )
-from imgrec.inspect.job import Job
-from imgrec.inspect.subject import find_subject, scan_for
-from imgrec.inspect.where import InDataset, InSource, RecordBatch, Where, opened, record_batches
+from imgrec.inspect.subject import (
+    ImagePlace,
+    InDataset,
+    InSource,
+    Job,
+    RecordBatch,
+    find_subject,
+    open_dataset,
+    record_batches,
+    scan_for,
+)
 from imgrec.model import TRAIN, Catalog
 from imgrec.near import duplicates
 from imgrec.near.search import DISTANCE, MAX_DISTANCE, Search, find_pairs
@@ -50,7 +58,7 @@ class Request:
     """How to read `what` if it is a source."""
     distance: float = DISTANCE
     sheet: str = ""
-    """Where to write a contact sheet of the pairs, as PNG, JPEG or WebP by its extension."""
+    """ImagePlace to write a contact sheet of the pairs, as PNG, JPEG or WebP by its extension."""
 
     def __post_init__(self) -> None:
         if isinstance(self.distance, bool) or not isinstance(self.distance, int | float):
@@ -84,7 +92,7 @@ class LeakedImage(NamedTuple):
     split: str
     """Empty where there are no splits."""
     labels: tuple[str, ...]
-    where: Where
+    where: ImagePlace
 
 
 class LeakPair(NamedTuple):
@@ -196,7 +204,7 @@ class _Images:
     hashes: Sequence[bytes]
     """XXH3 of the bytes of each; b"" for a file that could not be read."""
     signatures: bytes
-    where: Callable[[int], Where]
+    where: Callable[[int], ImagePlace]
     """Returns the place of an image, by its row."""
     unreadable: int
     """Images that could not be decoded: only exact copies of them are found."""
@@ -217,7 +225,7 @@ def _reader(what: str, options: SourceOptions, data_dir: str) -> _Reader:
 
 def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
     samples = catalog.samples
-    looks = look_at(samples, job.run, lambda done, total: job.tell("look", done, total))
+    looks = look_at(samples, job.run, lambda done, total: job.progress("look", done, total))
     is_split = any(samples.splits)
     return _Images(
         name=source,
@@ -250,7 +258,7 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
     found: dict[int, _Records] = {}
     for records in job.run(_read_batch, list(record_batches(info))):
         found[records.start] = records
-        job.tell("look", len(records.names), count)
+        job.progress("look", len(records.names), count)
     parts = [found[start] for start in sorted(found)]
     names = [name for part in parts for name in part.names]
     return _Images(
@@ -269,7 +277,7 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
 def _read_batch(batch: RecordBatch) -> _Records:
     names, labels, hashes = [], [], []
     sketches: list[phash.Sketch | None] = []
-    for record in opened(batch.folder).read_all(range(batch.start, batch.stop)):
+    for record in open_dataset(batch.folder).read_all(range(batch.start, batch.stop)):
         names.append(record.filename)
         labels.append(record.class_names)
         hashes.append(xxh3_128_digest(record.image))

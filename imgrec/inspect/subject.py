@@ -1,31 +1,68 @@
-"""What is to be looked at: a dataset, or else a source."""
+"""What to inspect: a dataset or a source, and the places of its images; and who does the work."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from imgrec.blob import Blob, Pixels
 from imgrec.errors import DatasetNotFound
-from imgrec.inspect.job import Job
 from imgrec.model import Catalog
 from imgrec.options import SourceOptions
+from imgrec.outcome import DatasetInfo
 from imgrec.read.locate import find_dataset, is_path
 from imgrec.source.kinds import Source, detect, scan
 from imgrec.source.tree import Context
-from imgrec.storage.paths import is_remote
+from imgrec.storage.blobs import read_blob
+from imgrec.storage.paths import is_remote, to_path
 from imgrec.storage.urls import is_url
+
+if TYPE_CHECKING:
+    from imgrec.read.dataset import Dataset
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_BATCH = 512
+
+OnProgress: TypeAlias = Callable[[str, int, int | None], object]
+"""Called with the stage, how many more records are done, and of how many."""
+
+
+class Run(Protocol):
+    """Calls a picklable function on each of many tasks, somewhere."""
+
+    def __call__(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
+        """Yield the results in any order; when closed, stop working."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Who does the work, and who hears of its progress."""
+
+    run: Run
+    on_progress: OnProgress | None = None
+
+    def progress(self, stage: str, done: int, total: int | None) -> None:
+        """Report how many more records are done."""
+        if self.on_progress:
+            self.on_progress(stage, done, total)
 
 
 def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Source:
-    """Return the folder of a dataset; or, if there is none of that name, a source."""
+    """Return the folder of a dataset, or a source if there is no dataset of that name."""
     try:
-        # Whoever says how a source is to be read means a source.
+        # Options of a source make no sense for a dataset.
         if options == SourceOptions():
             return find_dataset(what, data_dir)
     except DatasetNotFound as error:
         if is_url(what):
-            hint = "give a dataset; a source on a store is looked at with imgrec plan, or packed"
+            hint = "give a dataset; for a source on a store, use imgrec plan, or pack it first"
             raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
         if not os.path.exists(what):
             hint = f"{error.hint}; or give the path of a source"
@@ -34,9 +71,9 @@ def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Sou
 
 
 def shadowing(what: str, options: SourceOptions, data_dir: str) -> str:
-    """Return the data directory whose dataset a word means, though a folder here is called so.
+    """Return the data directory of the dataset `what` if it hides a folder of that name here.
 
-    Returns "" if there are not both, or if it is the same folder.
+    Returns "" if only one of them exists, or if they are the same folder.
     """
     if options != SourceOptions() or is_url(what) or is_path(what) or not os.path.isdir(what):
         return ""
@@ -49,14 +86,68 @@ def shadowing(what: str, options: SourceOptions, data_dir: str) -> str:
 
 
 def scan_for(job: Job, source: Source, options: SourceOptions, spool: str) -> Catalog:
-    """List all that a source holds; what must be unpacked to be read goes to `spool`.
+    """List the images of a source. Archives that cannot be read in place are unpacked to `spool`.
 
-    Nothing is packed, so what is doubtful about it can be looked at.
+    Nothing is packed, so questions that `pack` would ask are answered with yes.
     """
     context = Context(
         options=replace(options, yes=True),
         run=job.run,
-        on_progress=lambda files: job.tell("scan", files, None),
+        on_progress=lambda files: job.progress("scan", files, None),
         spool=spool,
     )
     return scan(source, context)
+
+
+class InSource(NamedTuple):
+    """The place of an image in a source."""
+
+    blob: Blob
+    size: int
+    filename: str
+
+
+class InDataset(NamedTuple):
+    """The place of an image in a dataset."""
+
+    folder: str
+    number: int
+    """Of its record, counted through all splits."""
+
+
+ImagePlace: TypeAlias = InSource | InDataset
+
+
+class RecordBatch(NamedTuple):
+    """Some records of a dataset, as a task for a worker."""
+
+    folder: str
+    start: int
+    stop: int
+
+
+def record_batches(info: DatasetInfo) -> Iterator[RecordBatch]:
+    """Yield the records of each shard in batches. A compressed shard is one, read in order."""
+    start = 0
+    for length in [length for split in info.splits for length in split.shard_lengths]:
+        step = max(length, 1) if info.compression else _BATCH
+        for first in range(start, start + length, step):
+            yield RecordBatch(info.path, first, min(first + step, start + length))
+        start += length
+
+
+@lru_cache(maxsize=4)
+def open_dataset(folder: str) -> Dataset:
+    """Open a dataset in a worker, once for many batches."""
+    from imgrec.read.dataset import Dataset
+
+    return Dataset(to_path(folder))
+
+
+def read_image(place: ImagePlace) -> tuple[bytes, Pixels | None, str]:
+    """Return the bytes of an image, their layout if they are raw pixels, and its name."""
+    if isinstance(place, InDataset):
+        record = next(iter(open_dataset(place.folder).read_all([place.number])))
+        return record.image, None, record.filename
+    blob, name = place.blob, place.filename
+    return read_blob(blob, place.size, name=name), blob if isinstance(blob, Pixels) else None, name

@@ -15,10 +15,10 @@ from imgrec.blob import Blob
 from imgrec.codec import result as result_codec
 from imgrec.engine.spark import SparkEngine
 from imgrec.errors import ExecutionError
-from imgrec.inspect.job import Job as Inspection
 from imgrec.inspect.report.images import table_of_results
 from imgrec.inspect.report.page import make_page
-from imgrec.inspect.where import InDataset
+from imgrec.inspect.subject import InDataset
+from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Column, Plan, Samples, ShardTask
 from imgrec.notes import NoteCollector, NoteKind, warnings_of
 from imgrec.options import ColumnKind

@@ -20,10 +20,9 @@ from PIL import Image
 
 import imgrec
 from imgrec.errors import DatasetNotFound, ExecutionError, SourceError, UsageError
-from imgrec.inspect.job import Job
 from imgrec.inspect.report.images import ImageTable, Span
 from imgrec.inspect.report.page import ReportPage, make_page
-from imgrec.inspect.where import InSource
+from imgrec.inspect.subject import InSource, Job
 from imgrec.outcome import Report
 
 HOSTILE = "<script>window.hacked = 1<_script>"

@@ -430,7 +430,7 @@ def test_a_record_that_is_not_what_it_should_be_is_a_fault(
 def test_an_image_of_another_size_than_features_json_tells_is_a_fault(flowers: Path) -> None:
     other = {"image": (png(1, size=(20, 20)),), "shape": (20, 20, 3)}
     change_records(flowers, lambda records: records[0].update(other))
-    assert "its image: 20x20x3, where all are to be 16x24" in whats(flowers, SHARD)
+    assert "its image: 20x20x3, but features.json declares 16x24" in whats(flowers, SHARD)
 
 
 def test_a_record_that_is_no_example_is_a_fault(flowers: Path) -> None:

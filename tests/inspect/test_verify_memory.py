@@ -1,74 +1,19 @@
-"""What verify keeps in memory: hashes of a fixed size, and the rows of one or two shards."""
+"""What verify keeps in memory: a few bytes a record, and the rows of one or two shards."""
 
 from __future__ import annotations
 
 import gc
-import random
-import tracemalloc
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from inline import ENGINE, faults_of, pack, read_shard, reseal, write_shard
 from pictures import class_tree
 
 from imgrec import verify
-from imgrec.inspect.verify import across as hash_module
 from imgrec.inspect.verify import verify as verify_module
-from imgrec.inspect.verify.across import Hashes, shared
 from imgrec.inspect.verify.shard import ShardFacts
-from imgrec.inspect.verify.state import Shelf, Spool
 from imgrec.read.samples import SamplesFile
-
-number_lists = st.lists(st.integers(0, (1 << 64) - 1) | st.integers(0, 5), max_size=30)
-
-
-@given(number_lists)
-def test_hashes_that_are_there_twice_are_found(values: list[int]) -> None:
-    hashes = Hashes()
-    hashes.add(values)
-    assert hashes.repeated() == {value for value in values if values.count(value) > 1}
-
-
-@given(st.lists(number_lists, max_size=4))
-def test_hashes_of_several_groups_are_found(groups: list[list[int]]) -> None:
-    made = []
-    for values in groups:
-        made.append(Hashes())
-        made[-1].add(values)
-    every = [value for values in groups for value in set(values)]
-    assert shared(made) == {value for value in every if every.count(value) > 1}
-
-
-def test_a_hash_takes_eight_bytes() -> None:
-    values = [random.Random(1).getrandbits(64) for _ in range(50_000)]
-    tracemalloc.start()
-    hashes = Hashes()
-    hashes.add(values)
-    used, _ = tracemalloc.get_traced_memory()
-    hashes.repeated()
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert used < 12 * len(values) + 256 * 200
-    assert most - used < used
-    assert hash_module._BUCKETS == 256
-
-
-@pytest.mark.parametrize("in_memory", [0, 1 << 20])
-def test_a_shelf_gives_back_what_was_put_there(
-    in_memory: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("imgrec.inspect.verify.state._MEMORY_BYTES", in_memory)
-    with Spool() as spool:
-        one, other = Shelf[list[int]](spool), Shelf[str](spool)
-        for number in range(9):
-            one.put(f"{number}", [number] * number)
-            other.put(f"{number}", f"it is {number}")
-        assert dict(one) == {f"{number}": [number] * number for number in range(9)}
-        assert [other[f"{number}"] for number in (8, 0, 8)] == ["it is 8", "it is 0", "it is 8"]
-        assert one.get("9") is None
 
 
 @pytest.fixture
@@ -86,13 +31,12 @@ def test_only_some_shards_are_in_memory_at_a_time(
 
     def counting(check: object) -> object:
         def counted(*arguments: object) -> object:
-            gc.collect()
             counts.append(sum(type(each) is ShardFacts for each in gc.get_objects()))
             return check(*arguments)  # type: ignore[operator]
 
         return counted
 
-    for name in ("check_table", "check_names", "check_folders", "check_leaks", "check_counts"):
+    for name in ("check_samples", "check_names", "check_folders", "check_leaks", "check_counts"):
         monkeypatch.setattr(verify_module, name, counting(getattr(verify_module, name)))
     assert verify(many, engine=ENGINE).faults == ()
     assert len(counts) == 5

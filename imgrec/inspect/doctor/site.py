@@ -15,7 +15,7 @@ from imgrec.errors import CorruptRecord
 from imgrec.faults import Code, Fault
 from imgrec.inspect.doctor.contents import compression_of_file, read_contents
 from imgrec.inspect.doctor.facts import TFDS_DOCUMENTS, ShardFacts, Site, is_version
-from imgrec.inspect.verify.record import format_fault, takes_all_formats
+from imgrec.inspect.verify.shard import format_fault, takes_all_formats
 from imgrec.read.dataset_info import InfoDocument
 from imgrec.read.documents import Documents, read_documents
 from imgrec.read.features import Feature

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from imgrec.inspect.where import Where
+from imgrec.inspect.subject import ImagePlace
 
 
 class Shot(NamedTuple):
@@ -18,7 +18,7 @@ class Shot(NamedTuple):
     shape: tuple[int, int, int] | None = None
     format: str = ""
     size: int = 0
-    where: Where | None = None
+    where: ImagePlace | None = None
     """None if it is shown without a picture."""
 
 

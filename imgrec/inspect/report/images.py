@@ -14,8 +14,15 @@ from typing import NamedTuple
 from imgrec import layout
 from imgrec.codec import exif, tone
 from imgrec.codec.sniff import format_of
-from imgrec.inspect.job import Job
-from imgrec.inspect.where import InDataset, InSource, RecordBatch, Where, opened, record_batches
+from imgrec.inspect.subject import (
+    ImagePlace,
+    InDataset,
+    InSource,
+    Job,
+    RecordBatch,
+    open_dataset,
+    record_batches,
+)
 from imgrec.model import Samples, ShardTask
 from imgrec.outcome import DatasetInfo, Report, ShardResult, SplitInfo
 from imgrec.text import printable
@@ -49,9 +56,9 @@ class ImageTable:
     """As in `RecordTable`."""
     tones: bytes
     """As in `RecordTable`; empty if none is known."""
-    where: Callable[[int], Where]
+    where: Callable[[int], ImagePlace]
     """Returns the place of an image, by its row."""
-    others: Callable[[str], Where | None] = lambda _name: None
+    others: Callable[[str], ImagePlace | None] = lambda _name: None
     """Returns the place of a file that is not among the images, by its name; None if unknown."""
 
     def __len__(self) -> int:
@@ -91,7 +98,7 @@ def table_of_results(
     records = [result.records for result in results]
     ends = list(accumulate(len(part.samples.filenames) for part in records))
 
-    def where(row: int) -> Where:
+    def where(row: int) -> ImagePlace:
         shard = bisect_right(ends, row)
         given, names = tasks[shard].samples, records[shard].samples.filenames
         name = names[row - ends[shard] + len(names)]
@@ -100,7 +107,7 @@ def table_of_results(
 
     rows: dict[str, int] = {}
 
-    def others(name: str) -> Where | None:
+    def others(name: str) -> ImagePlace | None:
         if not rows:
             rows.update((each, at) for at, each in enumerate(samples.filenames))
         at = rows.get(name)
@@ -139,7 +146,7 @@ class _Part(NamedTuple):
 
 
 def _joined(
-    parts: Sequence[_Part], spans: Iterable[Span], where: Callable[[int], Where]
+    parts: Sequence[_Part], spans: Iterable[Span], where: Callable[[int], ImagePlace]
 ) -> ImageTable:
     tones = [part.tones or tone.UNKNOWN * len(part.names) for part in parts]
     return ImageTable(
@@ -188,7 +195,7 @@ def table_of_dataset(folder: Path, job: Job) -> tuple[ImageTable, Report]:
     found: dict[int, _Part] = {}
     for start, records in job.run(_examine, list(record_batches(info))):
         found[start] = records
-        job.tell("look", len(records.names), count)
+        job.progress("look", len(records.names), count)
     spans = _spans((split.name, split.examples) for split in info.splits)
     table = _joined(
         [found[start] for start in sorted(found)],
@@ -207,7 +214,7 @@ def _examine(batch: RecordBatch) -> tuple[int, _Part]:
     singles, shapes, sizes = array("q"), array("I"), array("Q")
     orientations, tones = bytearray(), tone.Tones()
     numbers = range(batch.start, batch.stop)
-    for number, record in zip(numbers, opened(batch.folder).read_all(numbers), strict=True):
+    for number, record in zip(numbers, open_dataset(batch.folder).read_all(numbers), strict=True):
         names.append(printable(record.filename) or f"record {number}")
         labels.append(record.labels)
         singles.append(record.label)

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from imgrec.errors import DatasetError
 from imgrec.html import render
-from imgrec.inspect.job import Job
 from imgrec.inspect.report.facts import Cell, Facts, Sheet, Shot
 from imgrec.inspect.report.gather import gather
 from imgrec.inspect.report.images import ImageTable
 from imgrec.inspect.report.thumbnails import Thumbnail, count_for, make_thumbnails
-from imgrec.inspect.where import Where
+from imgrec.inspect.subject import ImagePlace, Job
 from imgrec.outcome import Report
 from imgrec.text import number, size
 
@@ -57,7 +56,7 @@ def make_page(table: ImageTable, report: Report, job: Job, thumbnails: int | Non
     return ReportPage(facts=facts, thumbnails=len(made), data=_draw(facts, made))
 
 
-def _wanted(facts: Facts) -> Iterator[Where]:
+def _wanted(facts: Facts) -> Iterator[ImagePlace]:
     """Yield the places of all pictures on the page, the most important first."""
     found = (*facts.findings, *facts.outliers)
     shots = [shot for each in found for entry in each.entries for shot in entry.shots]
@@ -69,7 +68,7 @@ def _wanted(facts: Facts) -> Iterator[Where]:
                 yield where
 
 
-def _draw(facts: Facts, thumbnails: Mapping[Where, Thumbnail]) -> bytes:
+def _draw(facts: Facts, thumbnails: Mapping[ImagePlace, Thumbnail]) -> bytes:
     """Return the page; equal facts and pictures give equal bytes."""
     style, script = ((_FOLDER / name).read_text("utf-8") for name in ("page.css", "page.js"))
     # The browser runs and loads nothing but these two, whatever a file name smuggles in.
@@ -117,7 +116,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _has_any(sheet: Sheet, thumbnails: Mapping[Where, Thumbnail]) -> bool:
+def _has_any(sheet: Sheet, thumbnails: Mapping[ImagePlace, Thumbnail]) -> bool:
     return any(shot.where in thumbnails for shot in sheet.shots if shot.where is not None)
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from imgrec.codec.thumbnail import encode_thumbnail, own_thumbnail, thumbnail
 from imgrec.errors import ExecutionError, ImgrecError
-from imgrec.inspect.job import Job
-from imgrec.inspect.where import Where, picture_at
+from imgrec.inspect.subject import ImagePlace, Job, read_image
 from imgrec.storage.blobs import close_files
 
 _MIN_DEFAULT, _MAX_DEFAULT = 96, 1250
@@ -36,7 +35,7 @@ def count_for(asked: int | None, classes: int) -> int:
     return min(max(_MIN_DEFAULT, classes * 5 // 4), _MAX_DEFAULT)
 
 
-def make_thumbnails(wanted: Iterable[Where], job: Job) -> Mapping[Where, Thumbnail]:
+def make_thumbnails(wanted: Iterable[ImagePlace], job: Job) -> Mapping[ImagePlace, Thumbnail]:
     """Return thumbnails, as many of the first as fit in the bytes; unreadable images have none.
 
     One that is wanted twice takes its bytes twice.
@@ -49,7 +48,7 @@ def make_thumbnails(wanted: Iterable[Where], job: Job) -> Mapping[Where, Thumbna
         for start in range(0, len(places), _BATCH)
     ]
     found = dict(job.run(_make, batches))
-    made: dict[Where, Thumbnail] = {}
+    made: dict[ImagePlace, Thumbnail] = {}
     left = _MAX_BYTES
     for batch in batches:
         for where, small in zip(batch.places, found[batch.start], strict=True):
@@ -64,7 +63,7 @@ def make_thumbnails(wanted: Iterable[Where], job: Job) -> Mapping[Where, Thumbna
 class _Batch(NamedTuple):
     start: int
     side: int
-    places: tuple[Where, ...]
+    places: tuple[ImagePlace, ...]
 
 
 def _make(batch: _Batch) -> tuple[int, list[Thumbnail]]:
@@ -73,9 +72,9 @@ def _make(batch: _Batch) -> tuple[int, list[Thumbnail]]:
     return batch.start, made
 
 
-def _thumbnail(where: Where, side: int) -> Thumbnail:
+def _thumbnail(where: ImagePlace, side: int) -> Thumbnail:
     try:
-        data, blob, filename = picture_at(where)
+        data, blob, filename = read_image(where)
         if blob is None and (shape := own_thumbnail(data, side)):
             return Thumbnail(data, shape[1], shape[0])
         picture = thumbnail(data, filename, side, blob)

@@ -14,7 +14,7 @@ from imgrec import layout
 from imgrec.codec import example, tfrecord
 from imgrec.codec.sniff import format_of
 from imgrec.errors import CorruptRecord, DatasetError, UsageError
-from imgrec.inspect.job import Job
+from imgrec.inspect.subject import Job
 from imgrec.outcome import DatasetInfo
 from imgrec.read.files import os_fault
 from imgrec.read.record import Record, Value, parse
@@ -94,7 +94,7 @@ def list_images(folder: Path, info: DatasetInfo, split: str, job: Job) -> list[I
             if len(rows) != lengths[filename]:
                 raise _wrong_length(folder / filename, len(rows), lengths[filename])
             found[filename] = rows
-            job.tell("list", len(rows), sum(lengths.values()))
+            job.progress("list", len(rows), sum(lengths.values()))
     return [
         Image(filename, place, split_name, *found[filename][place])
         for filename, split_name, _, places in shards
@@ -207,5 +207,5 @@ def write_images(info: DatasetInfo, files: Mapping[str, Image], root: str, job: 
     with closing(job.run(writer, [_Files(*task) for task in by_shard.items()])) as running:
         for count, written in running:
             total += written
-            job.tell("unpack", count, len(files))
+            job.progress("unpack", count, len(files))
     return total

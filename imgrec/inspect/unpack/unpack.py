@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.errors import UsageError
-from imgrec.inspect.job import Job
 from imgrec.inspect.source_layout import array_kind
+from imgrec.inspect.subject import Job
 from imgrec.inspect.unpack.images import Image, file_paths, list_images, write_images
 from imgrec.inspect.unpack.names import refuse_unfit
 from imgrec.inspect.unpack.recipe import CLASSES_FILE, Recipe, Tree, make_recipe

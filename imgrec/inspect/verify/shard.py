@@ -1,19 +1,21 @@
-"""One shard and its index, checked byte by byte in a worker."""
+"""Check one shard and its index, byte by byte, in a worker."""
 
 from __future__ import annotations
 
 import os
-from array import array
-from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from xxhash import xxh3_128_digest
+
 from imgrec import layout
-from imgrec.codec import example
+from imgrec.codec import decode, example, image, pixels
+from imgrec.codec.sniff import format_of
 from imgrec.codec.tfrecord import Frame
-from imgrec.errors import CorruptRecord
+from imgrec.errors import BadImage, CorruptRecord
 from imgrec.faults import Code, Fault, Faults
-from imgrec.inspect.verify.record import RecordFacts, Rules, check_record
+from imgrec.read.features import Feature, Features
 from imgrec.read.files import HashedFile, RegularFile, os_fault
 from imgrec.read.shards import (
     LEAST_RECORD_BYTES,
@@ -23,7 +25,13 @@ from imgrec.read.shards import (
 )
 
 _ENOUGH_FAULTS = 50_000
-"""How many faults of a shard are looked for."""
+"""A shard with this many faults is not checked to its end."""
+_CHANNELS = {"JPEG": (0, 1, 3), "PNG": (0, 1, 3, 4), "BMP": (0, 3, 4)}
+"""The formats that `tf.image.decode_image` decodes to three axes, and the channels it can produce.
+
+0 stands for as many as the image has.
+"""
+_KINDS = {bytes: "bytes", int: "whole numbers", float: "numbers"}
 
 
 class ShardClaim(NamedTuple):
@@ -32,182 +40,278 @@ class ShardClaim(NamedTuple):
     filename: str
     split: str
     records: int | None
-    """How many it should hold; None if that is not known."""
+    """None if dataset_info.json does not name the shard."""
     has_index: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardFacts:
-    """What is known of one shard, by column; row i is record i."""
+class Rules(NamedTuple):
+    """What every record of a dataset must be."""
 
-    filename: str
-    size: int
-    hashes: dict[str, str]
-    """SHA-256 by file: of the shard and of its index."""
-    faults: tuple[Fault, ...]
-    damaged: frozenset[int]
-    """The records of which nothing is known."""
-    is_whole: bool
-    """Whether all of it could be read, so that it has no more records than are known."""
-    offsets: array[int]
-    lengths: array[int]
-    filenames: tuple[str, ...]
-    labels: tuple[tuple[int, ...], ...]
-    shapes: tuple[tuple[int, int, int], ...]
-    formats: tuple[str, ...]
-    digests: bytes
-    """16 bytes a record: the XXH3 of the image as it is packed."""
-    columns: tuple[tuple[object, ...], ...]
-    """A record each: the values of `Rules.columns`."""
+    features: Features
+    is_ours: bool
+    """Records of imgrec also have a name, and the shape of their image."""
+    decodes: bool
+    """Whether to decode every image to its end."""
 
     @property
-    def records(self) -> int:
-        """Count the records, damaged ones too."""
-        return len(self.offsets)
-
-    def digest(self, place: int) -> bytes:
-        """Return the hash of one image."""
-        return self.digests[16 * place : 16 * place + 16]
+    def columns(self) -> tuple[str, ...]:
+        """Name the features with one value that came from columns of the source."""
+        return self.features.single_columns if self.is_ours else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardCheck:
-    """A picklable function that checks shards of one dataset."""
+class RecordFacts(NamedTuple):
+    """What one record holds. A damaged record has its place only."""
 
-    folder: str
-    compression: str
-    rules: Rules
+    offset: int
+    length: int
+    is_damaged: bool = True
+    filename: str = ""
+    labels: tuple[int, ...] = ()
+    shape: tuple[int, int, int] = (0, 0, 0)
+    format: str = ""
+    digest: bytes = bytes(16)
+    """XXH3 of the packed image."""
+    columns: tuple[object, ...] = ()
+    """The values of `Rules.columns`."""
 
-    def __call__(self, claim: ShardClaim) -> ShardFacts:
-        """Check a shard and its index."""
-        found = _Found(claim.filename)
-        path = os.path.join(self.folder, claim.filename)
+    @property
+    def title(self) -> str:
+        """Return the filename, or the place of a record without one."""
+        return self.filename or f"the record at byte {self.offset}"
+
+
+@dataclass(slots=True)
+class ShardFacts:
+    """What one shard holds."""
+
+    filename: str
+    size: int = 0
+    hashes: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of the shard and of its index, by file."""
+    faults: Sequence[Fault] = ()
+    is_whole: bool = True
+    """Whether the shard could be read to its end, so that `records` lists all of them."""
+    records: list[RecordFacts] = field(default_factory=list)
+    source_hashes: Sequence[bytes] = ()
+    """The hash of each image in the source, from samples.parquet; b"" where it cannot be trusted.
+    Empty before the table is checked."""
+    doubtful: Mapping[int, bytes] = field(default_factory=dict)
+    """The source hashes that should be those of the packed images but are not, by record."""
+
+
+def check_shard(claim: ShardClaim, folder: str, compression: str, rules: Rules) -> ShardFacts:
+    """Check a shard and its index. Damage is a fault in the result, never an error."""
+    return _ShardCheck(claim, rules).run(os.path.join(folder, claim.filename), compression)
+
+
+class _ShardCheck:
+    def __init__(self, claim: ShardClaim, rules: Rules) -> None:
+        self._claim, self._rules = claim, rules
+        self._name, self._index_name = claim.filename, claim.filename + layout.INDEX_SUFFIX
+        self._faults = Faults()
+        self._found = ShardFacts(claim.filename)
+
+    def run(self, path: str, compression: str) -> ShardFacts:
+        found, records, expected = self._found, self._found.records, self._claim.records
         index: bytes | None = None
         try:
             with HashedFile(path) as file:
-                if claim.has_index:
-                    index = found.read_index(path, file.size)
-                spans = _spans(index)
-                for frame in shard_frames(file, self.compression, claim.filename, spans):
-                    if found.records > file.size // LEAST_RECORD_BYTES:
-                        found.fail(Fault(Code.TOO_MANY_RECORDS, claim.filename))
-                    if not found.is_whole or not found.add(frame, self.rules):
+                if self._claim.has_index:
+                    index = self._read_index(path, file.size)
+                for frame in shard_frames(file, compression, self._name, _spans(index)):
+                    if len(records) > file.size // LEAST_RECORD_BYTES:
+                        self._stop(Fault(Code.TOO_MANY_RECORDS, self._name))
+                    else:
+                        self._add(frame)
+                    if not found.is_whole:
                         break
-                found.hashes[claim.filename] = file.finish()
+                found.hashes[self._name] = file.finish()
                 found.size = file.size
         except OSError as error:
-            found.fail(os_fault(error, claim.filename))
+            self._stop(os_fault(error, self._name))
             index = None
         if index is not None:
-            found.faults.extend(found.index_faults(index))
-        if found.is_whole and claim.records not in (None, found.records):
-            facts = {"expected": claim.records, "found": found.records}
-            found.faults.say(Code.RECORD_COUNT, claim.filename, **facts)
-        return found.facts()
+            self._compare_index(index)
+        if found.is_whole and expected not in (None, len(records)):
+            facts = {"expected": expected, "found": len(records)}
+            self._faults.say(Code.RECORD_COUNT, self._name, **facts)
+        found.faults = self._faults.listed()
+        return found
 
+    def _stop(self, fault: Fault) -> None:
+        """Give up on the rest of the shard."""
+        self._found.is_whole = False
+        self._faults.add(fault)
 
-class _Found:
-    """What is known of a shard while it is read."""
-
-    def __init__(self, filename: str) -> None:
-        self.filename = filename
-        self.index_name = filename + layout.INDEX_SUFFIX
-        self.size = 0
-        self.hashes: dict[str, str] = {}
-        self.faults = Faults()
-        self.is_whole = True
-        self.offsets, self.lengths = array("Q"), array("Q")
-        self._damaged: set[int] = set()
-        self._records: list[RecordFacts] = []
-
-    @property
-    def records(self) -> int:
-        return len(self.offsets)
-
-    def fail(self, fault: Fault) -> None:
-        """Note that the rest of the shard cannot be read."""
-        self.is_whole = False
-        self.faults.add(fault)
-
-    def add(self, frame: Frame, rules: Rules) -> bool:
-        """Check a record; return whether to go on."""
+    def _add(self, frame: Frame) -> None:
         if frame.fault and not frame.length:
-            self.fail(frame.fault)
+            self._stop(frame.fault)
             if frame.fault.code is not Code.RECORD_CUT:
-                self.faults.say(Code.REST_LOST, self.filename, frame.offset)
-            return False
-        record = RecordFacts()
-        faults: tuple[Fault, ...] = (frame.fault,) if frame.fault else ()
-        if not frame.fault:
-            record, found = check_record(frame, rules, self.filename)
-            faults = found.listed() if found.count(self.filename) else ()
-        if faults or not rules.features.by_name:
-            self._damaged.add(self.records)
-            self.faults.extend(faults)
-        self.offsets.append(frame.offset)
-        self.lengths.append(frame.length)
-        self._records.append(record)
-        if self.faults.count(self.filename) >= _ENOUGH_FAULTS:
-            self.fail(Fault(Code.GAVE_UP, self.filename, facts={"limit": _ENOUGH_FAULTS}))
-        return self.is_whole
+                self._faults.say(Code.REST_LOST, self._name, frame.offset)
+            return
+        record = RecordFacts(frame.offset, frame.length)
+        if frame.fault:
+            self._faults.add(frame.fault)
+        elif self._rules.features.by_name:
+            before = self._faults.count(self._name)
+            record = self._check_record(frame)
+            record = record._replace(is_damaged=self._faults.count(self._name) > before)
+        self._found.records.append(record)
+        if self._faults.count(self._name) >= _ENOUGH_FAULTS:
+            self._stop(Fault(Code.GAVE_UP, self._name, facts={"limit": _ENOUGH_FAULTS}))
 
-    def read_index(self, shard_path: str, shard_size: int) -> bytes | None:
-        """Return the index; None, with a fault, if it cannot be read or is too long."""
-        # A record takes 16 bytes or more.
-        limit = MOST_INDEX_LINE_BYTES * (shard_size // 16 + 1)
+    def _check_record(self, frame: Frame) -> RecordFacts:
+        """Compare a record with the features that the documents declare."""
+        unknown = RecordFacts(frame.offset, frame.length)
+        where = self._name, frame.offset
         try:
-            with HashedFile(shard_path + layout.INDEX_SUFFIX) as file:
+            features = _decode(frame.payload)
+        except CorruptRecord as error:
+            self._faults.say(Code.NOT_AN_EXAMPLE, *where, reason=error.message)
+            return unknown
+        is_typed = True
+        for name, feature in self._rules.features.by_name.items():
+            values = features.get(name)
+            if values is None:
+                self._faults.say(Code.NO_FEATURE, *where, feature=name)
+            elif not all(type(value) is feature.kind for value in values):
+                kind = _KINDS[feature.kind]
+                self._faults.say(Code.FEATURE_KIND, *where, feature=name, kind=kind)
+            elif feature.length not in (None, len(values)):
+                facts = {"feature": name, "found": len(values), "expected": feature.length}
+                self._faults.say(Code.FEATURE_LENGTH, *where, **facts)
+            else:
+                continue
+            is_typed = False
+        return self._check_values(unknown, features) if is_typed else unknown
+
+    def _check_values(
+        self, record: RecordFacts, features: Mapping[str, example.Feature]
+    ) -> RecordFacts:
+        """Check the name, the labels and the images of a record whose features have their types."""
+        rules, where = self._rules, (self._name, record.offset)
+        filename = b"".join(_bytes(features.get("filename", ())))
+        if rules.is_ours and not filename:
+            self._faults.say(Code.NO_FILENAME, *where)
+        columns = (features[name][0] for name in rules.columns)
+        record = record._replace(
+            filename=filename.decode("utf-8", "surrogateescape"),
+            columns=tuple(
+                value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                for value in columns
+            ),
+        )
+        for key, feature in rules.features.by_name.items():
+            if feature.classes is not None:
+                record = record._replace(labels=tuple(map(int, features[key])))
+                lowest = -1 if feature.length == 1 else 0  # -1 labels an image without a class
+                for label in record.labels:
+                    if not lowest <= label < feature.classes:
+                        facts = {"feature": key, "label": label, "classes": feature.classes}
+                        self._faults.say(Code.BAD_LABEL, *where, **facts)
+            for data in _bytes(features[key]) if feature.is_image else ():
+                record = record._replace(format=format_of(data, ""), digest=xxh3_128_digest(data))
+                try:
+                    shape = _check_image(data, record.format, feature, decodes=rules.decodes)
+                except BadImage as error:
+                    self._faults.say(Code.BAD_IMAGE, *where, feature=key, reason=str(error))
+                    continue
+                record = record._replace(shape=shape)
+                declared = features.get("shape", ())
+                if rules.is_ours and declared != shape:
+                    facts = {"declared": _by(declared), "found": _by(shape)}
+                    self._faults.say(Code.WRONG_SHAPE, *where, **facts)
+        return record
+
+    def _read_index(self, path: str, shard_size: int) -> bytes | None:
+        """Return the index; None, with a fault, if it cannot be read or is too long."""
+        limit = MOST_INDEX_LINE_BYTES * (shard_size // 16 + 1)  # a record takes 16 bytes or more
+        try:
+            with HashedFile(path + layout.INDEX_SUFFIX) as file:
                 data = file.read(limit + 1)
-                self.hashes[self.index_name] = file.finish()
+                self._found.hashes[self._index_name] = file.finish()
         except OSError as error:
-            self.faults.add(os_fault(error, self.index_name))
+            self._faults.add(os_fault(error, self._index_name))
             return None
         if len(data) > limit:
-            self.faults.say(Code.INDEX_TOO_LONG, self.index_name, limit)
+            self._faults.say(Code.INDEX_TOO_LONG, self._index_name, limit)
             return None
         return data
 
-    def index_faults(self, index: bytes) -> Iterator[Fault]:
-        """Compare the index, byte by byte, with what it should be."""
-        spans = [f"{at} {length}" for at, length in zip(self.offsets, self.lengths, strict=True)]
+    def _compare_index(self, index: bytes) -> None:
+        """Compare an index with the places of the records, line by line."""
+        spans = [f"{record.offset} {record.length}" for record in self._found.records]
         if index == "\n".join([*spans, ""]).encode():
             return
-        position = 0
         lines = index.split(b"\n")
-        for place, span in enumerate(spans):
-            line = lines[place] if place < len(lines) - 1 else b""
+        position = 0
+        for number, span in enumerate(spans):
+            line = lines[number] if number < len(lines) - 1 else b""
             if line != span.encode():
-                facts = {"line": _shown(line), "record": place, "span": span}
-                yield Fault(Code.INDEX_LINE, self.index_name, min(position, len(index)), facts)
+                facts = {"line": _shown(line), "record": number, "span": span}
+                place = min(position, len(index))
+                self._faults.say(Code.INDEX_LINE, self._index_name, place, **facts)
             position += len(line) + 1
         rest = b"\n".join(lines[len(spans) :])
-        if self.is_whole and rest:
-            facts = {"line": _shown(rest)}
-            yield Fault(Code.INDEX_REST, self.index_name, min(position, len(index)), facts)
+        if self._found.is_whole and rest:
+            place = min(position, len(index))
+            self._faults.say(Code.INDEX_REST, self._index_name, place, line=_shown(rest))
 
-    def facts(self) -> ShardFacts:
-        columns = list(zip(*self._records, strict=True)) or [()] * len(RecordFacts._fields)
-        filenames, labels, shapes, formats, digests, extras = columns
-        return ShardFacts(
-            filename=self.filename,
-            size=self.size,
-            hashes=self.hashes,
-            faults=self.faults.listed(),
-            damaged=frozenset(self._damaged),
-            is_whole=self.is_whole,
-            offsets=self.offsets,
-            lengths=self.lengths,
-            filenames=filenames,
-            labels=labels,
-            shapes=shapes,
-            formats=formats,
-            digests=b"".join(digests),
-            columns=extras,
-        )
+
+def _decode(payload: bytes) -> Mapping[str, example.Feature]:
+    plain = example.decode_plain(payload, 0, len(payload))
+    if plain is None:
+        return example.decode_bounded(payload)
+    filename, data, label, shape = plain
+    return {"filename": (filename,), "image": (data,), "label": (label,), "shape": shape}
+
+
+def _bytes(feature: example.Feature) -> Iterator[bytes]:
+    return (value for value in feature if isinstance(value, bytes))
+
+
+def _check_image(
+    data: bytes, image_format: str, feature: Feature, *, decodes: bool
+) -> tuple[int, int, int]:
+    """Return the shape of an image; raise BadImage unless TFDS decodes it as declared."""
+    shape = image.shape_of(data, "")
+    if reason := format_fault(image_format, feature):
+        raise BadImage(reason)
+    pixels.refuse_bomb(*shape[:2])
+    declared = feature.size or (-1, -1)
+    if any(side not in (-1, found) for side, found in zip(declared, shape, strict=False)):
+        raise BadImage(f"{_by(shape)}, but features.json declares {_by(declared)}")
+    if decodes:
+        # As strict as `pack`: lenient decoders fill missing data with grey.
+        if reason := image.tensorflow_fault(data):
+            raise BadImage(f"TensorFlow does not decode it: {reason}")
+        decoded = decode.to_array(data, shape)
+        if decoded.shape != shape:
+            raise BadImage(f"it decodes to {_by(decoded.shape)} instead of {_by(shape)}")
+    return shape
+
+
+def takes_all_formats(feature: Feature) -> bool:
+    """Return whether TFDS can decode every format that imgrec packs for a feature."""
+    return not any(format_fault(image_format, feature) for image_format in _CHANNELS)
+
+
+def format_fault(image_format: str, feature: Feature) -> str:
+    """Return why TFDS cannot decode images of a format for a feature, or ""."""
+    if image_format not in _CHANNELS:
+        return f"{image_format}, which TensorFlow does not decode to a picture"
+    if feature.channels not in _CHANNELS[image_format]:
+        channels = "1 channel" if feature.channels == 1 else f"{feature.channels} channels"
+        return f"{image_format}, which TensorFlow does not decode to {channels}"
+    return ""
+
+
+def _by(shape: Sequence[object]) -> str:
+    return "x".join(map(str, shape))
 
 
 def _spans(index: bytes | None) -> list[tuple[int, int]]:
-    """Return what an index says, to help past damaged lengths; nothing if it is malformed."""
+    """Parse an index, to find the next record behind a damaged length; [] if it is malformed."""
     try:
         return parse_index(index or b"")
     except ValueError:
@@ -218,21 +322,15 @@ def _shown(line: bytes) -> str:
     return repr(line[:60].decode("ascii", "backslashreplace")) if line else "nothing"
 
 
-def images_of(path: str, compression: str, places: Container[int]) -> Iterator[tuple[int, bytes]]:
-    """Yield the images of some records of a shard, by their numbers, unless they are damaged."""
+def images_of(path: str, compression: str, numbers: Container[int]) -> Iterator[tuple[int, bytes]]:
+    """Yield the images of some records of a shard, by number; skip damaged ones."""
     with RegularFile(path) as file:
-        for place, frame in enumerate(shard_frames(file, compression, path)):
-            if place not in places or frame.fault:
+        for number, frame in enumerate(shard_frames(file, compression, path)):
+            if number not in numbers or frame.fault:
                 continue
-            if image := _image(frame.payload):
-                yield place, image
-
-
-def _image(payload: bytes) -> bytes:
-    if plain := example.decode_plain(payload, 0, len(payload)):
-        return plain.image
-    try:
-        values = example.decode_bounded(payload).get("image", ())
-    except CorruptRecord:
-        return b""
-    return b"".join(value for value in values if isinstance(value, bytes))
+            try:
+                data = b"".join(_bytes(_decode(frame.payload).get("image", ())))
+            except CorruptRecord:
+                continue
+            if data:
+                yield number, data

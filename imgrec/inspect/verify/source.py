@@ -1,11 +1,12 @@
-"""Comparing a dataset with the source that it was packed from."""
+"""Compare a dataset with the source that it was packed from."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -26,60 +27,42 @@ from imgrec.source.walk import open_tree
 from imgrec.storage.blobs import close_files, read_blob
 from imgrec.text import globs_pattern, printable
 
-_ARRAYS = {
-    "CIFAR": SourceKind.CIFAR,
-    "IDX": SourceKind.IDX,
-    "pixels": SourceKind.PIXELS,
-    "TFRecords": SourceKind.TFRECORD,
-    "NumPy": SourceKind.NUMPY,
-}
 _UNNAMED = ("outside", "beside", "left out", "smaller", "beyond")
 """How the kinds of ignored files begin that the report counts but does not name."""
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """A source, and a folder into which its archives can be unpacked."""
 
     source: str
     spool: str
 
 
-def compare_with_source(place: Place, state: State) -> None:
-    """Add a fault for each record and each file without a counterpart, or with another one.
+def compare_with_source(place: SourcePlace, state: State) -> None:
+    """Add a fault for each record and each file that has no counterpart, or a different one.
 
     Raises SourceError if the source cannot be read, or has none of the dataset's files.
     """
-    documents, job, source = state.documents, state.job, place.source
+    documents, source = state.documents, place.source
     if "filename" not in documents.features.by_name:
         state.faults.say(Code.NO_NAMES_TO_COMPARE, layout.FEATURES, source=source)
         return
-    packed = frozenset(name for _, found in state.shards for name in found.filenames if name)
-    originals = _find(place, state, packed)
+    packed = frozenset(
+        record.filename for _, found in state.facts() for record in found.records if record.filename
+    )
+    originals = _find_originals(place, state, packed)
     if packed and packed.isdisjoint(originals.files):
         raise SourceError(
             f"{source} has none of the dataset's files, such as {printable(min(packed))}",
             hint="give what it was packed from; for a manifest, the folder of its images",
             path=source,
         )
-    tasks = [task for task in _tasks(source, state, originals) if task.originals]
-    options = documents.report.options if documents.report else {}
-    comparison = _Comparison(
-        folder=state.folder,
-        compression=documents.metadata.compression,
-        check=_check(options),
-        shrink_to=_shrinking(options),
-    )
-    sizes = {task.filename: len(task.originals) for task in tasks}
-    with closing(job.run(comparison, tasks)) as running:
-        for filename, faults in running:
-            state.faults.extend(faults)
-            job.tell("compare", sizes[filename], sum(sizes.values()))
-    _find_unpacked(source, state, originals, packed)
+    _compare_images(source, state, originals)
+    _find_unpacked(source, state, originals.images - packed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Originals:
-    """The files of a source by their names."""
+class _Originals(NamedTuple):
+    """The files of a source."""
 
     files: Mapping[str, tuple[Blob, int]]
     """Where the bytes of each are, and how many."""
@@ -87,30 +70,29 @@ class _Originals:
     """The names of those that look like images."""
 
 
-def _find(place: Place, state: State, packed: frozenset[str]) -> _Originals:
-    """List the files of a source; follow links out of it if some are not found within."""
-    job, report = state.job, state.documents.report
+def _find_originals(place: SourcePlace, state: State, packed: frozenset[str]) -> _Originals:
+    """List the files of a source; follow links out of it if some files are missing."""
+    report = state.documents.report
     options = SourceOptions()
     with suppress(UsageError):
         encoding = report.options.get("encoding") if report else ""
         options = SourceOptions(encoding=str(encoding or ""))
     context = Context(
         options=options,
-        run=job.run,
-        on_progress=lambda files: job.tell("scan", files, None),
+        run=state.job.run,
+        on_progress=lambda files: state.job.progress("scan", files, None),
         spool=place.spool,
     )
-    within = _list(place.source, report, context)
+    within = _list_source(place.source, report, context)
     if packed <= within.files.keys() or not os.path.isdir(place.source):
         return within
     context = replace(context, options=replace(options, follow_links=True))
-    beyond = _list(place.source, report, context)
+    beyond = _list_source(place.source, report, context)
     return max(within, beyond, key=lambda found: len(packed & found.files.keys()))
 
 
-def _list(source: str, report: Report | None, context: Context) -> _Originals:
-    """List what a source holds, of whatever kind it is; raise SourceError if it cannot be read."""
-    kind = _ARRAYS.get(array_kind(report))
+def _list_source(source: str, report: Report | None, context: Context) -> _Originals:
+    kind = array_kind(report)
     if report is None or kind is None:
         return _list_files(source, context)
     try:
@@ -118,15 +100,13 @@ def _list(source: str, report: Report | None, context: Context) -> _Originals:
         options = SourceOptions(kind=kind, cifar100_labels=labels)
         samples = scan(detect(source, options), replace(context, options=options)).samples
     except SourceError:
-        # It may be what the dataset was unpacked to.
+        # It may be the folder that the dataset was unpacked to.
         if os.path.isdir(source) and (found := _list_files(source, context)).images:
             return found
         raise
     blobs = zip(samples.blobs, samples.sizes, strict=True)
-    return _Originals(
-        files=dict(zip(samples.filenames, blobs, strict=True)),
-        images=frozenset(samples.filenames),
-    )
+    files = dict(zip(samples.filenames, blobs, strict=True))
+    return _Originals(files, frozenset(samples.filenames))
 
 
 def _list_files(source: str, context: Context) -> _Originals:
@@ -138,9 +118,10 @@ def _list_files(source: str, context: Context) -> _Originals:
     tree = look_at(lister, context)
     refuse_closed(lister, context.options)
     files = dict(zip(tree.names, zip(tree.blobs, tree.sizes, strict=True), strict=True))
-    odd = tree.others | tree.faults.keys()
-    images = frozenset(name for at, name in enumerate(tree.names) if at not in odd)
-    return _Originals(files=files, images=images)
+    others = tree.others | tree.faults.keys()
+    return _Originals(
+        files, frozenset(name for at, name in enumerate(tree.names) if at not in others)
+    )
 
 
 class _Original(NamedTuple):
@@ -154,76 +135,80 @@ class _Original(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """Some records of a shard, by number, each with its file."""
-
-    filename: str
+    shard: str
     originals: Mapping[int, _Original]
+    """By record."""
 
 
-def _tasks(source: str, state: State, originals: _Originals) -> list[_Task]:
-    """Pair each record with its file; records without one are faults."""
+def _compare_images(source: str, state: State, originals: _Originals) -> None:
     tasks = []
-    for _, found in state.shards:
+    for _, found in state.facts():
         pairs: dict[int, _Original] = {}
-        for at, filename in enumerate(found.filenames):
-            if at in found.damaged:
+        for number, record in enumerate(found.records):
+            if record.is_damaged:
                 continue
-            offset = found.offsets[at]
-            if filename in originals.files:
-                pairs[at] = _Original(offset, filename, *originals.files[filename])
+            if file := originals.files.get(record.filename):
+                pairs[number] = _Original(record.offset, record.filename, *file)
             else:
-                facts = {"name": filename, "source": source}
-                state.faults.say(Code.NOT_IN_SOURCE, found.filename, offset, **facts)
-        tasks.append(_Task(found.filename, pairs))
-    return tasks
+                facts = {"name": record.filename, "source": source}
+                state.faults.say(Code.NOT_IN_SOURCE, found.filename, record.offset, **facts)
+        if pairs:
+            tasks.append(_Task(found.filename, pairs))
+    report = state.documents.report
+    compare = partial(
+        _compare_shard,
+        folder=str(state.folder),
+        compression=state.documents.metadata.compression,
+        options=report.options if report else {},
+    )
+    total = sum(len(task.originals) for task in tasks)
+    with closing(state.job.run(compare, tasks)) as running:
+        for compared, faults in running:
+            state.faults.extend(faults)
+            state.job.progress("compare", compared, total)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Comparison:
-    """A picklable function that compares records with files."""
+def _compare_shard(
+    task: _Task, folder: str, compression: str, options: Mapping[str, object]
+) -> tuple[int, tuple[Fault, ...]]:
+    """Count the images of a task, and find those that were not packed from their files."""
+    faults = Faults()
+    check, shrink_to = _check(options), _shrink_options(options)
+    path = os.path.join(folder, task.shard)
+    for number, image in images_of(path, compression, task.originals.keys()):
+        original = task.originals[number]
+        if reason := _difference(image, original, check, shrink_to):
+            facts = {"name": original.filename, "reason": reason}
+            faults.say(Code.DIFFERS_FROM_SOURCE, task.shard, original.offset, **facts)
+    close_files()
+    return len(task.originals), faults.listed()
 
-    folder: str
-    compression: str
-    check: Check
-    shrink_to: ShrinkOptions | None
 
-    def __call__(self, task: _Task) -> tuple[str, tuple[Fault, ...]]:
-        """Return the shard's name and a fault for each record that was not made from its file."""
-        faults = Faults()
-        path = os.path.join(self.folder, task.filename)
-        for place, image in images_of(path, self.compression, task.originals.keys()):
-            original = task.originals[place]
-            if reason := self._difference(image, original):
-                facts = {"name": original.filename, "reason": reason}
-                faults.say(Code.DIFFERS_FROM_SOURCE, task.filename, original.offset, **facts)
-        close_files()
-        return task.filename, faults.listed()
-
-    def _difference(self, image: bytes, original: _Original) -> str:
-        """Return how an image differs from what its file would be packed as, or ""."""
-        try:
-            data = read_blob(original.blob, original.size, name=original.filename)
-            if data == image:
-                return ""
-            packable = self._packed(data, original)
-        except BadImage as error:
-            return f"there it is bad: {error}"
-        if packable.data == image:
+def _difference(
+    image: bytes, original: _Original, check: Check, shrink_to: ShrinkOptions | None
+) -> str:
+    """Return how an image differs from the one that its file would be packed as, or ""."""
+    try:
+        data = read_blob(original.blob, original.size, name=original.filename)
+        if data == image:
             return ""
-        if packable.data == data:
-            return _first_difference(image, data)
-        # Another version of Pillow may encode the same pixels differently.
-        return "" if _have_same_pixels(packable, image) else "its pixels differ"
-
-    def _packed(self, data: bytes, original: _Original) -> Packable:
         if isinstance(original.blob, Pixels):
-            return pack_pixels(data, original.blob, self.shrink_to)
-        return prepare(data, original.filename, self.check, self.shrink_to)
+            packable = pack_pixels(data, original.blob, shrink_to)
+        else:
+            packable = prepare(data, original.filename, check, shrink_to)
+    except BadImage as error:
+        return f"the file is bad: {error}"
+    if packable.data == image:
+        return ""
+    if packable.data == data:
+        return _first_difference(image, data)
+    # Another version of Pillow may encode the same pixels differently.
+    return "" if _have_same_pixels(packable, image) else "its pixels differ"
 
 
 def _first_difference(image: bytes, data: bytes) -> str:
-    pairs = zip(count(), zip(image, data, strict=False), strict=False)
-    place = next((at for at, (one, other) in pairs if one != other), -1)
+    pairs = zip(count(), image, data, strict=False)
+    place = next((at for at, one, other in pairs if one != other), -1)
     if place < 0:
         return f"{len(image):,} bytes here, {len(data):,} there"
     return f"they differ from byte {place:,} of the image on"
@@ -231,7 +216,7 @@ def _first_difference(image: bytes, data: bytes) -> str:
 
 def _have_same_pixels(packable: Packable, image: bytes) -> bool:
     if packable.format == "JPEG":
-        return False  # lossy images have the same pixels only if they are the same bytes
+        return False  # lossy images have the same pixels only if they have the same bytes
     try:
         one, other = to_pil(packable.data), to_pil(image)
     except BadImage:
@@ -239,17 +224,14 @@ def _have_same_pixels(packable: Packable, image: bytes) -> bool:
     return (one.mode, one.size, one.tobytes()) == (other.mode, other.size, other.tobytes())
 
 
-def _find_unpacked(
-    source: str, state: State, originals: _Originals, packed: frozenset[str]
-) -> None:
-    """Find the images of the source that are in no record, and that the report does not name."""
+def _find_unpacked(source: str, state: State, left: frozenset[str]) -> None:
+    """Find images of the source that are neither in a record nor named by the report."""
     report = state.documents.report
-    left = originals.images - packed
+    unpacked = sorted(left)
     if report:
         skipped = {file.filename for file in report.skipped}
-        unnamed = [name for name in left if printable(name) not in skipped]
-        left = frozenset(_chosen(unnamed, report.options))
-    unpacked = sorted(left)
+        unnamed = [name for name in unpacked if printable(name) not in skipped]
+        unpacked = list(_chosen(unnamed, report.options))
     may_be_unnamed = report is None or any(one.kind.startswith(_UNNAMED) for one in report.ignored)
     if unpacked and may_be_unnamed:
         state.unchecked.say(Code.NOT_NAMED, source, count=len(unpacked), name=unpacked[0])
@@ -259,7 +241,7 @@ def _find_unpacked(
 
 
 def _chosen(names: Iterable[str], options: Mapping[str, object]) -> Iterable[str]:
-    """Return the names that the globs of a pack let through."""
+    """Return the names that --include and --exclude of a pack let through."""
     for option, is_wanted in (("include", True), ("exclude", False)):
         globs = options.get(option)
         if isinstance(globs, list) and globs:
@@ -274,14 +256,10 @@ def _check(options: Mapping[str, object]) -> Check:
     return Check.DECODE
 
 
-def _shrinking(options: Mapping[str, object]) -> ShrinkOptions | None:
-    """Return the largest size of images, by the options of the pack."""
-    asked = {
-        name: value
-        for name in ("short_side", "max_side", "quality")
-        if type(value := options.get(name)) is int
-    }
+def _shrink_options(options: Mapping[str, object]) -> ShrinkOptions | None:
+    names = ("short_side", "max_side", "quality")
+    given = {name: value for name in names if type(value := options.get(name)) is int}
     try:
-        return ShrinkOptions(**asked) if asked else None
+        return ShrinkOptions(**given) if given else None
     except (UsageError, TypeError):
         return None
