@@ -13,7 +13,7 @@ from imgrec.errors import SourceError
 from imgrec.notes import Note
 from imgrec.source.archive_names import has_archive_name
 from imgrec.source.split_words import split_word
-from imgrec.source.tree import Folder, Lister, clutter_kind, has_image_name
+from imgrec.source.tree import Folder, Lister, clutter_kind, has_image_name, joined
 
 _RATIO = 200
 """Images do not compress; even tables of text seldom shrink to less than a tenth."""
@@ -23,11 +23,24 @@ _MEMBER_BYTES = 64
 """The least that a member takes in an uncompressed archive, without its data."""
 _FREE_MEMBERS = 1 << 17
 """Up to here no number of members is too large. Each takes half a kilobyte of memory."""
+_MAX_NAME = 4096
+_MAX_DEPTH = 100
+_ODD_NAME = re.compile(r"[\\\0\r\n]|(?:^|/)\.{0,2}(?:/|$)|^[A-Za-z]:")
+"""Most names have none of these, and are safe."""
+_UNSAFE = (
+    (re.compile(r"\0"), "a NUL in its name"),
+    (re.compile(r"[\r\n]"), "a line break in its name"),
+    (re.compile(r"\\"), "a backslash in its name"),
+    (re.compile(r"^/"), "an absolute path, which leads out of the archive"),
+    (re.compile(r"^[A-Za-z]:"), "a drive letter in its name"),
+    (re.compile(r"(?:^|/)\.\.(?:/|$)"), "a path with .., which leads out of the archive"),
+)
+_CONTROL = re.compile(r"[\0-\x1f\x7f]")
 
 
 @dataclass(slots=True)
 class Allowance:
-    """How much some archives together may unpack to, and how much they do."""
+    """How much some archives may unpack to in total, and how much they do."""
 
     max_bytes: int
     packed_bytes: int = 0
@@ -36,11 +49,11 @@ class Allowance:
     members: int = 0
 
     def check(self, path: str, more_bytes: int) -> None:
-        """Raise SourceError if an archive that unpacks to `more_bytes` is one too many."""
+        """Raise SourceError if an archive that unpacks to `more_bytes` exceeds the limits."""
         total = self.unpacked_bytes + more_bytes
         if total > self.max_bytes:
             raise SourceError(
-                f"{path} unpacks to more than the {self.max_bytes} bytes that archives may",
+                f"{path} unpacks to more than {self.max_bytes} bytes, the limit for archives",
                 hint="if you trust it, pass a larger --max-archive-bytes",
                 path=path,
             )
@@ -62,7 +75,7 @@ class Allowance:
         return max(_FREE_MEMBERS, self.packed_bytes // _MEMBER_BYTES) - self.members
 
     def take_members(self, path: str, count: int) -> None:
-        """Count what an archive lists; raise SourceError if that is too much for its size."""
+        """Count the members of an archive; raise SourceError if they are too many for its size."""
         most = self.most_members()
         if count > most:
             raise too_many_members(path, most)
@@ -76,21 +89,6 @@ def too_many_members(path: str, most: int) -> SourceError:
         hint="if you trust it, unpack it and pack the folder",
         path=path,
     )
-
-
-_MAX_NAME = 4096
-_MAX_DEPTH = 100
-_ODD_NAME = re.compile(r"[\\\0\r\n]|(?:^|/)\.{0,2}(?:/|$)|^[A-Za-z]:")
-"""Names without any of these are safe as they are; most names are."""
-_UNSAFE = (
-    (re.compile(r"\0"), "a NUL in its name"),
-    (re.compile(r"[\r\n]"), "a line break in its name"),
-    (re.compile(r"\\"), "a backslash in its name"),
-    (re.compile(r"^/"), "an absolute path, which leads out of the archive"),
-    (re.compile(r"^[A-Za-z]:"), "a drive letter in its name"),
-    (re.compile(r"(?:^|/)\.\.(?:/|$)"), "a path with .., which leads out of the archive"),
-)
-_CONTROL = re.compile(r"[\0-\x1f\x7f]")
 
 
 class Member(NamedTuple):
@@ -113,19 +111,32 @@ class Listing(NamedTuple):
     members: list[Member]
     warnings: list[str]
     usual_encoding: str = "utf-8"
-    """That of raw names if no other is known."""
+    """The encoding of raw names if no other is known."""
     names_are_bytes: bool = False
-    """Whether the encoding of raw names is not to be guessed."""
+    """Whether raw names stay as they are, unless `--encoding` is given."""
 
 
 @dataclass(slots=True)
 class _Contents:
-    """What is right in one folder."""
+    """The files and folders directly in one folder."""
 
     files: dict[str, Member] = field(default_factory=dict)
     below: set[str] = field(default_factory=set)
-    again: list[str] = field(default_factory=list)
-    """Names of files that are there already."""
+    repeated: list[str] = field(default_factory=list)
+    """Names of further files with the same name."""
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of files and of folders, except clutter."""
+        return (
+            [name for name in self.files if not clutter_kind(name, is_folder=False)],
+            [name for name in self.below if not clutter_kind(name, is_folder=True)],
+        )
+
+    def holds_folders(self) -> bool:
+        """Tell whether it holds folders, or archives in their place, but no images."""
+        files, folders = self.names()
+        has_folders = bool(folders) or any(map(has_archive_name, files))
+        return has_folders and not any(map(has_image_name, files))
 
 
 @dataclass(slots=True)
@@ -137,13 +148,13 @@ class MemberTree(Lister):
     top: str = ""
     """The folder of the archive where the tree starts."""
     most_folders: int = sys.maxsize
-    """How many it may have: a long name can be that of a hundred."""
+    """How many it may have: one long name can make a hundred."""
     _folders: dict[str, _Contents] = field(default_factory=lambda: {"": _Contents()})
     _unsafe: list[tuple[Member, str]] = field(default_factory=list)
     """Members without a place in the tree, and why."""
 
     def add(self, members: Iterable[Member]) -> None:
-        """Put members into their folders, even those without an entry of their own."""
+        """Put members into their folders; folders need no entry of their own."""
         for member in members:
             path, fault = _tidy(member.name)
             if fault or not (path or member.is_folder):
@@ -151,15 +162,12 @@ class MemberTree(Lister):
             elif member.is_folder:
                 self._folder(path)
             else:
-                self._add_file(path, member)
-
-    def _add_file(self, path: str, member: Member) -> None:
-        within, _, name = path.rpartition("/")
-        contents = self._folder(within)
-        if name in contents.files:
-            contents.again.append(name)
-        else:
-            contents.files[name] = member
+                within, _, name = path.rpartition("/")
+                contents = self._folder(within)
+                if name in contents.files:
+                    contents.repeated.append(name)
+                else:
+                    contents.files[name] = member
 
     def _folder(self, path: str) -> _Contents:
         """Return a folder; make it, and those above it, if it is missing."""
@@ -172,41 +180,39 @@ class MemberTree(Lister):
         return self._folders[path]
 
     def folder_count(self) -> int:
-        """Count the folders, but for the root."""
+        """Count the folders, except the root."""
         return len(self._folders) - 1
 
     def strip_top(self, stem: str, *, even_of_images: bool = False) -> None:
-        """Start in the only folder at the top, as long as it is a mere wrapper.
+        """Start in the only folder at the top while that is a wrapper.
 
-        A wrapper holds folders or archives but no images. A folder named as a split is none, unless
-        the archive has the same name. If `even_of_images`, a folder with the name of the archive is
-        a wrapper whatever it holds.
+        A wrapper holds folders or archives but no images. A folder named like a split is none,
+        unless the archive has the same name. With `even_of_images`, a folder with the name of the
+        archive is a wrapper whatever it holds.
         """
         while True:
-            files, tops = _names(self._folders[self.top])
+            files, tops = self._folders[self.top].names()
             if len(tops) != 1 or files:
                 return
-            top = _join(self.top, tops[0])
-            is_wrapper = _holds_folders(self._folders[top]) and (
-                tops[0] == stem or not split_word(tops[0])
-            )
-            if not is_wrapper and not (even_of_images and tops[0] == stem):
+            top, is_own = joined(self.top, tops[0]), tops[0] == stem
+            is_plain = self._folders[top].holds_folders() and (is_own or not split_word(tops[0]))
+            if not is_plain and not (even_of_images and is_own):
                 return
             self.top = top
 
     def holds_folders(self) -> bool:
-        """Tell whether folders but no images are right at the top."""
-        return _holds_folders(self._folders[self.top])
+        """Tell whether folders but no images are at the top."""
+        return self._folders[self.top].holds_folders()
 
     def walk(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
-        self._note_beside()
+        self._note_unlisted()
         stack = [""]
         while stack:
             path = stack.pop()
-            members, below = self._sort_out(path)
+            members, below = self._readable(path)
             yield Folder(
-                path=_join(self.mount, path),
+                path=joined(self.mount, path),
                 files=tuple(members),
                 has_folders=bool(below),
                 blobs=tuple([member.blob for member in members.values() if member.blob]),
@@ -214,10 +220,10 @@ class MemberTree(Lister):
             )
             stack.extend(reversed(below))
 
-    def _note_beside(self) -> None:
+    def _note_unlisted(self) -> None:
         """Note members outside all listed folders: unsafe names, and clutter beside the top."""
         for member, fault in self._unsafe:
-            shown = _join(self.mount, _shown(member.name))
+            shown = joined(self.mount, _escaped(member.name))
             if member.is_folder:
                 self.tally.add("folder with an unsafe name", shown)
             else:
@@ -226,34 +232,31 @@ class MemberTree(Lister):
             root = self._folders[""]
             for name in sorted({*root.files, *root.below} - {self.top}):
                 kind = clutter_kind(name, is_folder=name in root.below)
-                self.tally.add(kind, _join(self.mount, name))
+                self.tally.add(kind, joined(self.mount, name))
 
-    def _sort_out(self, path: str) -> tuple[dict[str, Member], list[str]]:
-        """Return the files in a folder that can be read, and the paths of the folders in it."""
-        contents = self._folders[_join(self.top, path)]
+    def _readable(self, path: str) -> tuple[dict[str, Member], list[str]]:
+        """Return the readable files in a folder, and the paths of the folders in it."""
+        contents = self._folders[joined(self.top, path)]
+        within = joined(self.mount, path)
         members: dict[str, Member] = {}
         below: list[str] = []
         for name in sorted({*contents.files, *contents.below}):
-            shown = _join(self.mount, _join(path, name))
             member, is_folder = contents.files.get(name), name in contents.below
             if kind := clutter_kind(name, is_folder=is_folder):
-                self.tally.add(kind, shown)
+                self.tally.add(kind, joined(within, name))
                 continue
             if is_folder:
-                below.append(_join(path, name))
+                below.append(joined(path, name))
             if member and (is_folder or not member.blob):
-                self.bad.append(Note(shown, member.fault or "a folder has the same name"))
+                fault = member.fault or "a folder has the same name"
+                self.bad.append(Note(joined(within, name), fault))
             elif member:
                 members[name] = member
-        for name in contents.again:
+        for name in contents.repeated:
             if not clutter_kind(name, is_folder=False):
-                shown = _join(self.mount, _join(path, name))
-                self.bad.append(Note(shown, "another member of this name comes before it"))
+                fault = "another member of this name comes before it"
+                self.bad.append(Note(joined(within, name), fault))
         return members, below
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder and name else folder or name
 
 
 def _tidy(name: str) -> tuple[str, str]:
@@ -268,23 +271,7 @@ def _tidy(name: str) -> tuple[str, str]:
     return "/".join([part for part in name.split("/") if part not in ("", ".")]), ""
 
 
-def _shown(name: str) -> str:
+def _escaped(name: str) -> str:
     """Return an unsafe name in a form fit for a message."""
     shown = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", name)
     return shown if len(shown) <= _MAX_NAME else shown[:_MAX_NAME] + "…"
-
-
-def _names(contents: _Contents) -> tuple[list[str], list[str]]:
-    """Return the names of the files and of the folders in a folder, except clutter."""
-    return (
-        [name for name in contents.files if not clutter_kind(name, is_folder=False)],
-        [name for name in contents.below if not clutter_kind(name, is_folder=True)],
-    )
-
-
-def _holds_folders(contents: _Contents) -> bool:
-    """Tell whether folders, or archives in their place, but no images are right in a folder."""
-    files, folders = _names(contents)
-    return not any(map(has_image_name, files)) and bool(
-        folders or any(map(has_archive_name, files))
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,55 +12,50 @@ from imgrec.errors import SourceError
 from imgrec.model import Catalog
 from imgrec.notes import Note, warnings_of
 from imgrec.options import LEAF, SourceKind
+from imgrec.source.probe import FileTable, probe_tree
 from imgrec.source.split_lists import refuse_split_lists
-from imgrec.source.tree import (
-    Context,
-    Folder,
-    Lister,
-    Tree,
-    has_image_name,
-    look_at,
-    notes_of,
-    refuse_closed,
-)
+from imgrec.source.tree import Context, Folder, Lister, Tally, has_image_name, joined
 from imgrec.text import globs_pattern, picked
 
 OUTSIDE = "outside a class folder"
 BESIDE = "beside the split folders"
+_OTHER = "not an image"
+_NO_LABEL = "its name does not match --label-regex"
 
 
 class Place(NamedTuple):
-    """What the path of an image says of it."""
+    """The split and the class of an image, by its path."""
 
     split: str
     class_name: str
     """"" for an image without a class."""
     class_folder: str
-    """Where the class is found, for messages."""
+    """The folder of the class, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The meaning of paths in one source."""
+    """What the paths of one source mean."""
 
     roots: Mapping[str, str]
-    """The folders that classes are in, each with its split; "" is the source, or no split."""
+    """The folders that hold classes, each with its split; "" is the source, or no split."""
     unlabelled: frozenset[str] = frozenset()
-    """Those of the roots whose images have no class."""
+    """The roots whose images have no class."""
     class_depth: int = 1
     label_regex: re.Pattern[str] | None = None
-    _seen: dict[str, Place | str] = field(default_factory=dict)
+    _cache: dict[str, Place | str] = field(default_factory=dict)
 
     def of_folder(self, path: str) -> Place | str:
-        """Return what a folder says of the images in it, or why they are passed over."""
-        if path not in self._seen:
-            self._seen[path] = self._read(path)
-        return self._seen[path]
+        """Return the place of the images in a folder, or why they are ignored."""
+        if path not in self._cache:
+            self._cache[path] = self._place(path)
+        return self._cache[path]
 
     def of_file(self, folder: str, name: str) -> Place | str:
-        """Return what the name of a file says of it; "" if it says nothing."""
+        """Return the place of a file; "" if `--label-regex` does not match its name."""
         place = self.of_folder(folder)
-        if self.label_regex is None or not isinstance(place, Place) or self._is_bare(place):
+        is_unlabelled = isinstance(place, Place) and place.class_folder in self.unlabelled
+        if self.label_regex is None or isinstance(place, str) or is_unlabelled:
             return place
         match = self.label_regex.search(name)
         label = picked(match, "label") if match else ""
@@ -79,13 +74,11 @@ class Places:
             folder = folder.rpartition("/")[0]
         return folder
 
-    def _is_bare(self, place: Place) -> bool:
-        return place.class_folder in self.unlabelled
-
-    def _read(self, path: str) -> Place | str:
+    def _place(self, path: str) -> Place | str:
         root = self.root_of(path)
         if root is None:
-            return BESIDE if path and not self._is_above(path) else OUTSIDE
+            is_above = not path or any(root.startswith(f"{path}/") for root in self.roots)
+            return OUTSIDE if is_above else BESIDE
         split = self.roots[root]
         if root in self.unlabelled:
             return Place(split, "", root)
@@ -96,65 +89,38 @@ class Places:
         if len(below) < depth:
             return OUTSIDE
         class_name = "/".join(below[:depth])
-        return Place(split, class_name, f"{root}/{class_name}" if root else class_name)
-
-    def _is_above(self, path: str) -> bool:
-        return any(root.startswith(f"{path}/") for root in self.roots)
-
-
-_OTHER = "not an image"
-_NO_LABEL = "its name does not match --label-regex"
-
-
-@dataclass(slots=True)
-class _ClassFiles:
-    """The files meant as images of classes: those that may be, and those that are not."""
-
-    good: list[int] = field(default_factory=list)
-    """Their numbers in the tree."""
-    class_names: list[str] = field(default_factory=list)
-    splits: list[str] = field(default_factory=list)
-    bad: list[Note] = field(default_factory=list)
-    places: set[Place] = field(default_factory=set)
-    """Of them all."""
-
-    def add(self, numbers: Sequence[int], place: Place) -> None:
-        """Add files of one place."""
-        self.good += numbers
-        self.class_names += [place.class_name] * len(numbers)
-        self.splits += [place.split] * len(numbers)
-        self.places.add(place)
-
-
-def has_images(folder: Folder) -> bool:
-    """Tell whether images, by their names, are right in a folder."""
-    return any(map(has_image_name, folder.files))
+        return Place(split, class_name, joined(root, class_name))
 
 
 def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
-    """List the classes of a tree of class folders, wherever it is."""
-    root = lister.root
-    tree = look_at(lister, context)
-    refuse_closed(lister, context.options)
+    """List the images of a tree of class folders."""
+    table = probe_tree(lister, context)
+    lister.refuse_closed(context.options)
     if not places.splits and context.options.kind is SourceKind.AUTO:
-        refuse_split_lists(root, tree)
-    files = _files_of_classes(tree, places, lister)
-    samples = tree.samples(files.good, files.class_names, files.splits, context.run)
+        refuse_split_lists(lister.root, table)
+    files = _labelled_files(table, places, lister.tally)
+    samples = table.samples(
+        files.numbers,
+        [place.class_name for place in files.places],
+        [place.split for place in files.places],
+        context.run,
+    )
     if not (samples or lister.bad or files.bad):
-        raise _nothing_to_pack(root, tree.folders, places)
-    class_folders = _class_folders(files)
+        raise _nothing_to_pack(lister.root, table.folders, places)
+    class_folders = _class_folders({*files.places, *files.bad_places})
+    excluded = globs_pattern(context.options.exclude)
     return Catalog(
         name="",
         layout=_layout(places),
         samples=samples,
         class_folders=class_folders,
         notes=(
-            *notes_of(lister),
+            *lister.notes(),
             *sorted(files.bad),
-            *warnings_of(_empty_classes(tree.folders, places, class_folders)),
-            *warnings_of(_misplaced(tree.folders, places, globs_pattern(context.options.exclude))),
+            *warnings_of(_empty_classes(table.folders, places, class_folders)),
+            *warnings_of(_misplaced(table.folders, places, excluded)),
         ),
-        stamp=tree.stamp.merged(lister.stamp),
+        stamp=table.stamp.merged(lister.stamp),
         homes=lister.homes,
     )
 
@@ -173,46 +139,58 @@ def _layout(places: Places) -> str:
             return f"<split>/{inner}{bare}"
         roots = f"{above.pop()}/<split>" if len(above) == 1 else ", ".join(sorted(places.roots))
         return f"{roots}/{inner}{bare}"
-    return ", ".join(f"{top}/{inner}" if top else inner for top in sorted(places.roots))
+    return ", ".join(joined(top, inner) for top in sorted(places.roots))
 
 
-def _files_of_classes(tree: Tree, places: Places, lister: Lister) -> _ClassFiles:
-    """Pick the files of classes that are meant as images; count the others."""
-    files = _ClassFiles()
+class _LabelledFiles(NamedTuple):
+    """The files of a table that are meant as images of a class."""
+
+    numbers: list[int]
+    """Numbers of the images in the table."""
+    places: list[Place]
+    """The place of each."""
+    bad: list[Note]
+    bad_places: set[Place]
+
+
+def _labelled_files(table: FileTable, places: Places, tally: Tally) -> _LabelledFiles:
+    """Find the images of classes, and count all other files."""
+    files = _LabelledFiles([], [], [], set())
     by_name = places.label_regex is not None
-    odd = tree.others | tree.faults.keys()
+    odd = table.others | table.faults.keys()
     end = 0
-    for folder in tree.folders:
+    for folder in table.folders:
         start, end = end, end + len(folder.files)
         place = places.of_folder(folder.path)
         if isinstance(place, str):
-            for number in range(start, end):
-                lister.tally.add(place, tree.names[number])
+            for name in table.names[start:end]:
+                tally.add(place, name)
             continue
-        if not by_name and odd.isdisjoint(range(start, end)):
-            if start < end:
-                files.add(range(start, end), place)
+        if not by_name and odd.isdisjoint(range(start, end)):  # true of most folders
+            files.numbers.extend(range(start, end))
+            files.places.extend([place] * (end - start))
             continue
         for number in range(start, end):
-            if number in tree.others:
-                lister.tally.add(_OTHER, tree.names[number])
+            name = table.names[number]
+            if number in table.others:
+                tally.add(_OTHER, name)
                 continue
             if by_name:
                 place = places.of_file(folder.path, folder.files[number - start])
             if isinstance(place, str):
-                files.bad.append(Note(tree.names[number], _NO_LABEL))
-            elif number in tree.faults:
-                files.bad.append(Note(tree.names[number], tree.faults[number]))
-                files.places.add(place)
+                files.bad.append(Note(name, _NO_LABEL))
+            elif number in table.faults:
+                files.bad.append(Note(name, table.faults[number]))
+                files.bad_places.add(place)
             else:
-                files.add((number,), place)
+                files.numbers.append(number)
+                files.places.append(place)
     return files
 
 
-def _class_folders(files: _ClassFiles) -> dict[str, tuple[str, ...]]:
-    """Return the folders of each class that holds at least one file meant as an image."""
+def _class_folders(places: Iterable[Place]) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = defaultdict(set)
-    for place in files.places:
+    for place in places:
         if place.class_name:
             found[place.class_name].add(place.class_folder)
     return {name: tuple(sorted(folders)) for name, folders in sorted(found.items())}
@@ -232,24 +210,22 @@ def _empty_classes(
 
 
 def _misplaced(
-    folders: Sequence[Folder], places: Places, left_out: re.Pattern[str]
+    folders: Sequence[Folder], places: Places, excluded: re.Pattern[str]
 ) -> Iterator[str]:
-    """Warn of images that are not packed because of where they are."""
-    with_images = [
-        folder
+    """Warn about images that are not packed because of their folder."""
+    place_of = {
+        folder.path: places.of_folder(folder.path)
         for folder in folders
-        if has_images(folder)
-        and not all(left_out.match(f"{folder.path}/{name}") for name in folder.files)
-    ]
-    where = {folder.path: places.of_folder(folder.path) for folder in with_images}
-    beside = sorted({path.split("/")[0] for path, place in where.items() if place == BESIDE})
-    if beside:
+        if any(map(has_image_name, folder.files))
+        and not all(excluded.match(f"{folder.path}/{name}") for name in folder.files)
+    }
+    if beside := {path.split("/")[0] for path, place in place_of.items() if place == BESIDE}:
         yield (
-            f"{', '.join(beside)}: not packed, as they stand beside "
+            f"{', '.join(sorted(beside))}: not packed because of the split folders "
             f"{', '.join(sorted(places.roots))}; if all are classes, pass --layout classes"
         )
-    if outside := [path or "the source" for path, place in where.items() if place == OUTSIDE]:
-        yield f"images right in {', '.join(outside)} are not packed: they are in no class folder"
+    if outside := [path or "the source" for path, place in place_of.items() if place == OUTSIDE]:
+        yield f"images directly in {', '.join(outside)} are not packed: no class folder holds them"
 
 
 def _nothing_to_pack(root: str, folders: Sequence[Folder], places: Places) -> SourceError:
@@ -257,12 +233,12 @@ def _nothing_to_pack(root: str, folders: Sequence[Folder], places: Places) -> So
     where = f"in the class folders of {', '.join(splits)}" if splits else "in class folders"
     what = f"{root} has no images {where}"
     hint = "put the images of each class into a folder of their own, as in roses/1.jpg"
-    found = [folder.path for folder in folders if has_images(folder)]
+    found = [folder.path for folder in folders if any(map(has_image_name, folder.files))]
     deepest = max((path.count("/") + 1 for path in found if path), default=0)
     if found == [""]:
-        what = f"{root} has images right in it, which no folder gives a class"
-        hint += ", or let --label-regex or a table name the classes"
+        what = f"{root} has images directly in it, without a class folder"
+        hint += ", or name the classes with --label-regex or a table"
     elif not splits and 0 < deepest < depth:
-        what = f"{root} has no images as deep as --class-depth {depth} says"
+        what = f"{root} has no images {depth} folders deep, as --class-depth {depth} requires"
         hint = f"pass --class-depth {deepest}"
     return SourceError(what, hint=hint, path=root)

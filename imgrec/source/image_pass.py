@@ -19,7 +19,8 @@ from imgrec.near.duplicates import Images, SimilarImages, find_similar
 from imgrec.near.search import DISTANCE
 from imgrec.notes import Note, NoteKind
 from imgrec.options import NearDups
-from imgrec.source.probe import Run
+from imgrec.source.probe import ImageBatch, image_batches
+from imgrec.source.tree import Run
 from imgrec.storage.blobs import close_files, read_blob
 from imgrec.storage.read_ahead import Read, reader
 from imgrec.text import printable
@@ -29,21 +30,8 @@ V = TypeVar("V")
 _BATCH = 256
 
 
-class ImageBatch(NamedTuple):
-    """Some images of a catalog, as a worker gets them."""
-
-    start: int
-    """The place of the first one among all."""
-    blobs: tuple[Blob, ...]
-    sizes: tuple[int, ...]
-    filenames: tuple[str, ...]
-
-
-def batches(samples: Samples) -> Iterator[ImageBatch]:
-    """Yield all images in batches."""
-    for start in range(0, len(samples), _BATCH):
-        part = slice(start, start + _BATCH)
-        yield ImageBatch(start, samples.blobs[part], samples.sizes[part], samples.filenames[part])
+def _batches(samples: Samples) -> Iterator[ImageBatch]:
+    return image_batches(samples.filenames, samples.blobs, samples.sizes, _BATCH)
 
 
 def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
@@ -68,7 +56,7 @@ def _each(
     samples: Samples, function: Callable[[ImageBatch], tuple[int, list[V]]], run: Run
 ) -> list[V]:
     """Return the value of each image; the function returns a batch's start and its values."""
-    answers = dict(run(function, batches(samples)))
+    answers = dict(run(function, _batches(samples)))
     return [value for start in sorted(answers) for value in answers[start]]
 
 
@@ -78,7 +66,7 @@ def _measure(
     """Measure each image of a batch; one that cannot be read has the value `missing`."""
     values = []
     read = reader(images.blobs, images.sizes)
-    for blob, size, name in zip(images.blobs, images.sizes, images.filenames, strict=True):
+    for blob, size, name in zip(images.blobs, images.sizes, images.names, strict=True):
         value = missing
         if size:  # 0 if globs leave it out: it was not opened
             with suppress(BadImage):
@@ -120,7 +108,7 @@ class Looks(NamedTuple):
 def look_at(samples: Samples, run: Run, on_look: OnLook) -> Looks:
     """Decode all images, as small as will do; those that cannot be read are flat."""
     found: dict[int, Looks] = {}
-    for start, looks in run(_look, batches(samples)):
+    for start, looks in run(_look, _batches(samples)):
         found[start] = looks
         on_look(len(looks.pixels), len(samples))
     parts = [found[start] for start in sorted(found)]
@@ -224,7 +212,7 @@ def _look(images: ImageBatch) -> tuple[int, Looks]:
     """Return where a batch starts, and what its images look like."""
     sketches: list[phash.Sketch | None] = []
     hashes = []
-    for blob, size, filename in zip(images.blobs, images.sizes, images.filenames, strict=True):
+    for blob, size, filename in zip(images.blobs, images.sizes, images.names, strict=True):
         sketch, digest = _sketched(blob, size, filename)
         sketches.append(sketch)
         hashes.append(digest)

@@ -28,15 +28,7 @@ from imgrec.source.manifests import manifest
 from imgrec.source.manifests.files import is_submission
 from imgrec.source.split_words import split_word
 from imgrec.source.tfrecord import is_tfrecord
-from imgrec.source.tree import (
-    Context,
-    Lister,
-    Match,
-    TreeFile,
-    files_of,
-    notes_of,
-    refuse_closed,
-)
+from imgrec.source.tree import Context, Lister, Match, TreeFile
 from imgrec.source.walk import open_tree
 from imgrec.stamp import stamp_of
 from imgrec.storage.read_errors import disk_fault, is_passing
@@ -129,7 +121,7 @@ def _scan_files_of(kind: SourceKind, source: str, context: Context) -> Catalog:
         return _stamped(_reader(kind).scan(Match((file,)), source, context), (file,))
     lister = open_tree(source, context)
     if is_set:
-        catalog = _scan_listing(kind, _files(lister), lister, context)
+        catalog = _scan_listing(kind, lister.files(), lister, context)
     else:
         contents = read_contents(lister, context)
         catalog = _scan_listing(kind, contents.packed, lister, context, contents)
@@ -148,7 +140,7 @@ def _scan_folder_or_archive(source: str, context: Context) -> Catalog:
     is_open = context.options.kind is SourceKind.AUTO and not context.options.label_regex
     is_folder = is_url(source) or os.path.isdir(source)
     if is_open and (not is_folder or _may_hold_arrays(source)):
-        files = _files(lister)
+        files = lister.files()
         for kind, known in KINDS.items():
             if known.beats_images and (catalog := _scan_listing(kind, files, lister, context)):
                 return catalog
@@ -212,10 +204,10 @@ def _scan_listing(
     catalog = _reader(kind).scan(match, lister.root, context)
     if not KINDS[kind].beats_images:  # CIFAR and IDX are stamped as they are read
         catalog = _stamped(catalog, match.files)
-    refuse_closed(lister, context.options)
+    lister.refuse_closed(context.options)
     return replace(
         catalog,
-        notes=(*notes_of(lister), *catalog.notes),
+        notes=(*lister.notes(), *catalog.notes),
         submission=sample_form(contents, context.options) if contents else None,
         stamp=catalog.stamp.merged(lister.stamp),
         homes=lister.homes,
@@ -233,15 +225,11 @@ def _scan_pixels_of(contents: Contents, lister: Lister, context: Context) -> Cat
     kinds = {*NoteKind} - ({NoteKind.IGNORED} if catalog.ignored else set())
     return replace(
         catalog,
-        notes=(*of_kinds(notes_of(lister), *kinds), *catalog.notes),
+        notes=(*of_kinds(lister.notes(), *kinds), *catalog.notes),
         submission=sample_form(contents, context.options),
         stamp=catalog.stamp.merged(lister.stamp),
         homes=lister.homes,
     )
-
-
-def _files(lister: Lister) -> list[TreeFile]:
-    return [file for folder in lister.folders() for file in files_of(folder)]
 
 
 def _stamped(catalog: Catalog, files: Sequence[TreeFile]) -> Catalog:
@@ -361,7 +349,7 @@ def _unknown(source: str) -> SourceError:
     elif has_archive_name(source):
         from imgrec.source.archive import refuse_foreign
 
-        refuse_foreign([source], [source])
+        refuse_foreign([(source, source)])
         what = "is called as archives are, but holds none"
     elif ARRAY_NAME.search(os.path.basename(source)):
         hint = "if it is one of CIFAR's or MNIST's files, give the folder that holds them all"

@@ -1,8 +1,9 @@
-"""A first look at many files: size, format, and a key that only identical files share.
+"""Probing files: their size, their format, and a key that only identical files share.
 
-Only files of one size can be identical, and the first few kilobytes tell almost all of those
-apart. So a file is read whole, before it is packed, only if another has the same size and the
-same beginning. Files that the first look reads whole are kept in a spool, and not opened again.
+Only files of one size can be identical, and almost all of those differ in their first few
+kilobytes. So a file is read whole before it is packed only if another one has the same size and the
+same beginning. Small files can be copied to the spool while they are probed: they are not opened
+again.
 """
 
 from __future__ import annotations
@@ -10,199 +11,271 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Blob
-from imgrec.codec.sniff import (
-    HEAD_BYTES,
-    IMAGE_EXTENSIONS,
-    MOST_IMAGE_BYTES,
-    describe,
-    extension,
-    format_of,
-)
+from imgrec.codec.sniff import HEAD_BYTES, MOST_IMAGE_BYTES, describe, format_of
 from imgrec.errors import BadImage
+from imgrec.model import Samples, picked
+from imgrec.options import SourceOptions
+from imgrec.source.tree import Context, Folder, Lister, Run, has_image_name
 from imgrec.stamp import NO_STAMP, Stamp, sum_of
 from imgrec.storage import read_ahead
 from imgrec.storage.blobs import close_files, look, look_at_file
 from imgrec.storage.files import append_to_spool
-from imgrec.storage.read_ahead import heads_of_objects, reader
 from imgrec.storage.read_errors import disk_fault, is_passing, own_fault
-
-T = TypeVar("T")
-R = TypeVar("R")
+from imgrec.text import globs_pattern
 
 KEY_BYTES = 16
-BATCH = 2048
+_BATCH = 2048
+_WHOLE_BATCH = 64
 
 
-class Run(Protocol):
-    """Calls a function on each task, somewhere; results come in any order."""
+@dataclass(slots=True)
+class FileTable:
+    """The files of a tree in the order of the listing, by column.
 
-    def __call__(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        """Yield the results."""
-        ...
+    Listing fills the first columns, probing the others.
+    """
+
+    folders: list[Folder] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    blobs: list[Blob] = field(default_factory=list)
+    sizes: array[int] = field(default_factory=lambda: array("Q"))
+    """0 for files on disk before they are probed."""
+    keys: list[bytes] = field(default_factory=list)
+    """Equal for files of equal size and beginning."""
+    faults: dict[int, str] = field(default_factory=dict)
+    """Why files that are meant as images cannot be packed, by number."""
+    others: set[int] = field(default_factory=set)
+    """Numbers of files that are not meant as images."""
+    stamp: Stamp = NO_STAMP
+
+    def add(self, folder: Folder) -> None:
+        """Add a folder and its files."""
+        prefix = f"{folder.path}/" if folder.path else ""
+        self.folders.append(folder)
+        self.names += [prefix + name for name in folder.files]
+        self.blobs += folder.blobs
+        self.sizes.extend(folder.sizes)
+
+    def pick(self, numbers: Sequence[int]) -> FileTable:
+        """Return a table of some of the files, before any is probed, without folders."""
+        return FileTable(
+            names=[self.names[number] for number in numbers],
+            blobs=[self.blobs[number] for number in numbers],
+            sizes=array("Q", [self.sizes[number] for number in numbers]),
+        )
+
+    def samples(
+        self, numbers: Sequence[int], class_names: Sequence[str], splits: Sequence[str], run: Run
+    ) -> Samples:
+        """Return catalog rows for the files at `numbers`, which were probed."""
+        names, blobs = picked(self.names, numbers), picked(self.blobs, numbers)
+        sizes, keys = picked(self.sizes, numbers), picked(self.keys, numbers)
+        return Samples(
+            filenames=names,
+            class_names=tuple(class_names),
+            splits=tuple(splits),
+            sizes=sizes,
+            contents=tuple(contents(names, blobs, sizes, keys, run)),
+            blobs=blobs,
+        )
+
+    def probe(self, context: Context, folders: Iterable[Folder] = ()) -> None:
+        """Probe all files, and those of more folders, except files that globs leave out."""
+        for start, probed in context.run(probe, self._batches(folders, context)):
+            self._fill(start, probed)
+            context.on_progress(len(probed.sizes))
+
+    def _batches(self, folders: Iterable[Folder], context: Context) -> Iterator[Batch]:
+        """Add folders, and yield files to probe while the listing goes on."""
+        start = 0
+        for folder in folders:
+            self.add(folder)
+            while len(self.names) - start >= _BATCH:
+                yield self._batch(start, context)
+                start += _BATCH
+        for last in range(start, len(self.names), _BATCH):
+            yield self._batch(last, context)
+
+    def _batch(self, start: int, context: Context) -> Batch:
+        part = slice(start, start + _BATCH)
+        names, sizes = self.names[part], self.sizes[part]
+        excluded = frozenset(_excluded(names, context.options))
+        for place in excluded:
+            sizes[place] = 0  # so that nothing of it is read from an object store
+        spool = context.spool if context.keeps_small else ""
+        return Batch(start, names, self.blobs[part], sizes, excluded, spool)
+
+    def _fill(self, start: int, probed: Probed) -> None:
+        """Add the results of one batch; batches come in any order."""
+        end = start + len(probed.sizes)
+        self.keys += [b""] * (end - len(self.keys))
+        self.sizes[start:end] = probed.sizes
+        self.keys[start:end] = probed.keys
+        self.faults.update({start + place: why for place, why in probed.faults.items()})
+        self.others.update(start + place for place in probed.others)
+        self.stamp = self.stamp.merged(probed.stamp)
+        for place, blob in probed.copies.items():
+            self.blobs[start + place] = blob
+
+
+def list_tree(lister: Lister) -> FileTable:
+    """List a tree without opening its files."""
+    table = FileTable()
+    for folder in lister.folders():
+        table.add(folder)
+    return table
+
+
+def probe_tree(lister: Lister, context: Context) -> FileTable:
+    """List a tree and probe its files, except those that globs leave out."""
+    table = FileTable()
+    table.probe(context, lister.folders())
+    return table
+
+
+def _excluded(names: Sequence[str], options: SourceOptions) -> Iterator[int]:
+    """Yield the places of files that `--include` and `--exclude` leave out."""
+    if options.include or options.exclude:
+        included, excluded = globs_pattern(options.include), globs_pattern(options.exclude)
+        for place, name in enumerate(names):
+            if excluded.match(name) or (options.include and not included.match(name)):
+                yield place
 
 
 class Batch(NamedTuple):
-    """Some files, numbered from `start`."""
+    """Some files to probe."""
 
     start: int
-    blobs: tuple[Blob, ...]
-    sizes: tuple[int, ...]
-    """Of the blobs that are not files; empty if all are."""
-    names: tuple[str, ...]
-    """Of the blobs that are not files; empty if all are."""
-    spool: str = ""
-    """The folder for copies of small files; "" for none."""
-    prefix_chars: int = 0
-    """How much of the paths of files comes before their names in the source."""
-    left_out: frozenset[int] = frozenset()
-    """Places of the files that are not to be packed, and so not opened either."""
-
-    def name(self, place: int) -> str:
-        """Return what a file is called in the source."""
-        return self.names[place] if self.names else str(self.blobs[place])[self.prefix_chars :]
-
-
-class Probes(NamedTuple):
-    """What a look at each file of a batch showed, by column."""
-
-    start: int
+    names: Sequence[str]
+    blobs: Sequence[Blob]
     sizes: array[int]
-    keys: tuple[bytes, ...]
-    """Equal for files of equal size and beginning."""
-    faults: dict[int, str]
-    """What is wrong with a file (by its place in the batch) that was meant as an image."""
-    others: tuple[int, ...]
-    """Places of the other files: neither images nor meant as such."""
-    stamp: Stamp
+    excluded: frozenset[int]
+    """Places of the files that are not packed, and so not opened either."""
     spool: str
-    """The file with copies of small files; "" for none."""
-    spooled: tuple[int, ...]
-    """Places of the files that are in the spool, one after the other."""
-    spool_offset: int
-    """Where in the spool they begin."""
+    """The folder for copies of small files; "" for none."""
 
 
-def probe(batch: Batch) -> Probes:
-    """Look at the beginning of each file of a batch."""
-    sizes, keys = array("Q"), []
+class Probed(NamedTuple):
+    """The columns of a `FileTable` that probing fills, for one batch; keys are places in it."""
+
+    sizes: array[int]
+    keys: list[bytes]
+    faults: dict[int, str]
+    others: list[int]
+    stamp: Stamp
+    copies: dict[int, Blob]
+    """Where files were copied to in the spool."""
+
+
+def probe(batch: Batch) -> tuple[int, Probed]:
+    """Read the beginning of each file of a batch; return its start and the results."""
+    count = len(batch.names)
+    sizes, keys = array("Q", bytes(8 * count)), [bytes(KEY_BYTES)] * count
     faults: dict[int, str] = {}
     others: list[int] = []
-    spooled: list[int] = []
-    copies: list[bytes] = []
+    small: dict[int, bytes] = {}
     newest_ns, states = 0, []
-    keeps = bool(batch.spool)
-    far = heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
-    if not far:
-        wanted = [blob for at, blob in enumerate(batch.blobs) if at not in batch.left_out]
+    remote = read_ahead.heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
+    if not remote:
+        wanted = [blob for place, blob in enumerate(batch.blobs) if place not in batch.excluded]
         read_ahead.cache_heads(wanted, batch.start, HEAD_BYTES)
-    for place, blob in enumerate(batch.blobs):
-        if place in batch.left_out:
-            sizes.append(0)
-            keys.append(bytes(KEY_BYTES))
-            if extension(batch.name(place)) not in IMAGE_EXTENSIONS:
+    for place, (name, blob) in enumerate(zip(batch.names, batch.blobs, strict=True)):
+        if place in batch.excluded:
+            if not has_image_name(name):
                 others.append(place)
             continue
-        fault = ""
+        is_local = isinstance(blob, str) and place not in remote
         try:
-            if place in far:
-                size, stamp, head = batch.sizes[place], NO_STAMP, _had(far[place])
-            elif isinstance(blob, str):
-                size, stamp, head = look_at_file(blob, HEAD_BYTES, dated=not keeps)
+            if is_local:
+                size, stamp, head = look_at_file(str(blob), HEAD_BYTES, dated=not batch.spool)
+            elif place in remote:
+                size, stamp, head = batch.sizes[place], NO_STAMP, _head_or_raise(remote[place])
             else:
-                name = batch.name(place)
                 size = batch.sizes[place]
                 size, stamp, head = look(blob, size, HEAD_BYTES, dated=False, name=name)
         except BadImage as error:
-            fault = str(error)
-        except OSError as error:
-            fault = str(own_fault(error, blob, batch.name(place)))
-        if fault:
-            faults[place] = fault
-            sizes.append(0)
-            keys.append(bytes(KEY_BYTES))
+            faults[place] = str(error)
             continue
-        sizes.append(size)
-        keys.append(content_key(size, head))
+        except OSError as error:
+            faults[place] = str(own_fault(error, blob, name))
+            continue
+        sizes[place], keys[place] = size, content_key(size, head)
         if stamp.newest_ns > newest_ns:
             newest_ns = stamp.newest_ns
         if stamp.state:
             states.append(stamp.state)
-        name = batch.names[place] if batch.names else str(blob)
         if not format_of(head, name):
-            if extension(name) in IMAGE_EXTENSIONS:
+            if has_image_name(name):
                 faults[place] = describe(head)
             else:
                 others.append(place)
         elif size > MOST_IMAGE_BYTES:
             faults[place] = f"larger than {MOST_IMAGE_BYTES:,} bytes"
-        elif keeps and len(head) == size:
-            spooled.append(place)
-            copies.append(head)
+        elif batch.spool and is_local and len(head) == size:
+            small[place] = head
     close_files()
-    spool, spool_offset = append_to_spool(batch.spool, copies) if copies else ("", 0)
-    if copies and not spool:  # so they will be read again, from where they are
-        newest_ns = max(newest_ns, *(_changed_ns(batch.blobs[place]) for place in spooled))
-    return Probes(
-        start=batch.start,
-        sizes=sizes,
-        keys=tuple(keys),
-        faults=faults,
-        others=tuple(others),
-        stamp=Stamp(newest_ns, sum_of(states)),
-        spool=spool,
-        spooled=tuple(spooled) if spool else (),
-        spool_offset=spool_offset,
-    )
+    copies = _copy_to_spool(batch.spool, small) if small else {}
+    if len(copies) < len(small):  # they will be read from where they are
+        newest_ns = max(newest_ns, *(_changed_ns(str(batch.blobs[place])) for place in small))
+    stamp = Stamp(newest_ns, sum_of(states))
+    return batch.start, Probed(sizes, keys, faults, others, stamp, copies)
 
 
-def _changed_ns(blob: Blob) -> int:
-    """Return when a file last changed; 0 if it is gone, or is but a part of another."""
+def _copy_to_spool(spool: str, small: dict[int, bytes]) -> dict[int, Blob]:
+    """Return where each file is in the spool; nothing if the disk refuses them."""
+    path, offset = append_to_spool(spool, list(small.values()))
+    copies: dict[int, Blob] = {}
+    for place, data in small.items() if path else ():
+        copies[place] = path, offset
+        offset += len(data)
+    return copies
+
+
+def _changed_ns(path: str) -> int:
+    """Return when a file last changed; 0 if it is gone."""
     try:
-        return os.stat(blob).st_ctime_ns if isinstance(blob, str) else 0
+        return os.stat(path).st_ctime_ns
     except OSError as error:
         if is_passing(error):
-            raise disk_fault(error, str(blob)) from error
+            raise disk_fault(error, path) from error
         return 0
 
 
-def _had(head: bytes | OSError) -> bytes:
+def _head_or_raise(head: bytes | OSError) -> bytes:
     if isinstance(head, OSError):
         raise head
     return head
 
 
 def content_key(size: int, head: bytes) -> bytes:
-    """Return a key that files of different size or beginning do not share."""
+    """Return a key that differs for files of different size or beginning."""
     return xxh3_128_digest(head, size & 0xFFFFFFFFFFFFFFFF)
 
 
-class _Suspects(NamedTuple):
+class ImageBatch(NamedTuple):
+    """Some images, for a worker that reads them whole."""
+
     start: int
-    blobs: tuple[Blob, ...]
-    sizes: tuple[int, ...]
-    names: tuple[str, ...]
+    """The place of the first one among all."""
+    names: Sequence[str]
+    blobs: Sequence[Blob]
+    sizes: Sequence[int]
 
 
-def digest(suspects: _Suspects) -> tuple[int, bytes]:
-    """Return the number of the first and a whole-content key for each of some files."""
-    import hashlib
-
-    keys = bytearray()
-    read = reader(suspects.blobs, suspects.sizes)
-    for blob, size, name in zip(suspects.blobs, suspects.sizes, suspects.names, strict=True):
-        try:
-            content = read(blob, size, name=name)
-        except BadImage:
-            content = repr(blob).encode("utf-8", "surrogateescape")  # the writer reports why
-        keys += hashlib.sha256(content).digest()[:KEY_BYTES]
-    close_files()
-    return suspects.start, bytes(keys)
+def image_batches(
+    names: Sequence[str], blobs: Sequence[Blob], sizes: Sequence[int], count: int
+) -> Iterator[ImageBatch]:
+    """Yield images in batches of `count`."""
+    for start in range(0, len(names), count):
+        part = slice(start, start + count)
+        yield ImageBatch(start, names[part], blobs[part], sizes[part])
 
 
 def contents(
@@ -212,25 +285,33 @@ def contents(
     keys: Sequence[bytes],
     run: Run,
 ) -> list[bytes]:
-    """Return for each file a value that equals another's exactly if their bytes are equal.
+    """Return a value for each file that is equal for two files exactly if their bytes are.
 
-    It is the key, followed by a hash of the whole file where several files share the key. So a new
-    file with the same key never changes how this one ranks.
+    It is the key, followed by a hash of the whole file if several files share the key. So a new
+    file with the same key never changes how an old one ranks.
     """
     values = list(keys)
+    # Smaller files were read whole, so their key says it all. A key covers the size, too.
     partly = [place for place, size in enumerate(sizes) if size > HEAD_BYTES]
-    counts = Counter(map(keys.__getitem__, partly))  # a key covers the size, too
+    counts = Counter(map(keys.__getitem__, partly))
     unclear = [place for place in partly if counts[keys[place]] > 1]
-    suspects = (
-        _Suspects(
-            start=start,
-            blobs=tuple(blobs[place] for place in unclear[start : start + 64]),
-            sizes=tuple(sizes[place] for place in unclear[start : start + 64]),
-            names=tuple(names[place] for place in unclear[start : start + 64]),
-        )
-        for start in range(0, len(unclear), 64)
-    )
-    for start, wholes in run(digest, suspects):
-        for at in range(0, len(wholes), KEY_BYTES):
-            values[unclear[start + at // KEY_BYTES]] += wholes[at : at + KEY_BYTES]
+    columns = picked(names, unclear), picked(blobs, unclear), picked(sizes, unclear)
+    for start, hashes in run(_hash_whole, image_batches(*columns, _WHOLE_BATCH)):
+        for place, value in zip(unclear[start:], hashes, strict=False):
+            values[place] += value
     return values
+
+
+def _hash_whole(images: ImageBatch) -> tuple[int, list[bytes]]:
+    import hashlib
+
+    hashes = []
+    read = read_ahead.reader(images.blobs, images.sizes)
+    for name, blob, size in zip(images.names, images.blobs, images.sizes, strict=True):
+        try:
+            content = read(blob, size, name=name)
+        except BadImage:  # the writer reports why
+            content = repr(blob).encode("utf-8", "surrogateescape")
+        hashes.append(hashlib.sha256(content).digest()[:KEY_BYTES])
+    close_files()
+    return images.start, hashes

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from imgrec.errors import SourceError
 from imgrec.model import TRAIN
 from imgrec.source.manifests.text_file import head_of
+from imgrec.source.probe import FileTable
 from imgrec.source.split_words import split_of_name
-from imgrec.source.tree import Tree
 from imgrec.storage.read_ahead import reader
 from imgrec.storage.urls import is_url
 
@@ -42,7 +42,7 @@ class SplitLists(NamedTuple):
     """The folder that the listed paths begin at; "" for the root."""
 
 
-def refuse_split_lists(root: str, tree: Tree) -> None:
+def refuse_split_lists(root: str, tree: FileTable) -> None:
     """Raise IgnoredSplits if files in a tree say which images are for val or test.
 
     Class folders alone would put all of them into train.
@@ -73,7 +73,7 @@ def refuse_split_lists(root: str, tree: Tree) -> None:
     )
 
 
-def find_split_lists(tree: Tree) -> SplitLists:
+def find_split_lists(tree: FileTable) -> SplitLists:
     """Find the files that are named after splits and list images of the tree."""
     lines = {}
     for number in sorted(tree.others):
@@ -89,7 +89,7 @@ def find_split_lists(tree: Tree) -> SplitLists:
     return SplitLists(names, used.most_common(1)[0][0] if used else "")
 
 
-def _head(tree: Tree, number: int) -> bytes:
+def _head(tree: FileTable, number: int) -> bytes:
     blob, size = tree.blobs[number], tree.sizes[number]
     if isinstance(blob, str) and not is_url(blob):
         return head_of(blob, _HEAD_BYTES)
@@ -104,7 +104,7 @@ def _lines(head: bytes) -> Iterator[frozenset[str]]:
             yield frozenset(posixpath.normpath(cell.strip()).lstrip("/") for cell in cells)
 
 
-def _bases(wanted: set[str], tree: Tree) -> dict[str, str]:
+def _bases(wanted: set[str], tree: FileTable) -> dict[str, str]:
     """Return the texts that name images, and the folder that each begins at."""
     found: dict[str, str] = {}
     for number, name in enumerate(tree.names):

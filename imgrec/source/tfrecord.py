@@ -23,9 +23,9 @@ from imgrec.notes import Note
 from imgrec.options import ColumnKind, SourceOptions
 from imgrec.source.label_names import named_classes
 from imgrec.source.manifests.columns import is_label_column, is_path_column, squashed
-from imgrec.source.probe import content_key
+from imgrec.source.probe import FileTable, content_key
 from imgrec.source.split_words import split_in, split_of_name
-from imgrec.source.tree import Context, Match, Tree, TreeFile, local_copy
+from imgrec.source.tree import Context, Match, TreeFile, local_copy
 from imgrec.storage.named_files import read_small_text
 
 _NAME = re.compile(r"\.tfrec(ord)?s?(-\d+-of-\d+)?$", re.I)
@@ -118,7 +118,7 @@ def _catalog(
     shards: Sequence[Shard],
     context: Context,
 ) -> Catalog:
-    tree = Tree(
+    tree = FileTable(
         names=[_filename(*one) for one in good],
         blobs=[(shard.copy, row.offset) for shard, _, row in good],
         sizes=array("Q", [row.size for *_, row in good]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -12,43 +13,49 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.notes import Note
-from imgrec.source.archive_names import has_archive_name
-from imgrec.source.tree import CLUTTER, Closed, Folder, Lister, clutter_kind, unreadable
+from imgrec.source.archive import expand, is_archive, open_archive
+from imgrec.source.archive_names import archive_stem, has_archive_name
+from imgrec.source.manifests.tables import is_table
+from imgrec.source.split_words import split_word
+from imgrec.source.tree import (
+    CLUTTER,
+    Closed,
+    Context,
+    Folder,
+    Lister,
+    clutter_kind,
+    has_image_name,
+    joined,
+    unreadable,
+)
 from imgrec.stamp import stamp_of_object
-from imgrec.storage.read_errors import DENIED, is_passing
-from imgrec.text import name_of, path_of
+from imgrec.storage.read_errors import DENIED, disk_fault, is_passing
+from imgrec.storage.urls import is_url
+from imgrec.text import given_path, name_of, path_of
 
 if TYPE_CHECKING:
     from imgrec.storage.remote.read import Listed
-
-
-from imgrec.source.archive_names import archive_stem
-from imgrec.source.manifests.tables import is_table
-from imgrec.source.split_words import split_word
-from imgrec.source.tree import Context, has_image_name
-from imgrec.storage.read_errors import disk_fault
-from imgrec.storage.urls import is_url
-from imgrec.text import given_path
 
 _SECOND_NS = 10**9
 
 
 class _Visit(NamedTuple):
+    """A folder to walk."""
+
     path: str
     """Below the root, as text: names are UTF-8."""
     real: str
     """As the operating system takes it."""
-    came_from: tuple[str, ...]
+    linked_from: tuple[str, ...]
     """Real paths of the folders whose links led here."""
 
 
 @dataclass(slots=True)
 class Walk(Lister):
-    """A walk over the folders below `root`, on a disk.
+    """Lists the folders below `root` on a disk.
 
-    Links to files are followed. So are links to folders, unless they lead back to where they came
-    from or, without `follow_links`, out of the tree. The stamp is when a folder, or a link that led
-    to something, last changed, or came from elsewhere.
+    Links to files are followed. So are links to folders, unless they lead back to a folder above
+    or, without `follow_links`, out of the tree. The stamp is the last change of any folder or link.
     """
 
     follow_links: bool = False
@@ -67,14 +74,14 @@ class Walk(Lister):
             folder = path_of(visit.path)
             try:
                 with os.scandir(os.path.join(self.root, folder)) as entries:
-                    self._remember(prefix + folder)
+                    self._record(prefix + folder)
                     for entry in entries:
                         if entry.is_file(follow_symlinks=False):
                             files.append(entry.name)
                         else:
                             others.append(entry)
                 files = self._without_clutter(list(map(name_of, files)), visit.path)
-                below = self._sort_out(others, files, visit, real_root)
+                below = self._follow(others, files, visit, real_root)
             except OSError as error:
                 if not visit.path:
                     raise unreadable(self.root, error) from error
@@ -83,58 +90,54 @@ class Walk(Lister):
             files.sort()
             within = f"{prefix}{folder}/" if folder else prefix
             blobs = tuple([within + path_of(name) for name in files])
-            yield Folder(visit.path, tuple(files), bool(below), blobs)
+            yield Folder(visit.path, tuple(files), bool(below), blobs, (0,) * len(files))
             stack.extend(reversed(below))
 
-    def _remember(self, folder: str) -> None:
-        """Note the inode of a folder, and when it last changed or got its name."""
+    def _record(self, folder: str) -> None:
+        """Record the inode of a folder, and when it last changed or got its name."""
         found = os.stat(folder)
         self.homes[folder] = found.st_dev, found.st_ino
-        # Where folders have no dates, as in object stores that are mounted, they have the present.
+        # Mounted object stores have no dates for folders, and report the present time.
         if found.st_ctime_ns < self._begun_ns:
-            self._date(found)
+            self.stamp = self.stamp.dated(found.st_ctime_ns)
         if os.path.islink(path := folder.rstrip("/")):
-            self._date(os.lstat(path))
-
-    def _date(self, found: os.stat_result) -> None:
-        self.stamp = self.stamp.dated(found.st_ctime_ns)
+            self.stamp = self.stamp.dated(os.lstat(path).st_ctime_ns)
 
     def _without_clutter(self, names: list[str], folder: str) -> list[str]:
         kept = [name for name in names if name[0] != "." and name not in CLUTTER]
         if len(kept) < len(names):
             for name in sorted(set(names).difference(kept)):
-                path = f"{folder}/{name}" if folder else name
-                self.tally.add(clutter_kind(name, is_folder=False), path)
+                self.tally.add(clutter_kind(name, is_folder=False), joined(folder, name))
         return kept
 
-    def _sort_out(
+    def _follow(
         self, entries: list[os.DirEntry[str]], files: list[str], visit: _Visit, real_root: str
     ) -> list[_Visit]:
-        """Add the files that links lead to, and return the folders to walk, by name."""
+        """Add the targets of links to `files`; return the folders to walk, in order of names."""
         below: list[_Visit] = []
         named = [(name_of(entry.name), entry) for entry in entries]
         for name, entry in sorted(named, key=itemgetter(0)):
-            path = f"{visit.path}/{name}" if visit.path else name
+            path = joined(visit.path, name)
             if kind := clutter_kind(name, is_folder=entry.is_dir(follow_symlinks=False)):
                 self.tally.add(kind, path)
             elif entry.is_symlink():
-                self._follow(path, visit, real_root, files, below)
+                self._follow_link(path, visit, real_root, files, below)
             elif entry.is_dir(follow_symlinks=False):
-                below.append(_Visit(path, f"{visit.real}/{entry.name}", visit.came_from))
+                below.append(_Visit(path, f"{visit.real}/{entry.name}", visit.linked_from))
             else:
                 self.tally.add("special file", path)
         return below
 
-    def _follow(
+    def _follow_link(
         self, path: str, visit: _Visit, real_root: str, files: list[str], below: list[_Visit]
     ) -> None:
         link = os.path.join(self.root, path_of(path))
         real = os.path.realpath(link)
         try:
             mode = os.stat(real).st_mode
-            self._date(os.lstat(link))
+            self.stamp = self.stamp.dated(os.lstat(link).st_ctime_ns)
         except OSError as error:
-            if error.errno in DENIED or is_passing(error):  # it may lead to a whole class
+            if error.errno in DENIED or is_passing(error):  # a whole class may be behind it
                 self.closed.append(Closed(path, error))
             else:
                 self.bad.append(Note(path, "broken link"))
@@ -143,14 +146,14 @@ class Walk(Lister):
             files.append(path.rpartition("/")[2])
         elif not stat.S_ISDIR(mode):
             self.tally.add("special file", path)
-        elif any(_is_inside(folder, real) for folder in (visit.real, *visit.came_from)):
-            self.warnings.append(f"{path}: a link back to where it came from, not walked")
+        elif any(_is_inside(folder, real) for folder in (visit.real, *visit.linked_from)):
+            self.warnings.append(f"{path}: not walked: a link to a folder above it")
         elif not self.follow_links and not _is_inside(real, real_root):
             self.warnings.append(
-                f"{path}: a link out of the source, not walked without --follow-links"
+                f"{path}: not walked: a link out of the source; pass --follow-links to include it"
             )
         else:
-            below.append(_Visit(path, real, (*visit.came_from, visit.real)))
+            below.append(_Visit(path, real, (*visit.linked_from, visit.real)))
 
 
 def _is_inside(path: str, folder: str) -> bool:
@@ -158,19 +161,11 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Inside:
-    """What is in a folder."""
-
-    files: dict[str, Listed] = field(default_factory=dict)
-    folders: dict[str, _Inside] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class StoreWalk(Lister):
-    """The folders below a URL, on an object store."""
+    """Lists the folders below a URL on an object store."""
 
     spool: str = field(kw_only=True)
-    """The local folder for archives that are right in it: they are read at random."""
+    """The local folder for copies of archives at the top: they need random access."""
 
     def walk(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
@@ -179,29 +174,43 @@ class StoreWalk(Lister):
         listed = objects(self.root)
         if not listed:
             raise SourceError(f"there is nothing below {self.root}", path=self.root)
-        self.stamp = self.stamp.merged(
-            *(stamp_of_object(f"{self.root}/{found.path}", *found.stat) for found in listed)
-        )
+        stamps = (stamp_of_object(f"{self.root}/{found.path}", *found.stat) for found in listed)
+        self.stamp = self.stamp.merged(*stamps)
         # Stores have times in whole seconds.
         self.stamp = self.stamp.dated(self.stamp.newest_ns + _SECOND_NS)
-        top = _Inside()
-        for found in listed:
-            self._put(found, top)
-        yield from self._folders("", top)
+        files, folders = self._by_folder(listed)
+        stack = [""]
+        while stack:
+            path = stack.pop()
+            prefix = f"{path}/" if path else ""
+            names = self._without_clutter(files[path], prefix, is_folder=False)
+            below = self._without_clutter(folders[path], prefix, is_folder=True)
+            sizes = tuple(files[path][name].stat.size for name in names)
+            yield Folder(path, tuple(names), bool(below), self._blobs(prefix, names), sizes)
+            stack.extend(prefix + name for name in reversed(below))
 
-    def _put(self, found: Listed, folder: _Inside) -> None:
-        *above, name = found.path.split("/")
-        if not name:
-            return  # it marks an empty folder
-        if {"", ".", ".."} & {*above}:
-            self.bad.append(Note(found.path, "a name that no file can have"))
-            return
-        for part in above:
-            folder = folder.folders.setdefault(part, _Inside())
-        folder.files[name] = found
+    def _by_folder(
+        self, listed: list[Listed]
+    ) -> tuple[dict[str, dict[str, Listed]], dict[str, dict[str, None]]]:
+        """Return the files and the names of the folders in each folder."""
+        files: dict[str, dict[str, Listed]] = defaultdict(dict)
+        folders: dict[str, dict[str, None]] = defaultdict(dict)
+        for found in listed:
+            folder, _, name = found.path.rpartition("/")
+            if not name:
+                continue  # it marks an empty folder
+            if "/" in found.path and {"", ".", ".."} & {*folder.split("/")}:
+                self.bad.append(Note(found.path, "a name that no file can have"))
+                continue
+            is_new = folder not in files
+            files[folder][name] = found
+            while folder and is_new:
+                folder, _, name = folder.rpartition("/")
+                is_new = name not in folders[folder]
+                folders[folder][name] = None
+        return files, folders
 
     def _without_clutter(self, names: Iterable[str], prefix: str, *, is_folder: bool) -> list[str]:
-        """Return names in their order; count and leave out clutter."""
         kept = []
         for name in sorted(names):
             if kind := clutter_kind(name, is_folder=is_folder):
@@ -210,20 +219,11 @@ class StoreWalk(Lister):
                 kept.append(name)
         return kept
 
-    def _folders(self, path: str, folder: _Inside) -> Iterator[Folder]:
-        prefix = f"{path}/" if path else ""
-        files = self._without_clutter(folder.files, prefix, is_folder=False)
-        below = self._without_clutter(folder.folders, prefix, is_folder=True)
-        sizes = tuple(folder.files[name].stat.size for name in files)
-        yield Folder(path, tuple(files), bool(below), self._blobs(prefix, files), sizes)
-        for name in below:
-            yield from self._folders(prefix + name, folder.folders[name])
-
     def _blobs(self, prefix: str, files: list[str]) -> tuple[str, ...]:
-        urls = {name: f"{self.root.rstrip('/')}/{prefix}{name}" for name in files}
-        archives = [] if prefix else [name for name in files if has_archive_name(name)]
         from imgrec.storage.remote.transfer import download_all
 
+        urls = {name: f"{self.root.rstrip('/')}/{prefix}{name}" for name in files}
+        archives = [] if prefix else [name for name in files if has_archive_name(name)]
         copies = download_all({name: urls[name] for name in archives}, self.spool)
         return tuple(copies.get(name, url) for name, url in urls.items())
 
@@ -231,16 +231,13 @@ class StoreWalk(Lister):
 def open_tree(path: str, context: Context) -> Lister:
     """List the files of a folder or an archive, and of the archives in it.
 
-    If `--test-images` names another one, it becomes a folder in it. Raises SourceError if a path is
-    neither.
+    If `--test-images` names another folder or archive, that becomes a folder of the tree. Raises
+    SourceError if a path is neither.
     """
     lister = _open_one(path, context)
     other = place_of_test_images(lister.root, context.options.test_images).outside
-    if not other or is_table(other):
-        return lister
-    from imgrec.source.archive import join
-
-    join(lister, _open_one(other, context), _mount(other))
+    if other and not is_table(other):
+        _add_tree(lister, _open_one(other, context), _mount_name(other))
     return lister
 
 
@@ -252,7 +249,7 @@ class TestImagesPlace(NamedTuple):
 
 
 def place_of_test_images(root: str, given: str) -> TestImagesPlace:
-    """Tell what `--test-images` means for a source."""
+    """Find the folder, archive or table that `--test-images` names."""
     if not given or is_url(given) or is_url(root):
         return TestImagesPlace(inside=given.strip("/"))
     is_relative = not os.path.isabs(given)
@@ -264,40 +261,53 @@ def place_of_test_images(root: str, given: str) -> TestImagesPlace:
     if os.path.isdir(root) and real.startswith(os.path.join(above, "")):
         return TestImagesPlace(inside=name_of(os.path.relpath(real, above)))
     is_table_file = os.path.isfile(real) and is_table(real)
-    return TestImagesPlace(inside="" if is_table_file else _mount(given), outside=given_path(given))
+    inside = "" if is_table_file else _mount_name(given)
+    return TestImagesPlace(inside, given_path(given))
 
 
-def _mount(path: str) -> str:
+def _mount_name(path: str) -> str:
     """Return what a folder or archive of test images is called in the source."""
     stem = path if os.path.isdir(path) else archive_stem(path)
     return name_of(os.path.basename(os.path.abspath(stem)))
 
 
+def _add_tree(lister: Lister, other: Lister, mount: str) -> None:
+    """Add another tree to a tree, as a folder called `mount`."""
+    own = list(lister.folders())
+    if any(_is_inside(folder.path, mount) for folder in own):
+        raise SourceError(
+            f"{other.root} would become {mount}, which {lister.root} has already",
+            hint="rename one of them",
+            path=other.root,
+        )
+    below = [folder._replace(path=joined(mount, folder.path)) for folder in other.folders()]
+    lister.bad += [file._replace(filename=f"{mount}/{file.filename}") for file in other.bad]
+    lister.closed += [one._replace(path=f"{mount}/{one.path}") for one in other.closed]
+    lister.warnings += other.warnings
+    lister.homes.update(other.homes)
+    lister.relist([*own, *below], other.stamp)
+
+
 def _open_one(path: str, context: Context) -> Lister:
+    lister: Lister
     if is_url(path):
-        return _expanded(StoreWalk(path, spool=context.spool), context)
-    path = given_path(path)
-    if os.path.isdir(path):
+        lister = StoreWalk(path, spool=context.spool)
+    elif os.path.isdir(path := given_path(path)):
         path = _unwrapped(path)
-        walk = Walk(path, follow_links=context.options.follow_links)
-        return _expanded(walk, context) if _holds_archives(path) else walk
-    from imgrec.source.archive import is_archive, open_archive
-
-    if is_archive(path):
-        return _expanded(open_archive(path, context), context)
-    what = "is neither a folder nor an archive" if os.path.lexists(path) else "does not exist"
-    raise SourceError(f"{path} {what}", hint="give the folder or archive of images", path=path)
-
-
-def _expanded(lister: Lister, context: Context) -> Lister:
-    from imgrec.source.archive import expand
-
+        lister = Walk(path, follow_links=context.options.follow_links)
+        if not _holds_archives(path):
+            return lister
+    elif is_archive(path):
+        lister = open_archive(path, context)
+    else:
+        what = "is neither a folder nor an archive" if os.path.lexists(path) else "does not exist"
+        raise SourceError(f"{path} {what}", hint="give the folder or archive of images", path=path)
     expand(lister, context)
     return lister
 
 
 def _unwrapped(folder: str) -> str:
-    """Return the folder where the source starts: an only folder in a folder is a mere wrapper.
+    """Return the folder where the source starts: an only folder in a folder is a wrapper.
 
     The rule is that of archives (`MemberTree.strip_top`), so that both give the same names.
     """
@@ -315,7 +325,7 @@ def _unwrapped(folder: str) -> str:
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """Return the names of the files and of the folders in a folder, but for clutter."""
+    """Return the names of the files and of the folders in a folder, except clutter."""
     files: list[str] = []
     folders: list[str] = []
     try:
@@ -330,7 +340,7 @@ def _entries(folder: str) -> tuple[list[str], list[str]]:
 
 
 def _holds_archives(folder: str) -> bool:
-    """Tell whether there are archives in a folder, where downloads put them: right in it."""
+    """Tell whether archives are directly in a folder, where downloads put them."""
     try:
         return any(map(has_archive_name, os.listdir(folder)))
     except OSError as error:

@@ -32,7 +32,8 @@ from scanning import scan_folder
 
 from imgrec.errors import ExecutionError
 from imgrec.model import Catalog
-from imgrec.source.archive import archive_stem, is_archive, open_archive
+from imgrec.source.archive import is_archive, open_archive
+from imgrec.source.archive_names import archive_stem
 
 TAR_FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 

@@ -68,7 +68,7 @@ def test_archives_beside_images_are_left_alone_and_named(tmp_path: Path, outer: 
     assert names(catalog) == list(FLOWERS)
     assert ignored(catalog) == {"archive beside images": 2}
     assert catalog.warnings == (
-        "a-first.zip, tulip/more.zip: not opened, as there are images beside archives",
+        "a-first.zip, tulip/more.zip: not opened because there are images beside archives",
     )
 
 
@@ -80,13 +80,13 @@ def test_archives_in_inner_archives_are_not_opened_and_named(tmp_path: Path) -> 
         "archive inside an inner archive": 1, "outside a class folder": 1,
     }  # fmt: skip
     assert catalog.warnings == (
-        "train/rose/deep.zip: not opened, as archives are opened one level deep",
+        "train/rose/deep.zip: not opened, because archives are opened one level deep",
     )
 
 
 def test_two_archives_for_one_folder_are_an_error(tmp_path: Path) -> None:
     tree = {"a.zip": zip_bytes(FLOWERS), "a.tar": tar_bytes(FLOWERS)}
-    with pytest.raises(SourceError, match=r"a\.zip would become a, which is there too"):
+    with pytest.raises(SourceError, match=r"a\.zip would become a, which exists already"):
         found(wrapped(tmp_path, "folder", tree))
 
 
@@ -95,7 +95,7 @@ def test_an_inner_archive_that_cannot_be_read_is_an_error_that_names_it(
     tmp_path: Path, outer: str
 ) -> None:
     tree = {"train.zip": zip_bytes(FLOWERS)[:-30], "test.zip": zip_bytes(FLOWERS)}
-    with pytest.raises(SourceError, match=r"train\.zip.* is not a zip file that can be read"):
+    with pytest.raises(SourceError, match=r"train\.zip.* is not a readable zip file"):
         found(wrapped(tmp_path, outer, tree))
 
 

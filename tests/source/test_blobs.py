@@ -18,7 +18,7 @@ from sampling import examples
 
 from imgrec.blob import ZipMember
 from imgrec.errors import BadImage, ExecutionError
-from imgrec.source.zips import list_zip
+from imgrec.source.archive_formats import list_zip
 from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import close_files, look, read_blob, read_pieces
 

@@ -43,13 +43,13 @@ from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import Catalog
 from imgrec.notes import Ignored
 from imgrec.source import cifar
-from imgrec.source.tree import Folder, Match, files_of
+from imgrec.source.tree import Folder, Match
 from imgrec.source.walk import Walk
 from imgrec.storage.blobs import read_blob
 
 
 def detect(folders: Iterable[Folder]) -> Match | None:
-    return cifar.detect([file for folder in folders for file in files_of(folder)], context())
+    return cifar.detect([file for folder in folders for file in folder.tree_files()], context())
 
 
 def found(root: Path, spool: Path | None = None, **options: object) -> Catalog:

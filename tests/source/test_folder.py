@@ -122,7 +122,7 @@ def test_a_stray_image_in_a_split_folder_does_not_make_classes_of_the_splits(
     assert [(s.class_name, s.split) for s in catalog.samples] == [("a", "train"), ("a", "val")]
     assert ignored(catalog) == {"outside a class folder": 1}
     assert catalog.warnings == (
-        "images right in train are not packed: they are in no class folder",
+        "images directly in train are not packed: no class folder holds them",
     )
 
 
@@ -209,7 +209,7 @@ def test_images_that_no_folder_gives_a_class_are_an_error(tmp_path: Path) -> Non
 
 
 def test_classes_deeper_than_all_images_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no images as deep as --class-depth 3") as raised:
+    with pytest.raises(SourceError, match="no images 3 folders deep") as raised:
         found(class_tree(tmp_path, {"ash": 1, "birch": 1}), class_depth=3)
     assert raised.value.hint == "pass --class-depth 1"
 
@@ -251,7 +251,9 @@ def test_links_out_of_the_source_are_walked_only_on_request(tmp_path: Path) -> N
     (source / "b").symlink_to(tmp_path / "elsewhere/b")
     catalog = found(source)
     assert names(catalog) == ["a/000.jpg"]
-    assert catalog.warnings == ("b: a link out of the source, not walked without --follow-links",)
+    assert catalog.warnings == (
+        "b: not walked: a link out of the source; pass --follow-links to include it",
+    )
     assert names(found(source, follow_links=True)) == ["a/000.jpg", "b/000.jpg"]
 
 

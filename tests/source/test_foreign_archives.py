@@ -31,7 +31,7 @@ def refusal(cli: Cli, source: str) -> list[str]:
         (
             "a.zip.001",
             b"PK\x03\x04 ...",
-            "parts of an archive that was split",
+            "parts of a split archive",
             "cat a.zip.??? > a.zip, and pack a.zip",
         ),
     ],
@@ -68,7 +68,7 @@ def test_one_in_a_zip_is_named(cli: Cli, tmp_path: Path) -> None:
     first, hint = refusal(cli, "set.zip")
     assert first == "imgrec: imgrec does not read 7z archives: photos.7z in set.zip"
     assert hint == (
-        "  hint: unpack what it is in; then run: 7z x photos.7z -ophotos, and pack photos"
+        "  hint: unpack the outer archive; then run: 7z x photos.7z -ophotos, and pack photos"
     )
 
 
@@ -81,7 +81,7 @@ def test_the_parts_of_a_zip_are_joined_by_the_command(cli: Cli, tmp_path: Path) 
     )
     for part in ("a.zip", "a.z01"):
         first, hint = refusal(cli, part)
-        assert "parts of an archive that was split" in first
+        assert "parts of a split archive" in first
         assert hint == "  hint: run: zip -s 0 a.zip --out a_whole.zip, and pack a_whole.zip"
     subprocess.run("zip -q -s 0 a.zip --out a_whole.zip", shell=True, cwd=tmp_path, check=True)
     assert cli("plan", "a_whole.zip").returncode == 0

@@ -26,7 +26,7 @@ from imgrec.errors import ExecutionError, SourceError
 from imgrec.model import Catalog
 from imgrec.notes import Ignored
 from imgrec.source import idx
-from imgrec.source.tree import Folder, Match, files_of
+from imgrec.source.tree import Folder, Match
 from imgrec.source.walk import Walk
 from imgrec.storage.blobs import read_blob
 
@@ -35,7 +35,7 @@ SIZE = HEIGHT * WIDTH
 
 
 def detect(folders: Iterable[Folder]) -> Match | None:
-    return idx.detect([file for folder in folders for file in files_of(folder)], context())
+    return idx.detect([file for folder in folders for file in folder.tree_files()], context())
 
 
 def found(root: Path, spool: Path | None = None, **options: object) -> Catalog:

@@ -22,7 +22,8 @@ from imgrec.inspect.verify.state import State
 from imgrec.options import Check, CifarLabels, ShrinkOptions, SourceKind, SourceOptions
 from imgrec.outcome import Report
 from imgrec.source.kinds import detect, scan
-from imgrec.source.tree import Context, look_at, refuse_closed
+from imgrec.source.probe import probe_tree
+from imgrec.source.tree import Context
 from imgrec.source.walk import open_tree
 from imgrec.storage.blobs import close_files, read_blob
 from imgrec.text import globs_pattern, printable
@@ -115,8 +116,8 @@ def _list_files(source: str, context: Context) -> _Originals:
 
         source = manifest_files(source).folder
     lister = open_tree(source, context)
-    tree = look_at(lister, context)
-    refuse_closed(lister, context.options)
+    tree = probe_tree(lister, context)
+    lister.refuse_closed(context.options)
     files = dict(zip(tree.names, zip(tree.blobs, tree.sizes, strict=True), strict=True))
     others = tree.others | tree.faults.keys()
     return _Originals(

@@ -25,7 +25,7 @@ from imgrec.source.manifests.tables import kind_of, read_table
 from imgrec.source.numpy_arrays import is_numpy
 from imgrec.source.pixel_table import is_pixel_table
 from imgrec.source.tfrecord import is_tfrecord
-from imgrec.source.tree import Context, Folder, Lister, TreeFile, files_of, local_copy
+from imgrec.source.tree import Context, Folder, Lister, TreeFile, local_copy
 from imgrec.source.walk import place_of_test_images
 from imgrec.storage.blobs import look
 from imgrec.storage.urls import is_url
@@ -194,7 +194,7 @@ def _by_kind(folders: Iterable[Folder], options: SourceOptions) -> Mapping[str, 
     found: dict[str, list[TreeFile]] = defaultdict(list)
     for folder in folders:
         by_kind: dict[str, list[TreeFile]] = defaultdict(list)
-        for file in files_of(folder):
+        for file in folder.tree_files():
             kind = _kind(file.path.rpartition("/")[2])
             is_chosen = not options.include or kind in _SUFFIXES or included.match(file.path)
             if is_chosen and not excluded.match(file.path):

@@ -22,7 +22,7 @@ from imgrec.source.manifests.files import ManifestFiles
 from imgrec.source.manifests.images import images_of
 from imgrec.source.manifests.manifest import resolve
 from imgrec.source.manifests.tables import Table
-from imgrec.source.tree import Context, Lister, refuse_closed
+from imgrec.source.tree import Context, Lister
 from imgrec.text import globs_pattern, number
 
 
@@ -34,7 +34,7 @@ def scan_download(lister: Lister, contents: Contents, context: Context) -> Catal
     try:
         reading = understand(contents, context.options)
     except SourceError:
-        refuse_closed(lister, context.options)  # a folder that cannot be listed may be why
+        lister.refuse_closed(context.options)  # a folder that cannot be listed may be why
         raise
     submission = _submission(reading, context.options)
     if reading.by_folder is not None and not reading.tests and not reading.lists:

@@ -13,15 +13,8 @@ from unicodedata import normalize
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.notes import Note
 from imgrec.options import SourceOptions
-from imgrec.source.tree import (
-    Context,
-    Lister,
-    Tree,
-    list_files,
-    look_at_listed,
-    refuse_closed,
-    still_closed,
-)
+from imgrec.source.probe import FileTable, list_tree
+from imgrec.source.tree import Context, Lister
 from imgrec.source.walk import open_tree
 from imgrec.storage.read_errors import is_passing
 from imgrec.text import name_of
@@ -35,7 +28,7 @@ class ManifestImages:
     """All files that rows may name: they are listed, but not looked at."""
 
     lister: Lister
-    listed: Tree
+    listed: FileTable
     unreadable: Sequence[Note]
     """Files that are known not to be readable, numbered after those that are listed."""
     finder: Finder
@@ -48,7 +41,7 @@ class ManifestImages:
         count = len(self.listed.names)
         numbers = sorted({at for at in found if isinstance(at, int) and at < count})
         tree = self.listed.pick(numbers)
-        look_at_listed(tree, context)
+        tree.probe(context)
         faults = {**tree.faults, **dict.fromkeys(tree.others, _OTHER)}
         places: dict[int | str, int | str] = {
             number: faults.get(place, place) for place, number in enumerate(numbers)
@@ -62,7 +55,7 @@ class ManifestImages:
 class Named:
     """The files that rows name, and what a look at each showed."""
 
-    tree: Tree
+    tree: FileTable
     found: Sequence[int | str]
     """For each row, the number of its image in that tree, or why it has none."""
 
@@ -75,7 +68,7 @@ def open_images(place: str, context: Context) -> ManifestImages:
 
 def images_of(lister: Lister, place: str) -> ManifestImages:
     """List the files of a folder or an archive, which messages call `place`."""
-    listed = list_files(lister)
+    listed = list_tree(lister)
     known = set(listed.names) if lister.bad else set()
     unreadable = [file for file in lister.bad if file.filename not in known]
     paths = [*listed.names, *(file.filename for file in unreadable)] if unreadable else listed.names
@@ -128,9 +121,9 @@ def refuse_hidden(
     images: ManifestImages, found: Sequence[int | str], options: SourceOptions
 ) -> None:
     """Raise an error if a row names no file, but might name one in a folder that was not listed."""
-    closed = still_closed(images.lister, options)
+    closed = images.lister.closed_except(options.exclude)
     if NO_FILE in found or any(is_passing(one.error) for one in closed):
-        refuse_closed(images.lister, options)
+        images.lister.refuse_closed(options)
 
 
 def doubts(images: ManifestImages, rest: Rest, where: str) -> Iterator[str]:

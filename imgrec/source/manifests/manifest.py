@@ -34,9 +34,9 @@ from imgrec.source.manifests.labels import (
 )
 from imgrec.source.manifests.rows import Rows, join
 from imgrec.source.manifests.tables import Cell, Table, read_table
-from imgrec.source.probe import contents
+from imgrec.source.probe import FileTable, contents
 from imgrec.source.split_words import Splits, read_splits, split_word, splits_of_files
-from imgrec.source.tree import Context, Tree
+from imgrec.source.tree import Context
 
 _LOOKED_AT = 100
 """How many rows tell whether a column names images."""
@@ -287,7 +287,7 @@ def _bad_rows(
         yield Note(names[row] or rows.where(row), f"{rows.where(row)}: {fault}", kind)
 
 
-def _samples(tree: Tree, settled: Settled, said: _Said, context: Context) -> Samples:
+def _samples(tree: FileTable, settled: Settled, said: _Said, context: Context) -> Samples:
     """Gather what is packed, in the order of the tree."""
     numbers = sorted(settled.row_of)
     rows = [settled.row_of[number] for number in numbers]
