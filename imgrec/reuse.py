@@ -29,8 +29,7 @@ from imgrec.model import Plan, ShardTask, picked
 from imgrec.notes import Note
 from imgrec.options import Check, PackOptions, ShrinkOptions
 from imgrec.outcome import Report, ShardResult
-from imgrec.read.checksums import find_damage
-from imgrec.read.documents import read_fingerprint, read_report
+from imgrec.read.documents import find_damage, read_fingerprint, read_report
 from imgrec.read.files import read_document
 from imgrec.read.samples import read_hashes
 from imgrec.stamp import Stamp

@@ -17,8 +17,7 @@ from imgrec.codec import decode
 from imgrec.errors import OutOfRange
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_info
-from imgrec.read.random_access import LocalShards
-from imgrec.read.shards import shard_lengths, shard_paths
+from imgrec.read.shards import open_shards, shard_lengths, shard_paths
 from imgrec.read.splits import joined
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class _Records:
     """The serialized records of a split, by their place in it."""
 
     def __init__(self, pack: DatasetInfo, instructions: Iterable[Any]) -> None:
-        self._shards = LocalShards(pack)
+        self._shards = open_shards(pack)
         names = [os.path.basename(path) for path in shard_paths(pack)]
         starts = dict(zip(names, accumulate(shard_lengths(pack), initial=0), strict=False))
         self._numbers = joined(

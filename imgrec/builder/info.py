@@ -11,7 +11,7 @@ from imgrec import layout
 from imgrec.errors import DatasetError
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import Documents, read_documents, read_info
-from imgrec.read.files import refusal
+from imgrec.read.files import fault_error
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -55,7 +55,7 @@ class PackInfo(tfds.core.DatasetInfo):  # type: ignore[misc]  # of a class witho
         for fault in documents.faults:
             if fault.path == file:
                 hint = "it was changed since it was packed: restore it, or pack again and overwrite"
-                raise refusal(documents.folder, fault, hint)
+                raise fault_error(documents.folder, fault, hint)
 
 
 def refuse_unreadable(pack: DatasetInfo) -> None:

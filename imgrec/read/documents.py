@@ -1,7 +1,7 @@
 """The documents of a dataset, parsed once into one value that also lists their faults.
 
 Readers call `Documents.info` or `imgrec_features`, which raise at the first fault that matters to
-them; `verify` and `doctor` list all faults.
+them. `verify` and `doctor` list all faults.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,21 @@ from imgrec.codec.json_values import count_of, counts_of, parse_json
 from imgrec.errors import DatasetError
 from imgrec.faults import Code, Fault, Faults
 from imgrec.model import FORMAT
-from imgrec.outcome import DatasetInfo, Report, SplitInfo
-from imgrec.read.dataset_info import InfoDocument, fits_in_file_names, parse_info
-from imgrec.read.features import Features, parse_features
-from imgrec.read.files import os_fault, read_document, refusal
+from imgrec.outcome import DatasetInfo, Report
+from imgrec.read.files import fault_error, os_fault, read_checksums, read_document
+from imgrec.read.tfds_files import (
+    Features,
+    InfoDocument,
+    fits_in_file_names,
+    parse_features,
+    parse_info,
+)
 
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
-_MOST_CLASSES = 1 << 20
-"""The largest datasets have some 20,000 classes. Each takes 60 bytes in memory, and 2 in a file."""
+_MAX_CLASSES = 1 << 20
+"""The largest datasets have about 20,000. A class takes 60 bytes in memory, but 2 in a file."""
 _WRITTEN_BY_IMGREC = (layout.CHECKSUMS, layout.SAMPLES, layout.REPORT, layout.SKIPPED)
-_READABLE = frozenset(
+_HARMLESS = frozenset(
     {
         Code.UNKNOWN_KEY, Code.BAD_VERSION, Code.BAD_FILE_FORMAT, Code.NO_SPLITS,
         Code.BAD_SPLIT_NAME, Code.EMPTY_SPLIT, Code.BAD_TEMPLATE, Code.BAD_SUPERVISED_KEYS,
@@ -38,25 +43,25 @@ _READABLE = frozenset(
         Code.NO_FINGERPRINT, Code.BAD_SUBMISSION,
     }
 )  # fmt: skip
-"""Faults in spite of which records can be read."""
+"""Faults that do not prevent reading records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Metadata:
-    """What imgrec itself writes into metadata.json."""
+    """The values that imgrec writes into metadata.json."""
 
     fingerprint: str = ""
     compression: str = ""
     uncompressed_bytes: int = 0
-    class_counts: Mapping[str, tuple[int, ...]]
-    """By split; empty if nothing is known."""
-    also_bytes: Mapping[str, Mapping[str, int]]
+    class_counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By split; empty if unknown."""
+    also_bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Bytes of the files in other formats, by format and split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """What the documents beside the shards say, and all that is wrong with them."""
+    """The contents of the documents beside the shards, and all their faults."""
 
     folder: Path
     declared: InfoDocument
@@ -66,10 +71,10 @@ class Documents:
     is_ours: bool
     """Whether imgrec made the dataset."""
     report: Report | None
-    """None if it was not asked for, too."""
+    """None if it was not requested, or cannot be read."""
     faults: tuple[Fault, ...]
     unchecked: tuple[Fault, ...]
-    """What the dataset lacks, so that it cannot be checked."""
+    """What cannot be checked, because the dataset lacks it."""
 
     def info(self) -> DatasetInfo:
         """Return what readers need; raise DatasetError if it is missing or wrong."""
@@ -77,23 +82,19 @@ class Documents:
             is_unneeded = fault.path == layout.REPORT
             is_unneeded |= fault.path == layout.FEATURES and bool(self.classes)
             is_absent = fault.code is Code.MISSING and fault.path != layout.DATASET_INFO
-            if not (is_unneeded or is_absent or fault.code in _READABLE):
-                raise refusal(self.folder, fault)
+            if not (is_unneeded or is_absent or fault.code in _HARMLESS):
+                raise fault_error(self.folder, fault)
         declared, metadata = self.declared, self.metadata
         first = declared.splits[0].name if declared.splits else "train"
         place = self.folder.absolute().parent.parent, declared.name, declared.version, first
+        has_data_source = declared.also and metadata.fingerprint
         return DatasetInfo(
             name=declared.name,
             version=declared.version,
             path=str(self.folder.absolute()),
             classes=self.classes,
             splits=tuple(
-                SplitInfo(
-                    name=split.name,
-                    shard_lengths=split.shard_lengths,
-                    num_bytes=split.num_bytes,
-                    class_counts=metadata.class_counts.get(split.name),
-                )
+                replace(split, class_counts=metadata.class_counts.get(split.name))
                 for split in declared.splits
             ),
             fingerprint=metadata.fingerprint,
@@ -101,22 +102,20 @@ class Documents:
             compression=metadata.compression,
             uncompressed_bytes=metadata.uncompressed_bytes,
             also=declared.also,
-            data_source=layout.data_source_line(*place)
-            if declared.also and metadata.fingerprint
-            else "",
+            data_source=layout.data_source_line(*place) if has_data_source else "",
         )
 
     def imgrec_features(self) -> Features:
-        """Return what records hold; raise DatasetError unless it is what imgrec writes."""
+        """Return the features of records; raise DatasetError unless imgrec's are among them."""
         if self.features.is_of_imgrec:
             return self.features
         faults = (fault for fault in self.faults if fault.path == layout.FEATURES)
         fault = next(faults, Fault(Code.NOT_OF_IMGREC, layout.FEATURES))
-        raise refusal(self.folder, fault, "pack it with imgrec, or load it with tfds.load")
+        raise fault_error(self.folder, fault, "pack it with imgrec, or load it with tfds.load")
 
     @property
     def batching_step(self) -> str:
-        """Return the `.map(...)` with which TFDS batches several labels an image; "" if one."""
+        """Return the `.map(...)` that lets TFDS batch several labels per image, or ""."""
         features = self.features
         if not features.is_of_imgrec or not features.is_multilabel:
             return ""
@@ -125,33 +124,30 @@ class Documents:
     def refuse_other_files(self) -> None:
         """Raise DatasetError unless the shards are TFRecords with TFDS's default names."""
         formats = [self.declared.file_format, *self.declared.also]
+        problem = ""
         if not set(formats) & set(layout.FILE_FORMATS.values()):
-            raise DatasetError(
-                f"{self.folder} holds {', '.join(formats)} files, and imgrec reads TFRecords",
-                hint="read it with tfds.data_source or tfds.load",
-                path=str(self.folder),
+            problem = f"{self.folder} has {', '.join(formats)} files; imgrec reads TFRecords only"
+        for template in {*self.declared.templates.values()} - {layout.FILEPATH_TEMPLATE}:
+            problem = (
+                problem or f"{self.folder} has shards named {template}; imgrec cannot read them"
             )
-        for split in self.declared.splits:
-            if split.template != layout.FILEPATH_TEMPLATE:
-                raise DatasetError(
-                    f"{self.folder} names its shards {split.template}, which imgrec cannot read",
-                    hint="read it with tfds.load",
-                    path=str(self.folder),
-                )
+        if problem:
+            hint = "read it with tfds.load or tfds.data_source"
+            raise DatasetError(problem, hint=hint, path=str(self.folder))
 
 
 def read_documents(
     folder: Path, present: frozenset[str] = frozenset(), *, report: bool = False
 ) -> Documents:
-    """Parse all documents of a dataset, and its report if asked to; nothing is an error.
+    """Parse all documents of a dataset, and its report on request; collect all faults.
 
-    `present` are the names of all its files, which also tell whether imgrec made it.
+    `present` are the names of all its files: they also show whether imgrec made it.
     """
-    return _Reading(folder).documents(present, report=report)
+    return _DocumentReader(folder).read(present, report=report)
 
 
 def read_info(folder: Path) -> DatasetInfo:
-    """Return what readers need of a dataset; raise DatasetError if it is missing or wrong.
+    """Return what readers need to know of a dataset; raise DatasetError if it is missing or wrong.
 
     Datasets that imgrec did not make have no counts by class.
     """
@@ -164,64 +160,95 @@ def read_report(folder: Path) -> Report:
     try:
         return report_codec.decode(read_document(path), path=str(path))
     except OSError as error:
-        raise refusal(folder, os_fault(error, layout.REPORT)) from error
+        raise fault_error(folder, os_fault(error, layout.REPORT)) from error
 
 
-def read_json(path: Path) -> dict[str, Any]:  # JSON is untyped until it is looked at
-    """Read a document that is a JSON object; raise DatasetError for any other."""
-    reading = _Reading(path.parent)
-    value = reading.json(path.name)
+def read_json(path: Path) -> dict[str, Any]:  # JSON has no static types
+    """Read a JSON object; raise DatasetError for anything else."""
+    reader = _DocumentReader(path.parent)
+    value = reader.read_json(path.name)
     if value is None:
-        raise refusal(path.parent, reading.faults.listed()[0])
+        raise fault_error(path.parent, reader.faults.listed()[0])
     return value
 
 
 def read_fingerprint(folder: Path) -> str:
-    """Return the fingerprint of the dataset in `folder`; "" if it is not one of imgrec."""
+    """Return the fingerprint of the dataset in `folder`; "" if imgrec did not make it."""
     try:
         return str(read_json(folder / layout.METADATA)["imgrec"]["fingerprint"])
     except (DatasetError, KeyError, TypeError):
         return ""
 
 
-class _Reading:
+def find_damage(folder: Path) -> str:
+    """Describe the first file with a wrong size or no file at all; "" if all sizes are right.
+
+    This is a quick look, without reading the shards.
+    """
+    faults = Faults()
+    sizes = {}
+    for name in read_checksums(folder, faults):
+        try:
+            sizes[name] = (folder / name).stat().st_size
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+    for fault in faults.listed():
+        return f"{fault.path}: {fault.what}"
+    documents = read_documents(folder)
+    try:
+        info = documents.info()
+    except DatasetError as error:
+        return error.message.removeprefix(f"{folder}/")
+    for split in info.splits:
+        shards = layout.shard_filenames(info, split)
+        expected: dict[str, tuple[tuple[str, ...], int | None]] = {}
+        expected["shards"] = shards, split.num_bytes
+        for also in info.also:
+            names = tuple(layout.twin_filename(shard, also) for shard in shards)
+            also_bytes = documents.metadata.also_bytes.get(also, {}).get(split.name)
+            expected[f"{also} files"] = names, also_bytes
+        for what, (names, num_bytes) in expected.items():
+            if (total := sum(sizes.get(name, 0) for name in names)) != num_bytes:
+                return f"the {what} of {split.name} have {total} bytes instead of {num_bytes}"
+    return ""
+
+
+class _DocumentReader:
     """One pass over the documents of a dataset."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.faults, self.unchecked = Faults(), Faults()
 
-    def documents(self, present: frozenset[str], *, report: bool) -> Documents:
+    def read(self, present: frozenset[str], *, report: bool) -> Documents:
         try:
-            found = (self.json(layout.METADATA, is_optional=True) or {}).get("imgrec", {})
+            own = (self.read_json(layout.METADATA, is_optional=True) or {}).get("imgrec", {})
             has_metadata = True
         except FileNotFoundError:
-            found, has_metadata = {}, False
-        own = found if isinstance(found, dict) else {}
-        metadata = self._metadata(own)
-        value = self.json(layout.DATASET_INFO)
-        is_compressed = bool(metadata.compression)
-        declared = InfoDocument()
-        if value is not None:
+            own, has_metadata = {}, False
+        values = own if isinstance(own, dict) else {}
+        metadata = self._parse_metadata(values)
+        declared, features = InfoDocument(), Features({})
+        if (value := self.read_json(layout.DATASET_INFO)) is not None:
+            is_compressed = bool(metadata.compression)
             declared = parse_info(value, self.faults, is_compressed=is_compressed)
-        is_ours = bool(found) or declared.module == "imgrec"
+        is_ours = bool(own) or declared.module == "imgrec"
         is_ours = is_ours or not present.isdisjoint(_WRITTEN_BY_IMGREC)
         if is_ours and has_metadata:
-            self._check_own(own)
+            self._check_metadata(values)
         elif is_ours:
             self.faults.say(Code.MISSING, layout.METADATA)
-        features = Features({})
-        if (value := self.json(layout.FEATURES)) is not None:
+        if (value := self.read_json(layout.FEATURES)) is not None:
             features = parse_features(value, self.faults, self.unchecked)
         self._check_features(features, declared)
         return Documents(
             folder=self.folder,
             declared=declared,
             features=features,
-            classes=self._classes(features, is_ours=is_ours),
+            classes=self._read_classes(features, is_ours=is_ours),
             metadata=metadata,
             is_ours=is_ours,
-            report=self._report() if report and is_ours else None,
+            report=self._read_report() if report and is_ours else None,
             faults=self.faults.listed(),
             unchecked=self.unchecked.listed(),
         )
@@ -229,7 +256,7 @@ class _Reading:
     def _read(self, name: str, *, is_optional: bool = False) -> bytes | None:
         """Return a file; None, with a fault, if it cannot be read.
 
-        Raises FileNotFoundError for an optional one that is missing.
+        Raises FileNotFoundError if an optional file is missing.
         """
         try:
             return read_document(self.folder / name)
@@ -239,7 +266,7 @@ class _Reading:
             self.faults.add(os_fault(error, name))
             return None
 
-    def json(self, name: str, *, is_optional: bool = False) -> dict[str, object] | None:
+    def read_json(self, name: str, *, is_optional: bool = False) -> dict[str, object] | None:
         """Return a JSON object; None, with a fault, if it cannot be read."""
         data = self._read(name, is_optional=is_optional)
         if data is None:
@@ -262,56 +289,50 @@ class _Reading:
             return None
         return value
 
-    # metadata.json
-
-    def _metadata(self, own: Mapping[str, Any]) -> _Metadata:
-        counts, also = own.get("class_counts", {}), own.get("also", {})
-        compression, size = own.get("compression", ""), own.get("uncompressed_bytes", 0)
-        is_known = isinstance(compression, str) and compression in layout.FILE_FORMATS
-        if not is_known:
+    def _parse_metadata(self, own: Mapping[str, Any]) -> _Metadata:
+        compression = own.get("compression", "")
+        if not isinstance(compression, str) or compression not in layout.FILE_FORMATS:
             self.faults.say(Code.BAD_COMPRESSION, layout.METADATA, compression=compression)
+            compression = ""
+        metadata = _Metadata(fingerprint=str(own.get("fingerprint", "")), compression=compression)
         try:
-            class_counts = {split: counts_of(found) for split, found in counts.items()}
-            also_bytes = {
-                name: {split: count_of(found) for split, found in sizes.items()}
-                for name, sizes in also.items()
-            }
-            uncompressed_bytes = count_of(size)
+            counts, also = own.get("class_counts", {}), own.get("also", {})
+            return replace(
+                metadata,
+                uncompressed_bytes=count_of(own.get("uncompressed_bytes", 0)),
+                class_counts={split: counts_of(value) for split, value in counts.items()},
+                also_bytes={
+                    name: {split: count_of(value) for split, value in sizes.items()}
+                    for name, sizes in also.items()
+                },
+            )
         except (AttributeError, TypeError):
             self.faults.say(Code.BAD_METADATA, layout.METADATA)
-            class_counts, also_bytes, uncompressed_bytes = {}, {}, 0
-        return _Metadata(
-            fingerprint=str(own.get("fingerprint", "")),
-            compression=str(compression) if is_known else "",
-            uncompressed_bytes=uncompressed_bytes,
-            class_counts=class_counts,
-            also_bytes=also_bytes,
-        )
+            return metadata
 
-    def _check_own(self, own: Mapping[str, object]) -> None:
-        name = layout.METADATA
+    def _check_metadata(self, own: Mapping[str, object]) -> None:
+        path = layout.METADATA
         if own.get("format") != FORMAT:
-            self.faults.say(Code.UNKNOWN_FORMAT, name, found=own.get("format"), known=FORMAT)
+            self.faults.say(Code.UNKNOWN_FORMAT, path, found=own.get("format"), known=FORMAT)
         if not _FINGERPRINT.fullmatch(str(own.get("fingerprint"))):
-            self.faults.say(Code.NO_FINGERPRINT, name)
+            self.faults.say(Code.NO_FINGERPRINT, path)
         try:
             _ = submission_codec.decode(own["submission"]) if "submission" in own else None
         except ValueError as error:
-            self.faults.say(Code.BAD_SUBMISSION, name, reason=str(error))
-
-    # features.json and the class names
+            self.faults.say(Code.BAD_SUBMISSION, path, reason=str(error))
 
     def _check_features(self, features: Features, declared: InfoDocument) -> None:
         if not features.by_name:
             self.unchecked.say(Code.NO_FEATURES, "records")
-        elif "filename" not in features.by_name:
+            return
+        if "filename" not in features.by_name:
             self.unchecked.say(Code.NO_FILENAMES, "names of files")
         for key in declared.supervised:
-            if features.by_name and key not in features.by_name:
+            if key not in features.by_name:
                 self.faults.say(Code.UNKNOWN_SUPERVISED_KEY, layout.DATASET_INFO, key=key)
 
-    def _classes(self, features: Features, *, is_ours: bool) -> tuple[str, ...]:
-        """Return the class names of the first feature of labels, after checking those of all."""
+    def _read_classes(self, features: Features, *, is_ours: bool) -> tuple[str, ...]:
+        """Check the class names of all features; return those of the first."""
         expected = {
             name: feature.classes
             for name, feature in features.by_name.items()
@@ -320,51 +341,51 @@ class _Reading:
         first: tuple[str, ...] | None = None
         for feature in expected or ("label", "labels"):
             name, count = f"{feature}.labels.txt", expected.get(feature)
+            names: tuple[str, ...] | None = None
             try:
-                names: tuple[str, ...] | None = self._class_names(name)
+                names = self._read_class_names(name)
+                if count not in (None, len(names)):
+                    self.faults.say(Code.CLASS_COUNT, name, expected=count, found=len(names))
             except FileNotFoundError:
-                names = None if count is None else self._numbers(name, count, is_ours=is_ours)
-            else:
-                if count not in (None, len(names or ())):
-                    self.faults.say(Code.CLASS_COUNT, name, expected=count, found=len(names or ()))
+                if count is not None:
+                    (self.faults if is_ours else self.unchecked).say(
+                        Code.MISSING if is_ours else Code.ABSENT, name
+                    )
+                    names = self._number_classes(name, count)
             first = names if first is None else first
         return first or ()
 
-    def _numbers(self, name: str, count: int, *, is_ours: bool) -> tuple[str, ...]:
-        """Name classes that have no names by their numbers, as TFDS does."""
-        if is_ours:
-            self.faults.say(Code.MISSING, name)
-        else:
-            self.unchecked.say(Code.ABSENT, name)
-        if count > _MOST_CLASSES:
-            self.faults.say(Code.TOO_MANY_CLASSES, name, limit=_MOST_CLASSES)
+    def _number_classes(self, name: str, count: int) -> tuple[str, ...]:
+        """Name classes by their numbers, as TFDS does without a file of names."""
+        if count > _MAX_CLASSES:
+            self.faults.say(Code.TOO_MANY_CLASSES, name, limit=_MAX_CLASSES)
             return ()
         return tuple(map(str, range(count)))
 
-    def _class_names(self, name: str) -> tuple[str, ...]:
-        """Return class names as TFDS does: it strips each line, and drops the empty ones."""
+    def _read_class_names(self, name: str) -> tuple[str, ...]:
+        """Return class names as TFDS does: it strips each line, and drops empty ones."""
         data = self._read(name, is_optional=True)
         if data is None:
             return ()
-        if data.count(b"\n") > _MOST_CLASSES:
-            self.faults.say(Code.TOO_MANY_CLASSES, name, limit=_MOST_CLASSES)
+        if data.count(b"\n") > _MAX_CLASSES:
+            self.faults.say(Code.TOO_MANY_CLASSES, name, limit=_MAX_CLASSES)
             return ()
         try:
             lines = data.decode().removesuffix("\n").split("\n")
         except UnicodeDecodeError:
             self.faults.say(Code.NOT_UTF8, name)
             return ()
-        seen: dict[str, int] = {}
+        first_lines: dict[str, int] = {}
         for line, text in enumerate(lines, 1):
             if not text.strip():
                 self.faults.say(Code.BLANK_CLASS, name, line=line)
             elif text != text.strip() or len(text.splitlines()) > 1:
                 self.faults.say(Code.CHANGED_CLASS, name, line=line, name=text)
-            elif (earlier := seen.setdefault(text, line)) != line:
-                self.faults.say(Code.CLASS_TWICE, name, line=line, first=earlier, name=text)
+            elif (first := first_lines.setdefault(text, line)) != line:
+                self.faults.say(Code.CLASS_TWICE, name, line=line, first=first, name=text)
         return tuple(text.strip() for text in lines if text.strip())
 
-    def _report(self) -> Report | None:
+    def _read_report(self) -> Report | None:
         data = self._read(layout.REPORT)
         if data is None:
             return None

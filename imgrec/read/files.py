@@ -1,30 +1,36 @@
-"""Read files of a dataset that nobody vouches for: they may be missing, huge, or pipes."""
+"""Read the files of a dataset, which may be missing, huge or pipes, on a disk or a store."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from imgrec import layout
 from imgrec.errors import DatasetError, ExecutionError, ImgrecError
-from imgrec.faults import Code, Fault
+from imgrec.faults import Code, Fault, Faults
 from imgrec.storage.paths import is_remote
 from imgrec.storage.urls import is_url
 
-MOST_DOCUMENT_BYTES = 1 << 28
-"""Documents are kept in memory. A million skipped files make a report of some 100 MB."""
-_PIECE_BYTES = 1 << 18
+MAX_DOCUMENT_BYTES = 1 << 28
+"""Documents are kept in memory. The report of a million skipped files has about 100 MB."""
+_CHUNK_BYTES = 1 << 18
 _NOT_A_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP})
-"""Errors of a path at which there is no file. Others are the disk's fault, not the dataset's."""
+"""Errors for a path without a file. All others are the disk's fault, not the dataset's."""
+_OPEN_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+"""Opening a pipe must not wait for its writer. Not every system has all of these flags."""
+# 64 hexadecimal digits · two blanks · the name of a file in the same folder · line feed
+_CHECKSUM_LINE = re.compile(rb"([0-9a-f]{64})  ([^/\0\n]+)")
 
 
 class RegularFile:
     """A regular file, on a disk or a store, read from front to back.
 
-    Opening raises OSError for anything else: reading a pipe would never end.
+    Opening anything else raises OSError: reading a pipe would never end.
     """
 
     def __init__(self, path: str) -> None:
@@ -33,14 +39,9 @@ class RegularFile:
             from imgrec.storage.remote.read import open_stream
 
             self._file, self.size = open_stream(path)
-            return
-        descriptor = open_at_once(path, os.O_RDONLY)
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        self._file = os.fdopen(descriptor, "rb", buffering=_PIECE_BYTES)
-        self.size = status.st_size
+        else:
+            descriptor, self.size = open_regular(path)
+            self._file = os.fdopen(descriptor, "rb", buffering=_CHUNK_BYTES)
 
     def __enter__(self) -> Self:
         return self
@@ -55,11 +56,6 @@ class RegularFile:
     def tell(self) -> int:
         """Return how much has been read."""
         return self._file.tell()
-
-
-def open_at_once(path: str, flags: int) -> int:
-    """Open a file as `os.open` does, without waiting for the writer of a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
 
 
 class HashedFile(RegularFile):
@@ -77,12 +73,22 @@ class HashedFile(RegularFile):
 
     def finish(self) -> str:
         """Read the rest, and return the hash of the whole file."""
-        while self.read(_PIECE_BYTES):
+        while self.read(_CHUNK_BYTES):
             pass
         return self._sha256.hexdigest()
 
 
-def read_document(path: Path, limit: int = MOST_DOCUMENT_BYTES) -> bytes:
+def open_regular(path: str) -> tuple[int, int]:
+    """Open a local regular file; return its descriptor and its size, or raise OSError."""
+    descriptor = os.open(path, os.O_RDONLY | _OPEN_FLAGS)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return descriptor, status.st_size
+
+
+def read_document(path: Path, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
     """Read a small file; raise OSError if it is not a regular file, or larger than `limit`."""
     if is_remote(path):
         size = path.stat().st_size
@@ -97,7 +103,7 @@ def read_document(path: Path, limit: int = MOST_DOCUMENT_BYTES) -> bytes:
 
 
 def present_files(folder: Path) -> frozenset[str]:
-    """Return the names of all that is in a folder."""
+    """Return the names of everything in a folder."""
     if is_remote(folder):
         return frozenset(child.name for child in folder.iterdir())
     try:
@@ -106,18 +112,42 @@ def present_files(folder: Path) -> frozenset[str]:
         return frozenset()
 
 
+def read_checksums(folder: Path, faults: Faults) -> dict[str, str]:
+    """Return the SHA-256 of each file in SHA256SUMS; nothing, with a fault, if it is missing."""
+    try:
+        data = read_document(folder / layout.CHECKSUMS)
+    except OSError as error:
+        faults.add(os_fault(error, layout.CHECKSUMS))
+        return {}
+    if not data.endswith(b"\n"):
+        faults.say(Code.NO_LINE_END, layout.CHECKSUMS)
+    checksums: dict[str, str] = {}
+    offset = 0
+    for line in data.split(b"\n")[:-1]:
+        match = _CHECKSUM_LINE.fullmatch(line)
+        name = os.fsdecode(match[2]) if match else ""
+        if match is None or name in (".", ".."):
+            faults.say(Code.BAD_CHECKSUM_LINE, layout.CHECKSUMS, offset)
+        elif name in checksums:
+            faults.say(Code.LISTED_TWICE, layout.CHECKSUMS, offset)
+        else:
+            checksums[name] = match[1].decode()
+        offset += len(line) + 1
+    return checksums
+
+
 def os_fault(error: OSError, name: str) -> Fault:
-    """Return the fault of a file that the operating system does not give."""
+    """Return the fault for a file that the operating system cannot read."""
     if isinstance(error, FileNotFoundError):
         return Fault(Code.MISSING, name)
     if error.errno == errno.EFBIG:
-        return Fault(Code.TOO_LARGE, name, facts={"limit": MOST_DOCUMENT_BYTES})
+        return Fault(Code.TOO_LARGE, name, facts={"limit": MAX_DOCUMENT_BYTES})
     reason = error.strerror or str(error)
     return Fault(Code.CANNOT_READ, name, facts={"reason": reason, "errno": error.errno})
 
 
-def refusal(folder: Path, fault: Fault, hint: str = "") -> ImgrecError:
-    """Return the error for a document that cannot be used."""
+def fault_error(folder: Path, fault: Fault, hint: str = "") -> ImgrecError:
+    """Return the error to raise for a fault of a document."""
     path = folder / fault.path
     number = fault.facts.get("errno")
     if fault.code is Code.CANNOT_READ and number is not None and number not in _NOT_A_FILE:

@@ -1,4 +1,4 @@
-"""Finding a dataset by its name, or by a path at any level."""
+"""Find a dataset by its name, or by a path at any level."""
 
 from __future__ import annotations
 
@@ -13,56 +13,63 @@ from imgrec.storage.leftovers import INCOMPLETE, REPLACED, find_leftovers
 from imgrec.storage.paths import is_remote, to_path
 from imgrec.text import suggestion
 
-_TFRECORDS = (".tfrecord", ".tfrec")
-"""What names of TFRecord files hold, whoever wrote them."""
-_AGAIN = "run the same imgrec pack again: it goes on from there"
-GO_ON = f"{_AGAIN}; imgrec clean removes it"
+_TFRECORD_NAMES = (".tfrecord", ".tfrec")
+"""Parts of the names of TFRecord files, whoever wrote them."""
+_NEEDED = (layout.DATASET_INFO, layout.FEATURES)
+_AGAIN = "run the same imgrec pack again: it continues from there"
+RESUME_HINT = f"{_AGAIN}; imgrec clean removes it"
 _BUCKET_PARTS = 2
-"""How many parts the path of a bucket has: s3:, and its name."""
+"""The path of a bucket has two parts: s3:, and its name."""
 
 
 def find_dataset(dataset: str, data_dir: str = "") -> Path:
-    """Return the version folder of a dataset.
+    """Return the version folder of a dataset; raise DatasetNotFound, which lists what exists.
 
-    `dataset` is a name, `name:version`, or the path of a version folder, of a dataset's folder
-    (its highest version is taken) or of a data directory with one dataset in it. What is written
-    as a path is never a name, and what is not is never a path where `data_dir` says where to look.
-    Raises DatasetNotFound, which says what there is.
+    `dataset` is a name, `name:version`, or a path: of a version folder, of a dataset's folder (its
+    highest version is taken), or of a data directory with one dataset. Text that is written as a
+    path is never a name. With `data_dir`, all other text is a name.
     """
-    if not dataset:
-        raise _not_found(dataset, data_dir)
-    found = places(dataset, data_dir)
-    for path in found:
-        if _is_version_folder(path):
-            return path
-        if versions := _versions(path):
-            return versions[-1]
-    path = to_path(dataset)
-    if path in found and (inside := _datasets(path)):
-        return _only(dataset, inside)
+    if dataset:
+        candidates = places(dataset, data_dir)
+        for path in candidates:
+            if _is_version_folder(path):
+                return path
+            if versions := _versions(path):
+                return versions[-1]
+        path = to_path(dataset)
+        if path in candidates and (inside := _datasets(path)):
+            if len(inside) == 1:
+                return inside[0]
+            names = ", ".join(path.parent.name for path in inside)
+            raise DatasetNotFound(
+                f"{dataset} has more than one dataset: {names}",
+                hint=f"give one of them, such as {inside[0].parent}",
+                path=dataset,
+            )
     raise _not_found(dataset, data_dir)
 
 
 def places(dataset: str, data_dir: str = "") -> list[Path]:
     """Return where a dataset may be: under that name, or at that path."""
-    name, _, version = _named(dataset)
-    named = [_root(data_dir) / name / version] if name else []
-    return named if named and data_dir else [*named, to_path(dataset)]
+    name, version = _parse_name(dataset)
+    by_name = [_root(data_dir) / name / version] if name else []
+    return by_name if by_name and data_dir else [*by_name, to_path(dataset)]
 
 
 def _root(data_dir: str) -> Path:
     return to_path(data_dir or layout.default_data_dir())
 
 
-def _named(dataset: str) -> tuple[str, str, str]:
-    """Take "flowers:1.0.0" apart; a URL or a path names nothing."""
-    return ("", "", "") if is_remote(dataset) or is_path(dataset) else dataset.partition(":")
+def _parse_name(dataset: str) -> tuple[str, str]:
+    """Split "flowers:1.0.0" into name and version; both are "" for a URL or a path."""
+    name, _, version = dataset.partition(":")
+    return ("", "") if is_remote(dataset) or is_path(dataset) else (name, version)
 
 
 def is_path(text: str) -> bool:
-    """Tell whether a text is written as a path, and so is no name.
+    """Return whether a text is written as a path, not as a name.
 
-    TFDS calls a dataset with configs "name/config", so that is a path only where there is one.
+    TFDS writes "name/config" for a config, so that is a path only if it exists.
 
     >>> is_path("./flowers"), is_path("flowers/"), is_path("flowers:1.0.0")
     (True, True, False)
@@ -71,31 +78,20 @@ def is_path(text: str) -> bool:
     return is_written_so or (os.sep in text and os.path.lexists(text))
 
 
-def _only(dataset: str, inside: list[Path]) -> Path:
-    if len(inside) > 1:
-        names = ", ".join(path.parent.name for path in inside)
-        raise DatasetNotFound(
-            f"{dataset} holds more than one dataset: {names}",
-            hint=f"give one of them, such as {inside[0].parent}",
-            path=dataset,
-        )
-    return inside[0]
-
-
 def _not_found(dataset: str, data_dir: str) -> DatasetNotFound:
     root = _root(data_dir)
-    name, _, version = _named(dataset)
+    name, version = _parse_name(dataset)
     if version and (versions := _versions(root / name)):
-        there = ", ".join(path.name for path in versions)
+        existing = ", ".join(path.name for path in versions)
         return DatasetNotFound(
-            f"no version {version} of {name} in {root}", hint=f"there is {there}", path=dataset
+            f"no version {version} of {name} in {root}", hint=f"there is {existing}", path=dataset
         )
     for path in places(dataset, data_dir) if dataset else ():
-        if fault := _fault(path):
-            what, hint = fault
+        if problem := _problem(path):
+            what, hint = problem
             return DatasetNotFound(what, hint=hint, path=str(path))
     if is_remote(dataset):
-        return _not_there(dataset)
+        return _not_found_at(dataset)
     if data_dir and name and os.path.isdir(dataset):
         return DatasetNotFound(
             f"no dataset {dataset!r} in {root}",
@@ -103,86 +99,83 @@ def _not_found(dataset: str, data_dir: str) -> DatasetNotFound:
             path=dataset,
         )
     names: list[str] = []
-    with suppress(ExecutionError):  # a store that does not answer is no reason to say nothing
+    with suppress(ExecutionError):  # a store that does not answer only costs the hint
         names = [path.parent.name for path in _datasets(root)]
-    there = suggestion(names, dataset)
+    existing = suggestion(names, dataset)
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
-        hint=f"{there} in {root}; give --data-dir or a path if it is elsewhere",
+        hint=f"{existing} in {root}; give --data-dir or a path if it is elsewhere",
         path=dataset,
     )
 
 
-def _not_there(url: str) -> DatasetNotFound:
-    """Return the error for a URL at which there is no dataset."""
+def _not_found_at(url: str) -> DatasetNotFound:
     path = to_path(url)
     hint = "give the folder of a dataset, or a data directory with one in it"
     for folder in (path, *([path.parent] if len(path.parts) > _BUCKET_PARTS else ())):
-        with suppress(ExecutionError):  # what may not be listed is no reason to say nothing
-            if names := [name for name in _listed(folder) if not name.startswith(".")]:
+        with suppress(ExecutionError):  # a folder that cannot be listed only costs the hint
+            if names := [name for name in _list_names(folder) if not name.startswith(".")]:
                 hint = f"{suggestion(names, path.name)} in {folder}"
                 break
     return DatasetNotFound(f"there is no dataset at {url}", hint=hint, path=url)
 
 
-def _fault(path: Path) -> tuple[str, str] | None:
-    """Return why a path that is there is no dataset, and what to do about it."""
+def _problem(path: Path) -> tuple[str, str] | None:
+    """Return why an existing path is not a dataset, and what to do about it."""
     if _is_file(path):
         return f"{path} is a file", f"give the folder of the dataset, such as {path.parent}"
     for folder in (path, *sorted(_folders(path))):
-        names = _listed(folder)
-        needed = (layout.DATASET_INFO, layout.FEATURES)
-        missing = [name for name in needed if not _is_file(folder / name)]
+        names = _list_names(folder)
+        missing = [name for name in _NEEDED if not _is_file(folder / name)]
         if missing and folder.name.endswith(INCOMPLETE):
             return _unfinished(folder)
         if missing and (hidden := unfinished_beside(folder)):
             return _unfinished(hidden)
         if folder.name.endswith(REPLACED):
-            hint = "run that pack again, or imgrec clean, which brings it back"
-            return f"a pack that was to replace it was cut off, and left it aside: {folder}", hint
+            hint = "run that pack again, or imgrec clean, which restores it"
+            return f"a pack that would have replaced it was interrupted: it is in {folder}", hint
         if len(missing) == 1:
             hint = "restore it, or pack the dataset again with --overwrite"
             return f"{folder} has no {missing[0]}", hint
-        if any(mark in name for name in names for mark in _TFRECORDS):
+        if any(mark in name for name in names for mark in _TFRECORD_NAMES):
             return (
-                f"{folder} holds TFRecords, but no {' and '.join(missing)} that would say of what",
-                "pack the images themselves, or let tfds.folder_dataset.write_metadata write those",
+                f"{folder} has TFRecords, but no {' and no '.join(missing)} to describe them",
+                "pack the images, or write these files with tfds.folder_dataset.write_metadata",
             )
     return None
 
 
 def unfinished_beside(folder: Path) -> Path | None:
-    """Return the hidden folder of a pack into a version folder that did not end, if there is one.
+    """Return the hidden folder of an unfinished pack into a version folder, if there is one.
 
     On a store, finished shards are in the version folder itself, and only notes are hidden.
     """
     if layout.parse_version(folder.name) is None:
         return None
     hidden = folder.with_name(f".{folder.name}{INCOMPLETE}")
-    is_there = hidden.is_dir() if is_remote(hidden) else os.path.isdir(hidden)
-    return hidden if is_there else None
+    is_present = hidden.is_dir() if is_remote(hidden) else os.path.isdir(hidden)
+    return hidden if is_present else None
 
 
 def _unfinished(folder: Path) -> tuple[str, str]:
-    """Return what there is to say of the folder of a pack that did not end."""
     if is_remote(folder):
-        return f"a pack was cut off, or is under way: {folder}", _AGAIN
+        return f"a pack was interrupted, or is running: {folder}", _AGAIN
     if folder not in find_leftovers(folder.parent):
         return f"it is being packed right now, in {folder}", "wait for it"
-    return f"a pack was cut off: {folder}", GO_ON
+    return f"a pack was interrupted: {folder}", RESUME_HINT
 
 
 def _is_version_folder(path: Path) -> bool:
-    return all(_is_file(path / name) for name in (layout.DATASET_INFO, layout.FEATURES))
+    return all(_is_file(path / name) for name in _NEEDED)
 
 
 def _is_file(path: Path) -> bool:
-    # Unlike pathlib's, this is False for whatever cannot be looked at.
+    # os.path.isfile is False for a path that may not be accessed, where pathlib raises.
     return path.is_file() if is_remote(path) else os.path.isfile(path)
 
 
 def _versions(path: Path) -> list[Path]:
-    """Return the version folders right below `path`, the highest last."""
+    """Return the version folders directly below `path`, the highest last."""
     numbered = [
         (number, child)
         for child in _folders(path)
@@ -192,18 +185,18 @@ def _versions(path: Path) -> list[Path]:
 
 
 def _datasets(data_dir: Path) -> list[Path]:
-    """Return the highest version folder of each dataset right below `data_dir`."""
+    """Return the highest version folder of each dataset directly below `data_dir`."""
     return [versions[-1] for child in sorted(_folders(data_dir)) if (versions := _versions(child))]
 
 
 def _folders(path: Path) -> Iterator[Path]:
-    names = _listed(path)
-    if is_remote(path):  # where looking takes a request each, and no folder is called a.b
+    names = _list_names(path)
+    if is_remote(path):  # checking takes a request each, and no dataset has a dot in its name
         return (path / name for name in names if "." not in name or layout.parse_version(name))
     return (path / name for name in names if os.path.isdir(path / name))
 
 
-def _listed(path: Path) -> list[str]:
+def _list_names(path: Path) -> list[str]:
     if is_remote(path):
         return [child.name for child in path.iterdir()]
     try:

@@ -1,10 +1,10 @@
-"""One record of a dataset, as its readers see it."""
+"""One record of a dataset: an image, its label, and its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from imgrec.codec import example
 from imgrec.errors import BadImage, CorruptRecord
@@ -17,16 +17,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Value: TypeAlias = int | float | str | bytes
-"""Bytes are those that are no text."""
+"""Bytes only if they are not UTF-8."""
 
-T = TypeVar("T")
-
-_LABELS = ("labels", "label")
-_OWN = frozenset({"filename", "image", "shape"})
+_NOT_COLUMNS = frozenset({"filename", "image", "shape"})
 
 
 class Record(NamedTuple):
-    """One image, as it is packed, and what is known of it."""
+    """One image as it is packed, and the facts about it."""
 
     image: bytes
     """The encoded image."""
@@ -39,16 +36,16 @@ class Record(NamedTuple):
     labels: tuple[int, ...]
     """All labels of the image."""
     columns: Mapping[str, Value | tuple[Value, ...]]
-    """What else is in the record: columns of the source, each with one value.
+    """The source's columns, each with one value.
 
-    Other programs may write features of several values, or of none.
+    Records of other programs may have features with several values, or with none.
     """
     classes: Sequence[str]
     """The names of all classes of the dataset."""
 
     @property
     def class_name(self) -> str:
-        """Name the image's class; empty if it has no label, or may have several."""
+        """Name the class; "" if the image has no label, or may have several."""
         return self.classes[self.label] if self.label >= 0 and self.classes else ""
 
     @property
@@ -57,24 +54,24 @@ class Record(NamedTuple):
         return tuple(self.classes[label] for label in self.labels) if self.classes else ()
 
     def pil(self) -> Image:
-        """Decode with Pillow, in the mode that the image has; raise CorruptRecord if it fails."""
+        """Decode with Pillow, in the image's own mode; raise CorruptRecord if it fails."""
         from imgrec.codec import decode
 
-        with self._naming_it():
+        with self._errors_name_it():
             return decode.to_pil(self.image)
 
     def numpy(self) -> NDArray[np.uint8]:
         """Decode to an array of `shape`, as TensorFlow would; raise CorruptRecord if it fails."""
         from imgrec.codec import decode
 
-        with self._naming_it():
+        with self._errors_name_it():
             decoded = decode.to_array(self.image, self.shape)
             if decoded.shape != self.shape:
                 raise BadImage(f"the image has shape {decoded.shape}, and its record {self.shape}")
             return decoded
 
     @contextmanager
-    def _naming_it(self) -> Iterator[None]:
+    def _errors_name_it(self) -> Iterator[None]:
         try:
             yield
         except BadImage as error:
@@ -99,67 +96,57 @@ def parse(data: bytes, start: int, end: int, classes: Sequence[str]) -> Record:
     if plain is None:
         return _parse_any(example.decode(data[start:end]), classes)
     filename, image, label, shape = plain
+    _refuse_wrong_label(label, classes)
     labels = (label,) if label >= 0 else ()
-    if label >= len(classes) and classes:
-        raise _wrong_label(label, classes)
     return Record(image, label, shape, _text(filename), labels, {}, classes)
 
 
 def _parse_any(features: Mapping[str, example.Feature], classes: Sequence[str]) -> Record:
     """Parse a record with several labels, with columns, or of another program."""
-    image = _one(features, "image", bytes)
-    if image is None:
-        there = ", ".join(map(printable, sorted(features))) or "nothing"
-        raise CorruptRecord(f"the record has no feature `image` that is one image, but {there}")
-    key = next((key for key in _LABELS if _is_all(features.get(key, ("",)), int)), "")
+    match features.get("image"):
+        case (bytes(image),):
+            pass
+        case _:
+            found = ", ".join(map(printable, sorted(features))) or "nothing"
+            raise CorruptRecord(f"the record has no feature `image` with one image, but {found}")
+    keys = (key for key in ("labels", "label") if _are_ints(features.get(key, ("",))))
+    key = next(keys, "")
     labels = tuple(int(label) for label in features.get(key, ()) if int(label) >= 0)
-    if classes and labels and max(labels) >= len(classes):
-        raise _wrong_label(max(labels), classes)
-    shape = features.get("shape", ())
+    _refuse_wrong_label(max(labels, default=UNLABELLED), classes)
+    shape, names = features.get("shape", ()), features.get("filename", ())
+    has_shape = len(shape) == 3 and _are_ints(shape)
     return Record(
         image=image,
         label=labels[0] if labels and key == "label" else UNLABELLED,
-        shape=cast("tuple[int, int, int]", shape)
-        if len(shape) == 3 and _is_all(shape, int)
-        else _shape(image),
-        filename=_text(_one(features, "filename", bytes) or b""),
+        shape=cast("tuple[int, int, int]", shape) if has_shape else _shape_of(image),
+        filename=_text(names[0]) if len(names) == 1 and isinstance(names[0], bytes) else "",
         labels=labels,
         columns={
             name: _column(feature)
             for name, feature in features.items()
-            if name not in _OWN and name != key
+            if name not in _NOT_COLUMNS and name != key
         },
         classes=classes,
     )
 
 
-def _is_all(feature: Sequence[object], kind: type) -> bool:
-    return all(isinstance(value, kind) for value in feature)
-
-
-def _one(features: Mapping[str, example.Feature], name: str, kind: type[T]) -> T | None:
-    """Return the value of a feature if it has just one, of that kind."""
-    match features.get(name, ()):
-        case (value,) if isinstance(value, kind):
-            return value
-    return None
+def _are_ints(values: Sequence[object]) -> bool:
+    return all(isinstance(value, int) for value in values)
 
 
 def _column(feature: example.Feature) -> Value | tuple[Value, ...]:
-    values = tuple(_readable(value) for value in feature)
+    values = tuple(_decoded(value) if isinstance(value, bytes) else value for value in feature)
     return values[0] if len(values) == 1 else values
 
 
-def _readable(value: Value) -> Value:
-    if not isinstance(value, bytes):
-        return value
+def _decoded(value: bytes) -> str | bytes:
     try:
         return value.decode()
     except UnicodeDecodeError:
         return value
 
 
-def _shape(image: bytes) -> tuple[int, int, int]:
+def _shape_of(image: bytes) -> tuple[int, int, int]:
     from imgrec.codec.image import shape_of
 
     try:
@@ -172,5 +159,6 @@ def _text(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def _wrong_label(label: int, classes: Sequence[str]) -> CorruptRecord:
-    return CorruptRecord(f"the record has label {label}, and there are {len(classes)} classes")
+def _refuse_wrong_label(label: int, classes: Sequence[str]) -> None:
+    if classes and label >= len(classes):
+        raise CorruptRecord(f"the record has label {label}, but there are {len(classes)} classes")

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class SamplesFile:
-    """The table of a dataset, opened.
+    """An open samples.parquet.
 
-    Opening and reading raise OSError, ValueError or ArrowException if it is not a table, or one
-    that unpacks to far more than its size.
+    Opening and reading raise OSError, ValueError or ArrowException for a file that is not Parquet,
+    or unpacks to far more than its size.
     """
 
     def __init__(self, folder: Path, repeated: Sequence[str] = ()) -> None:
@@ -40,47 +40,47 @@ class SamplesFile:
         self.num_rows = sum(group.num_rows for group in groups)
         self.unpacked_bytes = sum(group.total_byte_size for group in groups)
         self.column_names: list[str] = self._file.schema_arrow.names
-        self._first = 0
-        self._batch: pa.RecordBatch | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
+        self._batch: pa.RecordBatch | None = None
+        self._batch_start = 0
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Return those of `columns` that there are."""
-        found = [name for name in self.column_names if name in columns]
-        return read_bounded(self._file, self._path, found)
+        """Return those of `columns` that exist."""
+        existing = [name for name in self.column_names if name in columns]
+        return read_bounded(self._file, self._path, existing)
 
     def rows(self, start: int, count: int) -> pa.Table:
-        """Return some rows, as far as there are any. Going back means reading again."""
+        """Return up to `count` rows. Going back means reading from the start again."""
         import pyarrow as pa
 
-        if self._batches is None or start < self._first:
+        if self._batches is None or start < self._batch_start:
             self._batches = iter_bounded(self._file, self._path, self.column_names)
-            self._first, self._batch = 0, next(self._batches, None)
+            self._batch_start, self._batch = 0, next(self._batches, None)
         parts, stop = [], start + count
-        while self._batch is not None and self._first < stop:
-            end = self._first + self._batch.num_rows
+        while self._batch is not None and self._batch_start < stop:
+            end = self._batch_start + self._batch.num_rows
             if end > start:
-                skipped = max(start - self._first, 0)
-                parts.append(self._batch.slice(skipped, min(stop, end) - self._first - skipped))
+                skip = max(start - self._batch_start, 0)
+                parts.append(self._batch.slice(skip, min(stop, end) - self._batch_start - skip))
             if end > stop:
                 break
-            self._first, self._batch = end, next(self._batches, None)
+            self._batch_start, self._batch = end, next(self._batches, None)
         return pa.Table.from_batches(parts) if parts else self._file.schema_arrow.empty_table()
 
     def first_rows(self, column: str) -> dict[str, int]:
-        """Return the row where each value of a column comes first."""
-        found: dict[str, int] = {}
+        """Return the first row of each value of a column."""
+        first: dict[str, int] = {}
         row = 0
         for batch in iter_bounded(self._file, self._path, [column]):
             cells = batch.column(0)
             for value in cells.unique():
-                found.setdefault(value.as_py(), row + cells.index(value).as_py())
+                first.setdefault(value.as_py(), row + cells.index(value).as_py())
             row += batch.num_rows
-        return found
+        return first
 
 
 def read_table(folder: Path, info: DatasetInfo, columns: Sequence[str]) -> pa.Table:
-    """Read those of `columns` that there are; raise DatasetError unless each record has a row."""
+    """Read those of `columns` that exist; raise DatasetError unless each record has a row."""
     table = _read_table(folder, columns)
     count = sum(split.examples for split in info.splits)
     if table.num_rows != count:
@@ -94,7 +94,7 @@ def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
     try:
         repeated = [name for name in ("format",) if name in columns]
         return SamplesFile(folder, repeated).read(columns)
-    # Among these are names that are not UTF-8, and a table without a column of formats.
+    # KeyError: a table without the column `format`. ValueError: also names that are not UTF-8.
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise wrong_table(folder, "cannot be read") from error
 
@@ -103,15 +103,15 @@ def wrong_table(folder: Path, what: str = "is not as imgrec writes it") -> Datas
     """Return the error for a table that cannot be used."""
     path = folder / layout.SAMPLES
     return DatasetError(
-        f"{path} {what}, so names, labels and splits of its images are not known",
+        f"{path} {what}, so names, labels and splits of its images are unknown",
         hint="name a dataset that imgrec packed, or pack it again",
         path=str(path),
     )
 
 
 @contextmanager
-def _well_formed(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong with unexpected columns or values into a DatasetError."""
+def _checked(folder: Path) -> Iterator[None]:
+    """Turn the errors of unexpected columns or values into a DatasetError."""
     import pyarrow as pa
 
     try:
@@ -121,12 +121,12 @@ def _well_formed(folder: Path) -> Iterator[None]:
 
 
 class SampleColumns(NamedTuple):
-    """What is known of all records of a dataset, by their number, without reading them."""
+    """Labels and names of all records, by number."""
 
     labels: Sequence[int]
-    """-1 where an image has none, or may have several."""
+    """-1 where an image has no label, or may have several."""
     label_sets: Sequence[Sequence[int]]
-    """All labels of each image, where one may have several; else empty."""
+    """All labels of each image, if images may have several; else empty."""
     filenames: Sequence[str]
     """As `text.printable` shows them."""
 
@@ -134,7 +134,7 @@ class SampleColumns(NamedTuple):
 def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
     """Read the labels and names of all records; raise DatasetError if the table is wrong."""
     table = read_table(folder, info, ("label", "labels", "filename"))
-    with _well_formed(folder):
+    with _checked(folder):
         values = table.to_pydict()
         labels = array("q", values.get("label") or [UNLABELLED] * table.num_rows)
         if None in values["filename"] or None in values.get("labels", ()):
@@ -143,7 +143,7 @@ def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
 
 
 def gather_columns(records: Iterable[Record]) -> SampleColumns:
-    """Read from the records themselves what `read_columns` reads from the table."""
+    """Collect from the records themselves what `read_columns` reads from the table."""
     labels, label_sets, filenames = array("q"), [], []
     is_multilabel = False
     for record in records:
@@ -155,11 +155,11 @@ def gather_columns(records: Iterable[Record]) -> SampleColumns:
 
 
 def read_labels(folder: Path, info: DatasetInfo) -> NDArray[np.int64]:
-    """Read the label of each record, and nothing else; raise DatasetError as `read_columns`."""
+    """Read only the label of each record; raise DatasetError if the table is wrong."""
     import pyarrow as pa
 
     table = read_table(folder, info, ("label",))
-    with _well_formed(folder):
+    with _checked(folder):
         column = table.column("label")
         labels = column.cast(pa.int64()).to_numpy()
         if column.null_count:
@@ -170,7 +170,7 @@ def read_labels(folder: Path, info: DatasetInfo) -> NDArray[np.int64]:
 
 
 class ImageRange(NamedTuple):
-    """What the images of a dataset have in common."""
+    """The formats of all images, and their largest sides."""
 
     formats: frozenset[str]
     max_height: int
@@ -178,11 +178,11 @@ class ImageRange(NamedTuple):
 
 
 def read_image_range(folder: Path) -> ImageRange:
-    """Read the formats of all images and their largest sides; raise as `read_columns`."""
+    """Read formats and largest sides; raise DatasetError if the table is wrong."""
     import pyarrow.compute as pc
 
     table = _read_table(folder, ("format", "height", "width"))
-    with _well_formed(folder):
+    with _checked(folder):
         return ImageRange(
             formats=frozenset(map(str, pc.unique(table.column("format")).to_pylist())),
             max_height=int(pc.max(table.column("height")).as_py()),
@@ -191,30 +191,30 @@ def read_image_range(folder: Path) -> ImageRange:
 
 
 def read_hashes(folder: Path) -> list[tuple[str, str]]:
-    """Return the shard of each record, and the hash of its file in the source; raise as above."""
+    """Return the shard of each record and the hash of its source file; raise DatasetError."""
     table = _read_table(folder, ("shard", "xxh3"))
-    with _well_formed(folder):
+    with _checked(folder):
         columns = table.to_pydict()
         return list(zip(map(str, columns["shard"]), map(str, columns["xxh3"]), strict=True))
 
 
 def read_groups(folder: Path) -> dict[str, list[str]]:
-    """Return the group of each record by shard; nothing if they are not known."""
-    found: dict[str, list[str]] = {}
+    """Return the groups of the records of each shard; empty if they are unknown."""
+    groups: dict[str, list[str]] = {}
     with suppress(DatasetError):  # a dataset without a table, or with a damaged one
         columns = _read_table(folder, ("shard", "group")).to_pydict()
         for shard, group in zip(columns["shard"], columns.get("group", ()), strict=False):
-            found.setdefault(str(shard), []).append(str(group or ""))
-    return found
+            groups.setdefault(str(shard), []).append(str(group or ""))
+    return groups
 
 
 def read_splits(folder: Path) -> dict[bytes, str]:
-    """Return the split of each image, by the hash of its file in the source; raise as above.
+    """Return the split of each image by the hash of its source file; raise DatasetError.
 
-    For an image in several splits, it is the one furthest from training.
+    For an image in several splits, this is the split furthest from training.
     """
     table = _read_table(folder, ("xxh3", "split"))
-    with _well_formed(folder):
+    with _checked(folder):
         rows = [(str(row["split"]), str(row["xxh3"])) for row in table.to_pylist()]
         rows.sort(key=lambda row: split_order(row[0]))
         return {bytes.fromhex(digest): split for split, digest in rows}

@@ -32,24 +32,24 @@ def record_ranges(spec: str, splits: Sequence[SplitInfo]) -> list[range]:
     [range(0, 5), range(10, 13)]
     """
     if not isinstance(spec, str):  # as in open_dataset("flowers")[0]
-        raise _not_understood(spec)
-    return [found for part in _PLUS.split(spec) for found in _part_ranges(part, splits)]
+        raise _malformed(spec)
+    return [records for part in _PLUS.split(spec) for records in _part_ranges(part, splits)]
 
 
 def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
     match = _PART.fullmatch(part)
     if match is None or (match["split"] == ALL and match["slice"]):
-        raise _not_understood(part)
-    start, found = 0, []
+        raise _malformed(part)
+    start, ranges = 0, []
     for split in splits:
         if match["split"] in (ALL, split.name):
             first, last = _bounds(match["slice"], split) if match["slice"] else (0, split.examples)
-            found.append(range(start + first, start + max(first, last)))
+            ranges.append(range(start + first, start + max(first, last)))
         start += split.examples
-    if not found and match["split"] != ALL:
+    if not ranges and match["split"] != ALL:
         hint = suggestion([split.name for split in splits], match["split"])
         raise UnknownName(f"there is no split {match['split']!r}", hint=hint)
-    return found
+    return ranges
 
 
 def _bounds(text: str, split: SplitInfo) -> tuple[int, int]:
@@ -60,63 +60,43 @@ def _bounds(text: str, split: SplitInfo) -> tuple[int, int]:
     is_one_shard = len(parts) == 1 and unit == "shard"
     is_slice = len(parts) == 2 and any(part["number"] for part in bounds)
     if None in parts or not (is_one_shard or is_slice):
-        raise _not_understood(f"{split.name}[{text}]")
+        raise _malformed(f"{split.name}[{text}]")
+    parse = float if unit == "%" else int
     try:
-        numbers = [_number(part["number"], unit) for part in bounds]
+        numbers = [None if part["number"] is None else parse(part["number"]) for part in bounds]
     except ValueError as error:
-        raise _not_understood(f"{split.name}[{text}]") from error
+        raise _malformed(f"{split.name}[{text}]") from error
     first, last = (numbers[0], (numbers[0] or 0) + 1) if is_one_shard else numbers
-    start, stop = _start(first, split, unit), _stop(last, split, unit)
-    is_too_much = unit == "%" and max(abs(first or 0), abs(last or 0)) > 100
-    if is_too_much or max(abs(start), abs(stop)) > split.examples:
-        raise UsageError(
-            f"{split.name}[{text}] is more than there is",
-            hint=f"{split.name} has {split.examples} records in {len(split.shard_lengths)} shards",
+    count = split.examples
+    if unit == "shard":
+        lengths = split.shard_lengths
+        start = sum(lengths[: int(first or 0)])
+        # The shard after -1 is 0, which TFDS takes as the end.
+        end = len(lengths) if last is None else int(last) + (len(lengths) if last <= 0 else 0)
+        stop = sum(lengths[:end])
+    else:
+        start, stop = (
+            default if number is None else round(number * count / 100.0 if unit else number)
+            for number, default in ((first, 0), (last, count))
         )
-    return _from_front(start, split), _from_front(stop, split)
+    is_beyond_100 = unit == "%" and max(abs(first or 0), abs(last or 0)) > 100
+    if is_beyond_100 or max(abs(start), abs(stop)) > count:
+        raise UsageError(
+            f"{split.name}[{text}] is out of range",
+            hint=f"{split.name} has {count} records in {len(split.shard_lengths)} shards",
+        )
+    return start + count * (start < 0), stop + count * (stop < 0)
 
 
-def _from_front(record: int, split: SplitInfo) -> int:
-    return record + split.examples if record < 0 else record
-
-
-def _number(text: str | None, unit: str) -> float | None:
-    if text is None:
-        return None
-    return float(text) if unit == "%" else int(text)
-
-
-def _start(number: float | None, split: SplitInfo, unit: str) -> int:
-    if number is None:
-        return 0
-    if unit == "shard":
-        return sum(split.shard_lengths[: int(number)])
-    return _record(number, split, unit)
-
-
-def _stop(number: float | None, split: SplitInfo, unit: str) -> int:
-    if number is None:
-        return split.examples
-    if unit == "shard":
-        # What follows shard -1 is 0, so TFDS takes that for the end.
-        shard = int(number) + (len(split.shard_lengths) if number <= 0 else 0)
-        return sum(split.shard_lengths[:shard])
-    return _record(number, split, unit)
-
-
-def _record(number: float, split: SplitInfo, unit: str) -> int:
-    return round(number * split.examples / 100.0) if unit == "%" else int(number)
-
-
-def _not_understood(spec: object) -> UsageError:
+def _malformed(spec: object) -> UsageError:
     return UsageError(
-        f"{spec!r} does not name records",
+        f"{spec!r} is not a split",
         hint="write train, train[:10%], train[100:200], train[2shard], train+val or all",
     )
 
 
 class Piece(NamedTuple):
-    """Records of one shard that follow each other."""
+    """Consecutive records of one shard."""
 
     shard: int
     """Counted through the shards of all splits."""
@@ -125,7 +105,7 @@ class Piece(NamedTuple):
 
 
 def part_of(ranges: Sequence[range], index: int, count: int) -> list[range]:
-    """Return part `index` of `count` of the records in `ranges`; parts differ by one at most.
+    """Return part `index` of `count` of the records in `ranges`; sizes differ by one at most.
 
     >>> part_of([range(0, 5), range(10, 13)], 1, 2)
     [range(4, 5), range(10, 13)]
@@ -154,13 +134,11 @@ def cut(ranges: Iterable[range], shard_lengths: Sequence[int]) -> Iterator[Piece
                 yield Piece(shard, first - starts[shard], last - first)
 
 
-def joined(ranges: Sequence[range]) -> Sequence[int]:
-    """Return the numbers in ranges one after another, as one range if they follow each other."""
+def joined(ranges: Iterable[range]) -> Sequence[int]:
+    """Return the numbers in ranges one after another, as one range if they are consecutive."""
     filled = [part for part in ranges if part]
-    if not filled:
-        return range(0)
     if all(a.stop == b.start for a, b in pairwise(filled)):
-        return range(filled[0].start, filled[-1].stop)
+        return range(filled[0].start, filled[-1].stop) if filled else range(0)
     numbers = array("Q")
     for part in filled:
         numbers.extend(part)

@@ -291,7 +291,7 @@ def test_a_data_dir_of_several_datasets_lists_them(cli: Cli, packed: Path, flowe
     cli("pack", flowers, "--name", "more", check=True)
     done = cli("info", packed)
     assert done.returncode == 5
-    assert "holds more than one dataset: flowers, more" in done.stderr
+    assert "has more than one dataset: flowers, more" in done.stderr
 
 
 def test_info_tells_people_the_counts(cli: Cli, packed: Path) -> None:
@@ -461,11 +461,11 @@ def test_a_pack_that_was_cut_off_is_said_to_be_one(cli: Cli, data_dir: Path) -> 
     left = data_dir / "big" / ".1.0.0.incomplete"
     left.mkdir(parents=True)
     (left / "big-train.tfrecord-00000-of-00001").touch()
-    hint = "run the same imgrec pack again: it goes on from there; imgrec clean removes it"
+    hint = "run the same imgrec pack again: it continues from there; imgrec clean removes it"
     for asked in ("big", data_dir / "big"):
         done = cli("info", asked)
         assert done.returncode == 5
-        assert done.stderr == f"imgrec: a pack was cut off: {left}\n  hint: {hint}\n"
+        assert done.stderr == f"imgrec: a pack was interrupted: {left}\n  hint: {hint}\n"
 
 
 def test_clean_says_that_a_data_directory_is_not_there(cli: Cli) -> None:

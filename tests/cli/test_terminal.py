@@ -283,11 +283,11 @@ def test_show_writes_an_image_into_a_pipe(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["show", "flowers", "99"], 5, "train has 15 records, and none of number 99"),
+        (["show", "flowers", "99"], 5, "train has 15 records; 99 is out of range"),
         (["show", "flowers", "none.jpg"], 5, "flowers has no file none.jpg"),
         (["show", "flowers", "0", "--split", "vla"], 5, "there is no split 'vla'"),
         (["head", "flowers", "-n", "-3"], 2, "-n -3 is no number of records"),
-        (["head", "flowers", "--split", "train[x]"], 2, "'train[x]' does not name records"),
+        (["head", "flowers", "--split", "train[x]"], 2, "'train[x]' is not a split"),
     ],
 )
 def test_what_is_not_there_is_one_sentence(

@@ -637,7 +637,7 @@ def test_shards_that_someone_else_compressed_are_said_to_be(
             index.unlink()
     dataset = imgrec.open_dataset(folder)
     shard = min(folder.glob("*-train.tfrecord-*-of-?????"))
-    message = f"{shard} is {kind}-compressed, but the dataset does not say so"
+    message = f"{shard} is {kind}-compressed, but the dataset does not declare it"
     assert fault(lambda: dataset["train"][0]) == message
     assert fault(lambda: list(dataset["train"])) == message
 
@@ -651,5 +651,5 @@ def test_shards_that_gzip_has_renamed_are_said_to_be_compressed(
     train = min(folder.glob("*-train.tfrecord-*.gz"))
     with pytest.raises(DatasetError) as caught:
         _ = imgrec.open_dataset(folder)["train"][0]
-    assert str(caught.value) == f"{train} is gzip-compressed, but the dataset does not say so"
+    assert str(caught.value) == f"{train} is gzip-compressed, but the dataset does not declare it"
     assert "decompress all of its shards" in caught.value.hint

@@ -340,7 +340,9 @@ def test_half_a_dataset_copied_from_a_store_is_one_that_was_cut_off(
     write_tree(root / "flowers/.1.0.0.incomplete", {"notes/run": b"{}"})
     (case,) = look(str(root / "flowers")).cases
     assert [finding.cause for finding in case.findings] == ["cut off"]
-    with pytest.raises(imgrec.DatasetNotFound, match=r"cut off: .*incomplete|right now") as caught:
+    with pytest.raises(
+        imgrec.DatasetNotFound, match=r"interrupted: .*incomplete|right now"
+    ) as caught:
         imgrec.info(root / "flowers")
     assert "write_metadata" not in caught.value.hint
 

@@ -36,7 +36,7 @@ from imgrec.codec import tfrecord
 from imgrec.codec.compression import compressor
 from imgrec.codec.example import varint
 from imgrec.faults import Faults
-from imgrec.read.checksums import read_checksums
+from imgrec.read.files import read_checksums
 
 
 @examples(150)

@@ -140,7 +140,7 @@ def test_a_pickled_source_reads_the_same(root: Path) -> None:
 
 
 def test_wrong_use_is_answered_as_elsewhere(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(OutOfRange, match="train has 16 records, and none of number 16"):
+    with pytest.raises(OutOfRange, match="train has 16 records; 16 is out of range"):
         grain_source(root)[16]
     with pytest.raises(UnknownName, match="there is no split 'val'"):
         grain_source(root, "val")

@@ -504,7 +504,7 @@ def test_weights_of_several_labels_an_image_are_refused(tagged: str) -> None:
         ),
         ({"batch_size": 8}, "images of different sizes do not make a batch"),
         ({"split": "train[:0]"}, "is empty"),
-        ({"split": "train[7]"}, "does not name records"),
+        ({"split": "train[7]"}, "is not a split"),
     ],
 )
 def test_wrong_use_is_answered(photos: str, options: dict[str, Any], message: str) -> None:

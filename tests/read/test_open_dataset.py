@@ -253,7 +253,7 @@ def test_a_number_out_of_range_says_how_many_there_are(train: Split, number: int
         with pytest.raises(OutOfRange) as caught:
             split[place]
         assert str(caught.value) == (
-            f"{split.name} has {len(split)} records, and none of number {number}"
+            f"{split.name} has {len(split)} records; {number} is out of range"
         )
         assert caught.value.hint == f"count from 0 to {len(split) - 1}"
 
@@ -290,7 +290,7 @@ def test_a_split_that_is_not_there_is_answered_with_those_that_are(dataset: Data
 
 
 def test_a_number_in_place_of_a_split_is_answered_with_splits(dataset: Dataset) -> None:
-    with pytest.raises(UsageError, match=r"^0 does not name records"):
+    with pytest.raises(UsageError, match=r"^0 is not a split"):
         dataset[0]  # type: ignore[index]
 
 
@@ -470,7 +470,7 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(
 def test_a_data_directory_of_several_datasets_asks_which(folder: Path, tmp_path: Path) -> None:
     copied(folder, tmp_path, "flowers/1.0.0", "leaves/1.0.0")
     assert not_found(tmp_path, tmp_path) == (
-        f"{tmp_path} holds more than one dataset: flowers, leaves",
+        f"{tmp_path} has more than one dataset: flowers, leaves",
         f"give one of them, such as {tmp_path / 'flowers'}",
     )
 
@@ -505,8 +505,7 @@ def test_tfrecords_that_nothing_describes_are_no_dataset(tmp_path: Path, name: s
     (tmp_path / name).write_bytes(b"")
     what, hint = not_found(tmp_path, tmp_path / "data")
     assert what == (
-        f"{tmp_path} holds TFRecords, but no dataset_info.json and features.json "
-        "that would say of what"
+        f"{tmp_path} has TFRecords, but no dataset_info.json and no features.json to describe them"
     )
     assert "tfds.folder_dataset.write_metadata" in hint
 
@@ -635,8 +634,8 @@ def test_a_dataset_of_array_record_files_is_answered_with_who_reads_it(
     path = prepared(tfds, tmp_path, "array_record")
     with pytest.raises(DatasetError) as caught:
         imgrec.open_dataset(path)
-    assert str(caught.value) == f"{path} holds array_record files, and imgrec reads TFRecords"
-    assert caught.value.hint == "read it with tfds.data_source or tfds.load"
+    assert str(caught.value) == f"{path} has array_record files; imgrec reads TFRecords only"
+    assert caught.value.hint == "read it with tfds.load or tfds.data_source"
     assert imgrec.info(path).name == "petals"
 
 
@@ -701,7 +700,9 @@ def test_a_dataset_that_a_pack_put_aside_is_told_from_one_that_is_not_there(
     imgrec.pack(source, imgrec.PackOptions(data_dir=str(tmp_path / "data"), workers=1))
     folder = tmp_path / "data/signs"
     (folder / "1.0.0").rename(folder / ".1.0.0.replaced")
-    with pytest.raises(imgrec.DatasetNotFound, match="left it aside") as caught:
+    with pytest.raises(
+        imgrec.DatasetNotFound, match="would have replaced it was interrupted"
+    ) as caught:
         imgrec.open_dataset("signs", data_dir=tmp_path / "data")
     assert "imgrec clean" in caught.value.hint
     imgrec.clean(data_dir=tmp_path / "data")

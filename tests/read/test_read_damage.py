@@ -300,7 +300,7 @@ def test_an_index_that_lies_is_found_out(folder: Path, lie: str) -> None:
 def test_an_index_that_lies_is_named_with_a_way_out(folder: Path) -> None:
     (folder / INDEX).write_text("".join(lines(folder)[:1]))
     error = fault(folder)
-    assert str(error) == f"{folder / INDEX} lists 1 records, and there are 4"
+    assert str(error) == f"{folder / INDEX} lists 1 records; expected 4"
     assert (error.path, error.hint) == (
         str(folder / INDEX),
         "pack the dataset again, or delete that file",
@@ -384,11 +384,11 @@ def rewrite(folder: Path, **columns: Any) -> None:
     [
         (
             {"label": ["daisy"] * 7},
-            "is not as imgrec writes it, so names, labels and splits of its images are not known",
+            "is not as imgrec writes it, so names, labels and splits of its images are unknown",
         ),
         (
             {"label": [None] * 7},
-            "is not as imgrec writes it, so names, labels and splits of its images are not known",
+            "is not as imgrec writes it, so names, labels and splits of its images are unknown",
         ),
     ],
 )
@@ -410,7 +410,7 @@ def test_a_table_in_another_order_does_not_find_another_file(folder: Path) -> No
     names = pq.read_table(folder / "samples.parquet").column("filename").to_pylist()
     rewrite(folder, filename=names[::-1])
     train = imgrec.open_dataset(folder)["train"]
-    with pytest.raises(DatasetError, match=r"samples\.parquet names .* where .* is"):
+    with pytest.raises(DatasetError, match=r"samples\.parquet names .*, but the record is"):
         train.find(names[0])
 
 
@@ -463,7 +463,7 @@ def test_shards_of_other_lengths_than_told_are_found(folder: Path, lengths: list
         try:
             train[number]
         except DatasetError as error:
-            assert f"and there are {lengths[number > 0]}" in str(error)
+            assert f"; expected {lengths[number > 0]}" in str(error)
             break
     else:
         pytest.fail("nothing was found")
@@ -476,8 +476,8 @@ def test_shards_of_other_names_are_answered_with_who_knows_them(folder: Path) ->
     with pytest.raises(DatasetError) as caught:
         imgrec.open_dataset(folder)
     assert str(caught.value) == (
-        f"{folder} names its shards {{SPLIT}}.{{FILEFORMAT}}-{{SHARD_X_OF_Y}}, "
-        "which imgrec cannot read"
+        f"{folder} has shards named {{SPLIT}}.{{FILEFORMAT}}-{{SHARD_X_OF_Y}}; "
+        "imgrec cannot read them"
     )
 
 
@@ -511,14 +511,14 @@ def plain(label: int) -> bytes:
 @pytest.mark.parametrize(
     ("payload", "what"),
     [
-        (b"", "the record has no feature `image` that is one image, but nothing"),
+        (b"", "the record has no feature `image` with one image, but nothing"),
         (b"\xff", "not a tf.train.Example: "),
-        (plain(2), "the record has label 2, and there are 2 classes"),
-        (record(label=(9,), shape=(1, 1, 3)), "the record has label 9, and there are 2 classes"),
-        (record(labels=(0, 2), shape=(1, 1, 3)), "the record has label 2, and there are 2 classes"),
+        (plain(2), "the record has label 2, but there are 2 classes"),
+        (record(label=(9,), shape=(1, 1, 3)), "the record has label 9, but there are 2 classes"),
+        (record(labels=(0, 2), shape=(1, 1, 3)), "the record has label 2, but there are 2 classes"),
         (
             record(filename=(b"a",)).replace(b"image", b"photo"),
-            "the record has no feature `image` that is one image, but filename, photo",
+            "the record has no feature `image` with one image, but filename, photo",
         ),
     ],
 )

@@ -159,7 +159,7 @@ def test_a_split_that_is_not_there_is_answered_with_those_that_are(spec: str, hi
 def test_a_slice_that_is_too_long_is_answered_with_what_there_is() -> None:
     with pytest.raises(UsageError) as caught:
         record_ranges("train[:26]", FLOWERS)
-    assert str(caught.value) == "train[:26] is more than there is"
+    assert str(caught.value) == "train[:26] is out of range"
     assert caught.value.hint == "train has 25 records in 3 shards"
 
 
@@ -167,7 +167,7 @@ def test_a_slice_that_is_too_long_is_answered_with_what_there_is() -> None:
 def test_what_names_no_records_is_answered_with_examples(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
         record_ranges(spec, FLOWERS)
-    assert str(caught.value) == f"{spec!r} does not name records"
+    assert str(caught.value) == f"{spec!r} is not a split"
     assert caught.value.hint == (
         "write train, train[:10%], train[100:200], train[2shard], train+val or all"
     )

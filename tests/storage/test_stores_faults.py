@@ -67,9 +67,11 @@ def test_half_a_dataset_is_said_to_be_one_that_was_cut_off(
         pack_there(store)
     store.proxy.fault = lambda method, path: ""
     for url in ("data/flowers", "data/flowers/1.0.0"):
-        with pytest.raises(imgrec.DatasetNotFound, match="a pack was cut off, or is under") as said:
+        with pytest.raises(
+            imgrec.DatasetNotFound, match="a pack was interrupted, or is running"
+        ) as said:
             imgrec.info(store / url)
-        assert said.value.hint == "run the same imgrec pack again: it goes on from there"
+        assert said.value.hint == "run the same imgrec pack again: it continues from there"
     assert pack_there(store).kept_shards == 2
 
 

@@ -17,7 +17,7 @@ from imgrec.inspect.doctor.facts import (
     Site,
     snake_case,
 )
-from imgrec.read.locate import GO_ON, unfinished_beside
+from imgrec.read.locate import RESUME_HINT, unfinished_beside
 
 CallCause: TypeAlias = Callable[[Facts], Iterator[Finding]]
 SiteCause: TypeAlias = Callable[[Site], Iterator[Finding]]
@@ -126,7 +126,7 @@ def cut_off(facts: Facts) -> Iterator[Finding]:
         if is_running:
             yield Finding("running", f"it is being packed right now, in {path}", "wait for it")
         elif not facts.sites:
-            yield Finding("cut off", f"a pack was cut off: {path}", GO_ON)
+            yield Finding("cut off", f"a pack was cut off: {path}", RESUME_HINT)
 
 
 def wrong_folder_name(site: Site) -> Iterator[Finding]:
@@ -153,9 +153,9 @@ def no_version_folder(site: Site) -> Iterator[Finding]:
 def missing_metadata(site: Site) -> Iterator[Finding]:
     """Find documents missing that TFDS reads."""
     if Path(site.folder).name.endswith(".incomplete"):
-        yield Finding("cut off", "this is what a pack that was cut off left", GO_ON)
+        yield Finding("cut off", "this is what a pack that was cut off left", RESUME_HINT)
     elif site.missing and (hidden := unfinished_beside(Path(site.folder))):
-        yield Finding("cut off", f"a pack was cut off: {hidden}", GO_ON)
+        yield Finding("cut off", f"a pack was cut off: {hidden}", RESUME_HINT)
     elif site.missing:
         what = f"it has no {' and no '.join(site.missing)}, which TFDS needs"
         yield Finding("missing metadata", what, _AGAIN if len(site.missing) == 1 else "")

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.faults import Fault
-from imgrec.read.dataset_info import InfoDocument
 from imgrec.read.documents import Documents
+from imgrec.read.tfds_files import InfoDocument
 
 _BUILDER = re.compile(
     r"(?:[\w\-]+:)?(?P<name>[a-zA-Z]\w*)"

@@ -16,11 +16,10 @@ from imgrec.faults import Code, Fault
 from imgrec.inspect.doctor.contents import compression_of_file, read_contents
 from imgrec.inspect.doctor.facts import TFDS_DOCUMENTS, ShardFacts, Site, is_version
 from imgrec.inspect.verify.shard import format_fault, takes_all_formats
-from imgrec.read.dataset_info import InfoDocument
 from imgrec.read.documents import Documents, read_documents
-from imgrec.read.features import Feature
 from imgrec.read.files import RegularFile, os_fault, present_files
 from imgrec.read.shards import shard_frames
+from imgrec.read.tfds_files import Feature, InfoDocument
 from imgrec.storage.files import walk
 from imgrec.storage.leftovers import INCOMPLETE
 

@@ -18,7 +18,7 @@ from imgrec.inspect.subject import Job
 from imgrec.outcome import DatasetInfo
 from imgrec.read.files import os_fault
 from imgrec.read.record import Record, Value, parse
-from imgrec.read.shards import LEAST_RECORD_BYTES, read_shard
+from imgrec.read.shards import MIN_RECORD_BYTES, read_shard
 from imgrec.read.splits import ALL, record_ranges
 from imgrec.source.split_words import split_word
 from imgrec.storage.tree import write_new
@@ -127,7 +127,7 @@ def _refuse_too_many(path: Path, length: int, compression: str) -> None:
     except OSError as error:
         fault = os_fault(error, path.name)
         raise DatasetError(f"{path}: {fault.what}", hint=_HINT, path=str(path)) from error
-    most = size // (LEAST_RECORD_BYTES if compression else tfrecord.OVERHEAD)
+    most = size // (MIN_RECORD_BYTES if compression else tfrecord.OVERHEAD)
     if length > most:
         raise _wrong_length(path, f"{most} at most", length)
 

@@ -15,14 +15,14 @@ from imgrec.codec.sniff import format_of
 from imgrec.codec.tfrecord import Frame
 from imgrec.errors import BadImage, CorruptRecord
 from imgrec.faults import Code, Fault, Faults
-from imgrec.read.features import Feature, Features
 from imgrec.read.files import HashedFile, RegularFile, os_fault
 from imgrec.read.shards import (
-    LEAST_RECORD_BYTES,
-    MOST_INDEX_LINE_BYTES,
+    MAX_INDEX_LINE_BYTES,
+    MIN_RECORD_BYTES,
     parse_index,
     shard_frames,
 )
+from imgrec.read.tfds_files import Feature, Features
 
 _ENOUGH_FAULTS = 50_000
 """A shard with this many faults is not checked to its end."""
@@ -119,7 +119,7 @@ class _ShardCheck:
                 if self._claim.has_index:
                     index = self._read_index(path, file.size)
                 for frame in shard_frames(file, compression, self._name, _spans(index)):
-                    if len(records) > file.size // LEAST_RECORD_BYTES:
+                    if len(records) > file.size // MIN_RECORD_BYTES:
                         self._stop(Fault(Code.TOO_MANY_RECORDS, self._name))
                     else:
                         self._add(frame)
@@ -225,7 +225,7 @@ class _ShardCheck:
 
     def _read_index(self, path: str, shard_size: int) -> bytes | None:
         """Return the index; None, with a fault, if it cannot be read or is too long."""
-        limit = MOST_INDEX_LINE_BYTES * (shard_size // 16 + 1)  # a record takes 16 bytes or more
+        limit = MAX_INDEX_LINE_BYTES * (shard_size // 16 + 1)  # a record takes 16 bytes or more
         try:
             with HashedFile(path + layout.INDEX_SUFFIX) as file:
                 data = file.read(limit + 1)

@@ -25,8 +25,7 @@ from imgrec.inspect.verify.samples import check_samples
 from imgrec.inspect.verify.shard import Rules, check_shard
 from imgrec.inspect.verify.source import SourcePlace, compare_with_source
 from imgrec.inspect.verify.state import REMAINS, State, split_of_shard
-from imgrec.read.checksums import read_checksums
-from imgrec.read.files import HashedFile, RegularFile, os_fault
+from imgrec.read.files import HashedFile, RegularFile, os_fault, read_checksums
 from imgrec.read.shards import shard_frames
 from imgrec.text import name_of
 

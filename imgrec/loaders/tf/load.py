@@ -16,9 +16,9 @@ from imgrec.loaders.tf.records import Part
 from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_documents
-from imgrec.read.features import Features
 from imgrec.read.samples import ImageRange, read_image_range, read_labels
 from imgrec.read.splits import part_of, record_ranges
+from imgrec.read.tfds_files import Features
 
 Data: TypeAlias = Any  # TensorFlow has no types
 

@@ -17,7 +17,7 @@ from imgrec.loaders.tf.pixels import Decoder
 from imgrec.loaders.tf.records import Part, read, read_balanced, shuffled
 from imgrec.options import ColumnKind
 from imgrec.options.loading import Crop, LoadOptions
-from imgrec.read.features import Features
+from imgrec.read.tfds_files import Features
 
 Tensor: TypeAlias = Any  # TensorFlow has no types
 Data: TypeAlias = Any

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from imgrec.loaders.tf.balance import Balance
 from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
-from imgrec.read.random_access import open_shards
-from imgrec.read.shards import read_shard, refuse_missing, shard_lengths, shard_paths
+from imgrec.read.shards import open_shards, read_shard, refuse_missing, shard_lengths, shard_paths
 from imgrec.read.splits import Piece, cut
 from imgrec.storage.paths import is_remote
 from imgrec.text import name_of
