@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Race imgrec against what else packs and loads images, and compare.
+"""Compare the speed of imgrec with other packers and loaders of images.
 
     .venv/bin/python scripts/bench.py                  pack, load, random, cold: half an hour
     .venv/bin/python scripts/bench.py --only resume    the rest of a pack that was killed
-    .venv/bin/python scripts/bench.py --only growth    time and memory by size (--full: the largest)
     .venv/bin/python scripts/bench.py --readme         put the last figures into README.md
 
-Each peer has an environment of its own, made from PyPI in bench-data/venvs, and runs as its
-documentation shows, with two workers where it has workers. A peer that cannot be installed is left
-out, and the reason is printed. Contenders run in turn, round after round, and medians are compared.
-Packers are fresh processes, whose start-up counts; their output is read back by a reader that is
-not imgrec's, counted and weighed. Loaders stay, and go through one epoch to warm up; what they give
-is counted, and must have the size that was asked for. Everything runs on two CPUs.
+Each peer runs in its own environment, made from PyPI in bench-data/venvs, as its documentation
+shows, with two workers where it has workers. A peer that cannot be installed is left out, and the
+reason is printed. Contenders take turns, round after round; medians are compared. Packers are fresh
+processes, so their start-up counts; another reader counts and weighs their output. Loaders keep
+running and get one epoch to warm up; what they yield is counted and its size checked. Everything
+runs on two CPUs.
 
-Figures go to bench-data/bench.json, where the parts of several runs (`--only`) are put together,
-and to bench.md. Ratios hold on a quiet machine only. Needs Linux.
+Figures go to bench-data/bench.json, which collects the parts of several runs (`--only`), and to
+bench.md. Ratios hold only on a quiet machine. Needs Linux.
 """
 
 from __future__ import annotations
@@ -30,24 +29,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benching import figures, loading, own
-from benching.environments import NEEDS, THIS_PYTHON, Environment, NotInstalledError, here, made
+from benching import figures, loading, resume
+from benching.environments import (
+    NEEDS,
+    THIS_PYTHON,
+    Environment,
+    NotInstalledError,
+    here,
+    make_environment,
+)
 from benching.images import QUICK_SETS, SETS
 from benching.loading import LOADERS, READERS, Loader, Track
 from benching.packing import PACKERS, Packer, Race
 from benching.runs import CHECKOUT
 
-PARTS = ("pack", "load", "random", "cold", "resume", "growth")
+PARTS = ("pack", "load", "random", "cold", "resume")
 USUAL = PARTS[:4]
 OWN = ("pillow", "pyarrow", "simplejpeg")
 START_ROUNDS = 3
 COLD_SETS = ("photos5k", "tiny50k")
 Measured = tuple[str, str, object]
-"""A part of the benchmark, what it was measured on ("" for all), and the result as a JSON value."""
+"""A part of the benchmark, the name of its data ("" for all), and the result as JSON."""
 
 
 class Bench:
-    """One run: its options, and who can take part."""
+    """One run: its options and its contenders."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -89,23 +95,17 @@ class Bench:
 
     def resume(self) -> Iterator[Measured]:
         """Measure what it costs to continue a pack that was killed."""
-        yield "resume", "", own.resume(self.work, self.sets["photos20k"], self.rounds)
-
-    def growth(self) -> Iterator[Measured]:
-        """Measure how time and memory grow."""
-        sizes = (*own.FILES, own.MOST_FILES) if self.options.full else own.FILES
-        sizes = (100, 1000) if self.options.quick else sizes
-        yield "growth", "", own.growth(self.work, self.sets["tiny50k"], sizes)
+        yield "resume", "", resume.measure(self.work, self.sets["photos20k"], self.rounds)
 
     def versions(self) -> dict[str, str]:
-        """Return what was run, by package."""
+        """Return the versions of the peers' packages."""
         peers = {}
         for environment in self._environments.values():
             peers.update(environment.versions if environment else {})
         return dict(sorted(peers.items()))
 
     def left_out(self, before: Mapping[str, str]) -> dict[str, str]:
-        """Return who could not be run and why, with those of parts that were run before."""
+        """Return the peers that could not run and why, including those of earlier parts."""
         return {
             name: why for name, why in before.items() if name not in self._environments
         } | self.skipped
@@ -124,7 +124,7 @@ class Bench:
     def _able(
         self, contenders: Mapping[str, Packer] | Mapping[str, Loader]
     ) -> dict[str, Environment]:
-        """Return the environments of those who were asked for and can be run."""
+        """Return the environments of the requested contenders that can run."""
         able = {}
         for name, contender in contenders.items():
             if self.options.peers and not _is_asked(name, contender, self.options.peers):
@@ -137,7 +137,9 @@ class Bench:
     def _environment(self, name: str) -> Environment | None:
         if name not in self._environments:
             try:
-                found = here(name) if self.options.here else made(name, self.work / "venvs")
+                found = (
+                    here(name) if self.options.here else make_environment(name, self.work / "venvs")
+                )
             except NotInstalledError as err:
                 print(f"{name} is left out: {err}", flush=True)
                 self.skipped[name] = str(err)
@@ -147,7 +149,7 @@ class Bench:
         return self._environments[name]
 
     def _readers(self, packers: Iterable[str]) -> dict[str, Environment]:
-        """Return who reads an output back: TensorFlow, not imgrec, what imgrec packed."""
+        """Return the environment that reads each output; TensorFlow reads imgrec's."""
         tensorflow = self._environment("tensorflow")
         if tensorflow is None:
             raise SystemExit("TensorFlow is needed to read back what imgrec packs")
@@ -160,13 +162,13 @@ class Bench:
 
 
 def _is_asked(name: str, contender: Packer | Loader, peers: Iterable[str]) -> bool:
-    """Tell whether a contender is among those asked for; imgrec's own always are."""
+    """Whether a contender was requested; imgrec's own always are."""
     is_ours = contender.title.startswith("**")
     return is_ours or name in peers or contender.environment in peers
 
 
 def main() -> None:
-    """Run the parts that were asked for; print and write the figures."""
+    """Run the requested parts; print and write the figures."""
     options = _parser().parse_args()
     path: Path = options.work / "bench.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
@@ -200,7 +202,7 @@ def main() -> None:
 
 
 def _setting(bench: Bench) -> dict[str, Any]:
-    """Return what the figures depend on."""
+    """Return the machine and the versions."""
     own_versions = {name: importlib.metadata.version(name) for name in OWN}
     cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
     return {
@@ -235,7 +237,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=3, metavar="N", help="default: %(default)s")
     add("--quick", action="store_true", help="few images, one round: only to see that it works")
     add("--here", action="store_true", help="make no environments: run what this one has")
-    add("--full", action="store_true", help="growth: up to a million files")
     add("--readme", action="store_true", help="run nothing; put the last figures into README.md")
     add(
         "--work",

@@ -1,26 +1,21 @@
 #!/usr/bin/env python3
-"""Plan millions of samples on Spark's local[2], and show that the driver's memory does not grow.
+"""Plan millions of samples on Spark, and measure the driver's memory.
 
-    .venv/bin/python scripts/simulate_scale.py [--samples 100000,1000000,10000000] [--full]
+    .venv/bin/python scripts/simulate_scale.py [--samples 100000,1000000,10000000]
                                                [--master 'local-cluster[1,2,1024]']
 
-No image is made: the rows are what a first look at images of 1,000 classes would show, one in a
-hundred of them a copy of another. They go through all that `imgrec.spark.pack_dataframe` plans:
-content, rank, label, split, shards, and the place of each row in its shard. Each size runs in a
-process of its own. `--full` goes up to 100 million, and takes hours on two cores.
+There are no images. The rows are what a scan finds out about images of 1,000 classes, one in a
+hundred of them a copy of another. They go through all that `imgrec.spark.pack_dataframe` plans.
+Each size runs in its own process. 100 million samples take hours on two cores.
 
-Memory is that of the driver: the peak of the Python process, and what is left on the heap of the
-JVM when all its garbage is collected, which takes several collections: the first one only tells
-Spark which broadcast tables nobody needs any more (two pages of 32 MiB), and Spark then lets go of
-them. In local[2] the executors are in that JVM, too; `local-cluster[1,2,1024]` gives them one of
-their own, so that the heap is the driver's alone.
+Memory is the driver's: the peak of the Python process, and the JVM's live heap. With `local[2]` the
+executors share that JVM; `local-cluster[1,2,1024]` gives them their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -39,19 +34,16 @@ if TYPE_CHECKING:
 
 CLASSES = 1_000
 MEAN_BYTES = 70_000
-SIZES = (100_000, 1_000_000, 10_000_000)
-FULL = 100_000_000
-GROWTH = 1.1
-MASTER = "local[2]"
 COLLECTIONS = 3
+"""The first one only tells Spark which broadcast tables are unused; Spark then frees them."""
 
 
 def synthesize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `SEEN` for numbers."""
+    """Turn numbers into rows of `PROBED`."""
     from xxhash import xxh3_128_digest
 
     from imgrec.plan.split import ranks_of
-    from imgrec.spark.tables import SEEN, batches_of
+    from imgrec.spark.tables import PROBED, batches_of
 
     for batch in batches:
         numbers = batch.column(0).to_pylist()
@@ -60,41 +52,39 @@ def synthesize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         columns = {
             "filename": [f"class_{n % CLASSES:03d}/{n:09d}.jpg" for n in numbers],
             "class_name": [f"class_{n % CLASSES:03d}" for n in numbers],
-            "split": [""] * count,
-            "grp": [""] * count,
             "size": [MEAN_BYTES // 2 + int.from_bytes(key[:4], "big") % MEAN_BYTES for key in keys],
             "rank": [rank - (rank >> 63 << 64) for rank in ranks_of(keys, 0)],
             "key": keys,
-            "whole": [b"" for _ in keys],
-            "blob": [""] * count,
+            **dict.fromkeys(("split", "grp", "blob"), [""] * count),
+            **dict.fromkeys(("whole", "digest"), [b""] * count),
             "fault": [None] * count,
         }
         if count:
-            yield from batches_of(columns, SEEN)
+            yield from batches_of(columns, PROBED)
 
 
-def live_bytes(session: SparkSession) -> int:
-    """Return what the JVM of the driver has left on its heap, at the least, after collections."""
+def live_heap_bytes(session: SparkSession) -> int:
+    """Collect garbage several times; return the smallest heap."""
     java = session._jvm.java.lang  # type: ignore[union-attr]  # it has one
     runtime = java.Runtime.getRuntime()
     left = []
     for _ in range(COLLECTIONS):
         java.System.gc()
-        time.sleep(1)  # in which Spark's cleaner lets go of what has become unreachable
+        time.sleep(1)  # Spark's cleaner frees what became unreachable
         left.append(runtime.totalMemory() - runtime.freeMemory())
     return min(left)
 
 
 def plan(samples: int, master: str) -> dict[str, float]:
-    """Plan so many samples in this process; return what it took."""
+    """Plan the samples in this process; return the figures."""
     from imgrec.engine.shipping import ship
     from imgrec.engine.spark import SparkEngine, active_session
     from imgrec.options import PackOptions
     from imgrec.spark.job import Job
     from imgrec.spark.plan import plan_rows
-    from imgrec.spark.scan import Seen
-    from imgrec.spark.shards import Sharding
-    from imgrec.spark.tables import SEEN, SHARDED, ddl
+    from imgrec.spark.scan import Scanned
+    from imgrec.spark.shards import sharded
+    from imgrec.spark.tables import PROBED, ddl
     from imgrec.storage.staging import Staging
 
     conf = {
@@ -113,74 +103,53 @@ def plan(samples: int, master: str) -> dict[str, float]:
             Job(session, staging, options) as job,
         ):
             tasks = max(8, samples // 500_000)
-            rows = session.range(0, samples, 1, tasks).mapInArrow(synthesize, ddl(SEEN))
-            seen = Seen(
-                rows=job.keep(rows),
+            rows = session.range(0, samples, 1, tasks).mapInArrow(synthesize, ddl(PROBED))
+            scanned = Scanned(
+                rows=job.persist(rows),
                 good=samples,
-                bad=(),
-                classes=tuple(f"class_{n:03d}" for n in range(CLASSES)),
+                notes=(),
+                classes={f"class_{n:03d}": samples // CLASSES for n in range(CLASSES)},
                 has_groups=False,
                 extras=(),
+                defaults=(),
                 layout="",
                 images=None,
             )
-            planned = plan_rows(seen, job)
-            sharding = Sharding(planned.shards.lengths, planned.summary.offsets, ())
-            placed = job.mapped(planned.rows, sharding, SHARDED)
-            shards = placed.select("shard").distinct().count()
-            assert shards == len(planned.shards)
+            planned = plan_rows(scanned, job)
             assert planned.planned.count == samples
+            shards = sharded(planned, scanned, job).select("shard").distinct().count()
+            assert shards == len(planned.shards)
             seconds = time.perf_counter() - started
-            heap = live_bytes(session)
-    status = Path("/proc/self/status").read_text()
-    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+            heap = live_heap_bytes(session)
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert peak
-    return {
-        "samples": samples,
-        "seconds": seconds,
-        "shards": shards,
-        "python_mb": int(peak[1]) / 1e3,
-        "heap_mb": heap / 1e6,
-        "cpus": os.cpu_count() or 1,
-    }
+    memory = {"python_mb": int(peak[1]) / 1e3, "heap_mb": heap / 1e6}
+    return {"samples": samples, "seconds": seconds, "shards": shards, **memory}
 
 
 def main() -> None:
-    """Plan each size in a process of its own, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", default=",".join(map(str, SIZES)))
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--master", default=MASTER)
+    """Plan each size in its own process, and print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--samples", default="100000,1000000,10000000")
+    parser.add_argument("--master", default="local[2]")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
         print(json.dumps(plan(asked.one, asked.master)))
         return
-    sizes = [*map(int, asked.samples.split(",")), *([FULL] if asked.full else [])]
     rows = [("samples", "seconds", "rows/s", "shards", "Python MB", "JVM heap MB")]
-    found = {}
-    for size in sizes:
+    for size in map(int, asked.samples.split(",")):
         command = [sys.executable, __file__, "--one", str(size), "--master", asked.master]
         done = subprocess.run(
             command, env=environment(), stdout=subprocess.PIPE, text=True, check=True
         )
-        figures = found[size] = json.loads(done.stdout)
-        rows.append(
-            (
-                f"{size:,}",
-                f"{figures['seconds']:,.0f}",
-                f"{size / figures['seconds']:,.0f}",
-                f"{figures['shards']:,}",
-                f"{figures['python_mb']:,.0f}",
-                f"{figures['heap_mb']:,.0f}",
-            )
-        )
-        print(table(rows[:1] + rows[-1:]), flush=True)
+        found = json.loads(done.stdout)
+        rate = size / found["seconds"]
+        figures = (size, found["seconds"], rate, found["shards"])
+        rows.append(tuple(f"{figure:,.0f}" for figure in (*figures, *list(found.values())[3:])))
     print(table(rows))
-    if {10**6, 10**7} <= found.keys():
-        for what, figure in (("Python", "python_mb"), ("JVM heap", "heap_mb")):
-            ratio = found[10**7][figure] / found[10**6][figure]
-            print(f"driver memory, {what}, 10 million rows / 1 million: {ratio:.2f} (<= {GROWTH})")
 
 
 if __name__ == "__main__":

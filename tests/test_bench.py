@@ -54,7 +54,7 @@ def test_a_quick_race_of_packers_ends_in_figures_and_tables(tmp_path: Path) -> N
     assert [row for row in rows if "--check structure" in row and "(1)" in row]
 
 
-def test_a_peer_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_peer_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, BENCH, "--work", tmp_path, "--peers", "tar,zip"]
     done = subprocess.run(command, text=True, capture_output=True)
     assert done.returncode == 2

@@ -47,6 +47,7 @@ from imgrec.write.shard import ShardWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 _SHOWN = 3
 UNSTABLE = (
@@ -264,10 +265,15 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     staging.publish(files)
 
 
+def sharded(planned: RowPlan, scanned: Scanned, job: Job) -> DataFrame:
+    """Add the shard of every row to a plan's rows; columns as in `SHARDED`."""
+    sharding = _Sharding(planned.shards.lengths, planned.summary.offsets, scanned.extras)
+    return job.map_batches(planned.rows, sharding, with_extras(SHARDED, scanned.extras))
+
+
 def _write(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     options, shards = job.options, planned.shards
-    sharding = _Sharding(shards.lengths, planned.summary.offsets, scanned.extras)
-    rows = job.map_batches(planned.rows, sharding, with_extras(SHARDED, scanned.extras))
+    rows = sharded(planned, scanned, job)
     if scanned.images is not None:
         rows = rows.join(scanned.images, "filename")
     writing = _Writing(

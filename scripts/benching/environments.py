@@ -1,27 +1,22 @@
-"""The Python environments of the peers: each a venv of its own, made from PyPI once and kept."""
+"""The Python environments of the peers: a venv for each, made from PyPI once and kept."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-CPU_TORCH = "https://download.pytorch.org/whl/cpu"
-"""Where PyTorch keeps its builds without gigabytes of CUDA."""
-
 
 class Needs(NamedTuple):
-    """What an environment is made of."""
+    """The module that must be importable, and the packages to install for it."""
 
     module: str
-    """What must be importable in the end."""
     packages: tuple[str, ...]
 
 
@@ -34,120 +29,69 @@ NEEDS: Mapping[str, Needs] = {
     "grain": Needs("grain", ("grain", "array_record", "pillow")),
     "litdata": Needs("litdata", ("torch", "litdata")),
 }
-_INSTALL_SECONDS = 1200
+_VERSIONS = "import json, sys\nfrom importlib.metadata import version\n"
+_VERSIONS += "print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
 
 
 class NotInstalledError(Exception):
-    """An environment cannot be had; says why."""
+    """An environment cannot be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A Python that has what a peer needs."""
+    """A Python with what a peer needs."""
 
     python: str
     versions: Mapping[str, str]
 
 
 THIS_PYTHON = Environment(sys.executable, {})
-"""What this runs in, and imgrec's own contenders too."""
 
 
 def here(name: str) -> Environment:
-    """Return this environment as that of a peer, if it has what the peer needs."""
-    missing = [package for package in NEEDS[name].packages if _version(package) is None]
-    if missing:
+    """Use this environment for a peer, if it has the packages."""
+    versions = {package: _version(package) for package in NEEDS[name].packages}
+    if missing := [package for package, version in versions.items() if not version]:
         raise NotInstalledError(f"{', '.join(missing)} not installed here")
-    return Environment(
-        sys.executable, {each: _version(each) or "" for each in NEEDS[name].packages}
-    )
+    return Environment(sys.executable, versions)
 
 
-def made(name: str, folder: Path) -> Environment:
-    """Return the environment of a peer, making it if it is not there.
+def make_environment(name: str, folder: Path) -> Environment:
+    """Return the environment of a peer; make it on first use.
 
-    What could not be installed is not tried again until its note is deleted.
+    A failure is kept in a file and not tried again until that file is deleted.
     """
-    venv, note = folder / name, folder / f"{name}.failed"
+    venv, failure = folder / name, folder / f"{name}.failed"
     python, ready = venv / "bin" / "python", venv / "versions.json"
-    if note.exists():
-        raise NotInstalledError(f"{note.read_text().strip()} (delete {note} to try again)")
+    if failure.exists():
+        raise NotInstalledError(f"{failure.read_text().strip()} (delete {failure} to try again)")
     if not ready.exists():
-        shutil.rmtree(venv, ignore_errors=True)
         print(f"making an environment for {name}", flush=True)
+        needs = NEEDS[name]
+        # This environment's build of torch: the registry's may bring gigabytes of CUDA.
+        torch = _version("torch")
+        packages = [f"torch=={torch}" if p == "torch" and torch else p for p in needs.packages]
         try:
-            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-            _install(python, NEEDS[name])
+            _run(sys.executable, "-m", "venv", "--clear", venv)
+            _run(python, "-m", "pip", "install", "--quiet", *packages)
+            _run(python, "-c", f"import {needs.module}")
+            ready.write_text(_run(python, "-c", _VERSIONS, *needs.packages))
         except NotInstalledError as err:
-            note.write_text(f"{err}\n")
+            failure.write_text(f"{err}\n")
             shutil.rmtree(venv, ignore_errors=True)
             raise
-        ready.write_text(json.dumps(_installed(python)))
-    every = json.loads(ready.read_text())
-    return Environment(str(python), {each: every[_plain(each)] for each in NEEDS[name].packages})
+    return Environment(str(python), json.loads(ready.read_text()))
 
 
-def _install(python: Path, needs: Needs) -> None:
-    """Install with each build of torch there may be, until the module can be imported."""
-    others = [package for package in needs.packages if package != "torch"]
-    ways = list(_ways_to_torch()) if "torch" in needs.packages else [()]
-    for last, way in enumerate(ways, 1 - len(ways)):
-        try:
-            _pip(python, *way, *others)
-            _import(python, needs.module)
-        except NotInstalledError:
-            if not last:
-                raise
-        else:
-            return
-
-
-def _ways_to_torch() -> Iterator[tuple[str, ...]]:
-    """Yield what to ask pip for: builds without gigabytes of CUDA first."""
-    if known := _version("torch"):
-        yield (f"torch=={known}",)  # where this came from, more can be had
-        # Torchvision has to come from where torch does; "===" takes no other build of it.
-        yield (f"torch==={known.partition('+')[0]}",)
-    else:
-        yield "torch", "--index-url", CPU_TORCH, "--extra-index-url", "https://pypi.org/simple"
-        yield ("torch",)
-
-
-def _import(python: Path, module: str) -> None:
-    done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, text=True)
+def _run(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise NotInstalledError(done.stderr.strip().splitlines()[-1])
+        raise NotInstalledError((done.stderr.strip().splitlines() or ["no reason given"])[-1][:200])
+    return done.stdout
 
 
-def _pip(python: Path, *what: str) -> None:
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise NotInstalledError(f"pip took more than {_INSTALL_SECONDS} s") from None
-    if done.returncode:
-        raise NotInstalledError(_reason(done.stderr))
-
-
-def _reason(stderr: str) -> str:
-    """Return the line that says the most about why pip failed."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    telling = [line for line in lines if re.match(r"(?!ERROR: Failed)\w*(Error|ERROR): ", line)]
-    return (telling or lines or ["pip failed"])[0][:200]
-
-
-def _installed(python: Path) -> dict[str, str]:
-    command = [str(python), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"]
-    listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {_plain(each["name"]): each["version"] for each in json.loads(listed)}
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _version(package: str) -> str | None:
+def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return None
+        return ""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benching.loading import LOADERS, READERS, Loader
-from benching.own import median_ratio
 from benching.packing import PACKERS
+from benching.resume import median_ratio
 
 Figures = Mapping[str, Any]
 BEGIN, END = "<!-- figures: scripts/bench.py --readme -->", "<!-- end of figures -->"
@@ -103,10 +103,8 @@ def _parts(figures: Figures) -> Iterator[str]:
             yield f"{what}; in brackets, as a multiple of imgrec's own loader of the same kind."
             yield _loading(figures[part], titles, known)
     for name, race in figures.get("cold", {}).items():
-        told = [f"{PACKERS[each].title} {s:.2f} s" for each, s in _median_seconds(race).items()]
-        yield f"From a cold cache, {SETS[name]}: {', '.join(told) or race['skipped']}."
-    if points := figures.get("growth"):
-        yield _growth(points)
+        times = [f"{PACKERS[each].title} {s:.2f} s" for each, s in _median_seconds(race).items()]
+        yield f"From a cold cache, {SETS[name]}: {', '.join(times) or race['skipped']}."
     if resume := figures.get("resume"):
         yield f"Continuing a pack that was killed at 90 %: {median_ratio(resume):.2f} of a whole."
     facts = figures["setting"]
@@ -165,15 +163,6 @@ def _loading(races: Figures, titles: Mapping[str, str], known: Mapping[str, Load
             rows.append(
                 [loader.title, loader.pixels, *cells, f"{memory:,.0f} MB", f"{first:.1f} s"]
             )
-    return table(rows)
-
-
-def _growth(points: Sequence[Mapping[str, float]]) -> str:
-    rows = [["files", "seconds", "us per file", "main process", "a worker"]]
-    for point in points:
-        memory = [f"{point[field] / 1e6:,.0f} MB" for field in ("main_bytes", "worker_bytes")]
-        each_us = point["wall_s"] / point["files"] * 1e6
-        rows.append([f"{point['files']:,}", f"{point['wall_s']:.2f}", f"{each_us:.0f}", *memory])
     return table(rows)
 
 

@@ -734,3 +734,13 @@ def test_a_worker_that_is_killed_in_mid_job_changes_nothing(
     assert cluster[2].poll() is not None
     local = inline.pack(flowers, tmp_path / "local", shards=40)
     assert files_of(tmp_path / "out/flowers/1.0.0") == files_of(local)
+
+
+@pytest.mark.slow
+def test_the_simulation_of_scale_plans_every_sample() -> None:
+    script = ROOT / "scripts" / "simulate_scale.py"
+    done = subprocess.run(
+        [sys.executable, script, "--samples", "2000"], text=True, capture_output=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("| 2,000 | ")
