@@ -336,7 +336,7 @@ def report(
         page = make_page(table, told, job, thumbnails)
     target = parse_text("path", path) or f"{layout.legal_name(told.name)}_report.html"
     write_out(target, page.data)
-    return page.at(target, time.monotonic() - started)
+    return replace(page, path=target, seconds=time.monotonic() - started)
 
 
 def preview(

@@ -196,7 +196,7 @@ def pack_catalog(catalog: Catalog, job: Job) -> Packed:
 
         plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
     written = summed_up(staging.path, plan, gathered, options)
-    page = _page_of(catalog, plan, gathered, job)
+    page = _page_of(catalog, gathered, job)
     with _keeping_shards(staging, gathered):
         files = complete(staging.path, plan, written, options, page)
     close_files()  # some are in the spool, and a network file system keeps what is open
@@ -316,16 +316,14 @@ class _Writing:
             self._job.on_progress("pack", done, self._plan.planned)
 
 
-def _page_of(
-    catalog: Catalog, plan: Plan, gathered: Gathered, job: Job
-) -> Callable[[Report], bytes]:
+def _page_of(catalog: Catalog, gathered: Gathered, job: Job) -> Callable[[Report], bytes]:
     """Return what draws report.html, with pictures that are read once more from the source."""
 
     def draw(report: Report) -> bytes:
-        from imgrec.inspect.report.images import table_of_results
+        from imgrec.inspect.report.images import in_source, table_of_results
         from imgrec.inspect.report.page import make_page
 
-        table = table_of_results(gathered.results, plan.tasks, catalog.samples)
+        table = table_of_results(gathered.results, in_source(catalog.samples))
         inspection = Inspection(run=job.engine.run)
         return make_page(table, report, inspection, job.options.thumbnails).data
 
@@ -363,7 +361,7 @@ def examine(
 
     Raises SourceError if none of them could be packed.
     """
-    from imgrec.inspect.report.images import table_of_results
+    from imgrec.inspect.report.images import in_source, table_of_results
 
     catalog, plan = plan_source(source, options, job, spool)
     found: dict[str, ShardResult] = {}
@@ -385,4 +383,4 @@ def examine(
         fingerprint="",
         options=options.deciding(),
     )
-    return table_of_results(results, plan.tasks, catalog.samples), report
+    return table_of_results(results, in_source(catalog.samples)), report

@@ -34,7 +34,7 @@ from imgrec.codec import phash
 from imgrec.codec.image import prepare
 from imgrec.codec.result import decode as decode_note
 from imgrec.errors import BadImage, DatasetError, SourceError
-from imgrec.inspect.report.gather import snippets_for
+from imgrec.inspect.report.facts import snippets_for
 from imgrec.layout import data_source_line, load_line
 from imgrec.options import Check
 from imgrec.read.documents import read_info, read_report
@@ -536,7 +536,7 @@ def test_no_name_or_split_gets_code_into_the_lines_that_people_copy(
     (folder / "report.json").write_text(json.dumps(report | {"name": EVIL}))
     lines = [read_info(folder).load, load_line(tmp_path, EVIL, "1.0.0", EVIL, "gzip")]
     lines += [data_source_line(tmp_path, EVIL, "1.0.0", EVIL)]
-    lines += [snippet.code for snippet in snippets_for(read_report(folder))]
+    lines += snippets_for(read_report(folder)).values()
     assert len(lines) == 7
     for line in lines:
         calls = [node for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Call)]

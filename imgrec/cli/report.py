@@ -65,13 +65,13 @@ def as_value(page: ReportPage) -> dict[str, object]:
     """Return what the page tells as a JSON value."""
     facts = page.facts
     return {
-        "name": printable(facts.name),
-        "version": facts.version,
+        "name": printable(facts.report.name),
+        "version": facts.report.version,
         "path": printable(page.path),
         "bytes": len(page.data),
         "thumbnails": page.thumbnails,
         "images": facts.images,
-        "classes": list(facts.classes),
+        "classes": list(facts.report.classes),
         "splits": {split.name: split.images for split in facts.splits},
         "findings": {found.key: found.total for found in facts.findings},
         "outliers": {found.key: found.total for found in facts.outliers},
@@ -82,8 +82,8 @@ def as_value(page: ReportPage) -> dict[str, object]:
 def as_text(page: ReportPage) -> str:
     """Return what the page tells, in short."""
     facts = page.facts
-    title = " ".join(filter(None, (facts.name, facts.version)))
-    classes = render.number(len(facts.classes), "class", "classes")
+    title = " ".join(filter(None, (facts.report.name, facts.report.version)))
+    classes = render.number(len(facts.report.classes), "class", "classes")
     lines = [
         render.safe(f"{title}: {render.number(facts.images, 'image')}, {classes}"),
         *(

@@ -15,9 +15,8 @@ from imgrec.blob import Blob
 from imgrec.codec import result as result_codec
 from imgrec.engine.spark import SparkEngine
 from imgrec.errors import ExecutionError
-from imgrec.inspect.report.images import table_of_results
+from imgrec.inspect.report.images import in_dataset, table_of_results
 from imgrec.inspect.report.page import make_page
-from imgrec.inspect.subject import InDataset
 from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Column, Plan, Samples, ShardTask
 from imgrec.notes import NoteCollector, NoteKind, warnings_of
@@ -226,10 +225,7 @@ class _Page:
     def draw(self, report: Report) -> bytes:
         """Return report.html, with images read from the shards."""
         folder, options = str(self.job.staging.path), self.job.options
-        table = replace(
-            table_of_results(self._results, (), Samples.of(())),
-            where=lambda place: InDataset(folder, place),
-        )
+        table = table_of_results(self._results, in_dataset(folder))
         inspection = Inspection(run=SparkEngine(self.job.session).run)
         return make_page(table, report, inspection, options.thumbnails).data
 

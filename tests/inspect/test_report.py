@@ -8,7 +8,6 @@ import os
 import random
 import re
 from array import array
-from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -272,8 +271,8 @@ def test_each_class_has_a_picture_before_any_has_two(tmp_path: Path) -> None:
     assert labels == ["x", "x", "y", "z"]
 
 
-def synthetic(count: int, classes: int, files: Sequence[Path]) -> tuple[ImageTable, Report]:
-    """A table of many images, all of them in a few files."""
+def synthetic(count: int, classes: int, path: Path) -> tuple[ImageTable, Report]:
+    """A table of many images, all of them in one file."""
     labels = array("q", (at % classes for at in range(count)))
     shapes = array("I")
     for at in range(classes):
@@ -290,9 +289,7 @@ def synthetic(count: int, classes: int, files: Sequence[Path]) -> tuple[ImageTab
         sizes=array("Q", [50_000]) * count,
         orientations=bytes([6]) * count,
         tones=bytes([2, 1]) * count,
-        where=lambda at: InSource(
-            str(files[at % len(files)]), files[at % len(files)].stat().st_size, f"{at}.jpg"
-        ),
+        locate=lambda _name, row: InSource(str(path), path.stat().st_size, f"{row}.jpg"),
     )
     report = Report(
         name="many", version="1.0.0", source="", layout="", fingerprint="f" * 64, options={},
@@ -310,7 +307,7 @@ def test_a_million_images_of_a_thousand_classes_stay_below_10_mb(tmp_path: Path)
     noise = Image.frombytes("RGB", (256, 256), random.Random(0).randbytes(256 * 256 * 3))
     path = tmp_path / "noise.jpg"
     path.write_bytes(encode(noise, "JPEG", quality=95))
-    page = shown(*synthetic(1_000_000, 1_000, [path]))
+    page = shown(*synthetic(1_000_000, 1_000, path))
     assert 400 < page.thumbnails < 1_000  # noise takes more bytes than any photo
     assert len(page.data) < 10_000_000
 
@@ -318,7 +315,7 @@ def test_a_million_images_of_a_thousand_classes_stay_below_10_mb(tmp_path: Path)
 def test_a_photo_of_each_of_a_thousand_classes_fits(tmp_path: Path) -> None:
     path = tmp_path / "photo.jpg"
     path.write_bytes(detailed(0, (400, 300), 90))
-    page = shown(*synthetic(10_000, 1_000, [path]))
+    page = shown(*synthetic(10_000, 1_000, path))
     assert [sheet.label for sheet in page.facts.sheets if not sheet.shots] == []
     assert 1_000 <= page.thumbnails <= 1_250
     assert len(page.data) < 10_000_000
@@ -399,6 +396,6 @@ def test_pngs_that_no_check_decodes_are_said_to_be_unknown(tmp_path: Path) -> No
         {"x/blank.png": blank, "x/1.png": png(1), "y/2.jpg": jpeg(2), "y/tiny.png": png(3, (5, 3))},
     )
     folder = pack(tree, tmp_path / "data")
-    assert "is known of 1 of 4" in page_of(folder).text
+    assert "brightness of 1 of 4" in page_of(folder).text
     page = imgrec.report(folder, path=tmp_path / "a.html", engine=ENGINE)
     assert [found.key for found in page.facts.outliers] == ["tiny", "blank"]

@@ -81,7 +81,7 @@ def test_the_charts_have_the_right_numbers(watched: Watched, many: Path) -> None
     )
     most = max(total for total, _ in widths)
     assert all(abs(share - total / most) < 0.01 for total, share in widths)
-    columns = page.locator("svg[aria-label^='Images by proportions'] .column title")
+    columns = page.locator("svg[aria-label^='Images by aspect ratio'] .column title")
     counts = [int(text.rpartition(": ")[2].split()[0]) for text in columns.all_text_contents()]
     assert sum(counts) == sum(map(len, dataset.values()))
 
@@ -201,7 +201,7 @@ def test_a_thousand_classes_can_be_searched(
     from test_report import shown, synthetic
 
     (tmp_path / "a.jpg").write_bytes(jpeg(1))
-    page_data = shown(*synthetic(4_000, 1_000, [tmp_path / "a.jpg"])).data
+    page_data = shown(*synthetic(4_000, 1_000, tmp_path / "a.jpg")).data
     (tmp_path / "report.html").write_bytes(page_data)
     page = opened(watched, tmp_path).page
     assert page.locator("svg.sorted").is_visible()

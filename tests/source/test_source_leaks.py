@@ -41,7 +41,7 @@ def test_an_unlabelled_copy_in_test_is_a_leak_and_contradicts_no_label(tmp_path:
     assert report["conflicts"] == []
     page = (folder / "report.html").read_text()
     assert "No conflicting labels" in page
-    assert "Leaked between splits: 1" in page
+    assert "Leaks between splits: 1" in page
 
 
 def test_two_labels_conflict_whatever_copies_without_a_label_there_are() -> None:

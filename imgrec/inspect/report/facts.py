@@ -1,90 +1,64 @@
-"""The values that the page shows: everything is counted and chosen, nothing is drawn yet."""
+"""The facts of a report page: everything is counted and chosen here, and drawn by `page`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from keyword import iskeyword
 from typing import NamedTuple
 
-from imgrec.inspect.subject import ImagePlace
+from imgrec.codec.tone import NOT_SEEN, TONE_BYTES
+from imgrec.inspect.image_stats import Measures, measure
+from imgrec.inspect.report.findings import (
+    Entry,
+    Finding,
+    Shot,
+    Shots,
+    find_findings,
+    find_outliers,
+)
+from imgrec.inspect.report.images import ImageTable
+from imgrec.layout import multilabel_step
+from imgrec.model import UNLABELLED
+from imgrec.outcome import Report
+from imgrec.text import literal, printable
 
+_MAX_SHARE, _MIN_SHARE = 3, 10
+"""Findings and outliers get at most a third and at least a tenth of the thumbnails.
 
-class Shot(NamedTuple):
-    """An image or a skipped file, with what is known about it."""
+In between, they get what is left when every class has one.
+"""
+_SNIPPETS = {
+    "TFDS": """\
+{imports}import tensorflow_datasets as tfds
 
-    name: str
-    split: str = ""
-    labels: tuple[str, ...] = ()
-    shape: tuple[int, int, int] | None = None
-    format: str = ""
-    size: int = 0
-    where: ImagePlace | None = None
-    """None if it is shown without a picture."""
+{variable} = tfds.load({target}, split={split}, as_supervised=True){step}
+""",
+    "Keras, with imgrec": """\
+import imgrec
 
+{variable} = imgrec.load(
+    {target}, {split}, image_size=(224, 224), batch_size=32{shuffle}
+)
+""",
+    "PyTorch": """\
+import imgrec
+from torch.utils.data import DataLoader
 
-class Entry(NamedTuple):
-    """One case of a finding: the images concerned, and the reason."""
+data = imgrec.torch_dataset({target}, {split}, image_size=224)
+{variable} = DataLoader(data, batch_size=32{shuffle}, num_workers=2)
+""",
+    "Records": """\
+import imgrec
 
-    shots: tuple[Shot, ...]
-    reason: str
-
-
-class Finding(NamedTuple):
-    """All cases of one kind: leaks, duplicates, tiny images, ..."""
-
-    key: str
-    title: str
-    meaning: str
-    """The consequence for training, and what to do."""
-    total: int
-    entries: tuple[Entry, ...]
-    """The first cases."""
-    is_grave: bool = False
-    """True if it spoils results, False if it is only worth knowing."""
-
-
-class Bin(NamedTuple):
-    """A named number of images."""
-
-    name: str
-    images: int
-
-
-class Tick(NamedTuple):
-    """A mark below a histogram."""
-
-    at: float
-    """Distance from the left, in bins."""
-    text: str
-
-
-class Histogram(NamedTuple):
-    """Images counted in bins from low to high."""
-
-    bins: tuple[Bin, ...]
-    ticks: tuple[Tick, ...]
-
-
-class Cell(NamedTuple):
-    """Images of about the same width and height."""
-
-    width: int
-    height: int
-    images: int
-
-
-class Measures(NamedTuple):
-    """The sizes and formats of all images."""
-
-    median: tuple[int, int]
-    """Width and height."""
-    smallest: tuple[int, int]
-    largest: tuple[int, int]
-    cells: tuple[Cell, ...]
-    aspects: Histogram
-    sizes: Histogram
-    formats: tuple[Bin, ...]
-    channels: tuple[Bin, ...]
+records = imgrec.open_dataset({target})[{split}]
+records[0].pil().show()
+""",
+}
+_COMPRESSED = frozenset({"Keras, with imgrec", "Records"})
+"""The snippets that can read compressed shards."""
 
 
 class SplitFacts(NamedTuple):
@@ -92,7 +66,6 @@ class SplitFacts(NamedTuple):
 
     name: str
     images: int
-    shards: int
     bytes: int
     counts: tuple[int, ...]
     unlabelled: int
@@ -108,38 +81,22 @@ class Sheet(NamedTuple):
     shots: tuple[Shot, ...]
 
 
-class Snippet(NamedTuple):
-    """Code to copy."""
-
-    title: str
-    code: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything that the page shows."""
 
-    name: str
-    version: str
-    """Empty for a source."""
-    layout: str
-    fingerprint: str
-    """Empty for a source, and for a dataset that imgrec did not pack."""
-    options: Mapping[str, object]
-    classes: tuple[str, ...]
+    report: Report
+    """Of a source, it has no version."""
     is_multilabel: bool
     splits: tuple[SplitFacts, ...]
-    source_bytes: int
-    """0 if unknown."""
     measures: Measures
     findings: tuple[Finding, ...]
     outliers: tuple[Finding, ...]
     toned: int
     """The number of images whose brightness is known."""
     sheets: tuple[Sheet, ...]
-    snippets: tuple[Snippet, ...]
-    ignored: tuple[Bin, ...]
-    warnings: tuple[str, ...]
+    snippets: Mapping[str, str]
+    """Code to copy, by title."""
 
     @property
     def images(self) -> int:
@@ -147,11 +104,176 @@ class Facts:
         return sum(split.images for split in self.splits)
 
     @property
-    def bytes(self) -> int:
-        """Return the size of all records."""
-        return sum(split.bytes for split in self.splits)
-
-    @property
     def totals(self) -> tuple[int, ...]:
         """Count the images of each class in all splits."""
         return tuple(map(sum, zip(*(split.counts for split in self.splits), strict=True)))
+
+
+def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
+    """Count and choose everything that the page shows, with at most `thumbnails` pictures."""
+    measures = measure(table.shapes, table.sizes, table.formats)
+    shots = _shots(table, report.classes)
+    findings = [found for found in find_findings(report, table, shots) if found.total]
+    outliers = list(find_outliers(table, measures, shots))
+    spare = max(thumbnails - len(report.classes), thumbnails // _MIN_SHARE)
+    shown = _with_pictures([*findings, *outliers], min(thumbnails // _MAX_SHARE, spare))
+    used = sum(
+        shot.where is not None for found in shown for entry in found.entries for shot in entry.shots
+    )
+    return Facts(
+        report=report,
+        is_multilabel=bool(table.label_sets),
+        splits=tuple(_splits(table, report)),
+        measures=measures,
+        findings=tuple(shown[: len(findings)]),
+        outliers=tuple(shown[len(findings) :]),
+        toned=len(table.tones) // TONE_BYTES - table.tones[1::TONE_BYTES].count(NOT_SEEN),
+        sheets=tuple(_sheets(table, report.classes, thumbnails - used, shots.at)),
+        snippets=snippets_for(report, _batching_step(table, report)),
+    )
+
+
+def snippets_for(report: Report, step: str = "") -> dict[str, str]:
+    """Return the code that loads a dataset, or packs a source, wherever it is.
+
+    `step` is what TFDS's dataset needs before it can be batched.
+    """
+    if not report.version:
+        return {
+            "Pack it": "imgrec pack SOURCE --val-split 0.1\n",
+            "See what pack would do": "imgrec plan SOURCE --val-split 0.1\n",
+        }
+    split = report.splits[0].name if report.splits else "train"
+    is_variable = split.isidentifier() and not iskeyword(split)
+    words = {
+        "target": literal(f"{report.name}:{report.version}"),
+        "split": literal(split),
+        "variable": split if is_variable else "images",
+        "shuffle": ", shuffle=True" if split == "train" else "",
+        "step": step,
+        "imports": "import tensorflow as tf\n" if step else "",
+    }
+    is_compressed = bool(report.options.get("compression"))
+    return {
+        title: code.format(**words)
+        for title, code in _SNIPPETS.items()
+        if not is_compressed or title in _COMPRESSED
+    }
+
+
+def _batching_step(table: ImageTable, report: Report) -> str:
+    if not table.label_sets:
+        return ""
+    is_one_size = len(set(table.shapes[::3])) == len(set(table.shapes[1::3])) == 1
+    return multilabel_step(len(report.classes), is_one_size=is_one_size)
+
+
+def _shots(table: ImageTable, classes: Sequence[str]) -> Shots:
+    rows: dict[str, int] = {}
+
+    def at(row: int) -> Shot:
+        labels = table.labels_of(row)
+        return Shot(
+            name=printable(table.names[row]),
+            split=table.split_of(row),
+            labels=tuple(classes[label] for label in labels if label < len(classes)),
+            shape=tuple(table.shapes[3 * row : 3 * row + 3]),
+            format=table.formats[row],
+            size=table.sizes[row],
+            where=table.locate(table.names[row], row),
+        )
+
+    def named(name: str) -> Shot:
+        if not rows:  # the first of several rows with the same name counts
+            rows.update(zip(reversed(table.names), reversed(range(len(table))), strict=True))
+        if name in rows:
+            return at(rows[name])
+        return Shot(name, where=table.locate(name, None))
+
+    return Shots(named, at)
+
+
+def _with_pictures(findings: Sequence[Finding], count: int) -> list[Finding]:
+    """Keep at most `count` pictures: those of the first entry of each finding, then the second."""
+    in_turn = sorted(
+        (depth, kind) for kind, found in enumerate(findings) for depth in range(len(found.entries))
+    )
+    kept = set()
+    for depth, kind in in_turn:
+        shots = findings[kind].entries[depth].shots
+        count -= sum(shot.where is not None for shot in shots)
+        if count < 0:
+            break
+        kept.add((depth, kind))
+    return [
+        found._replace(
+            entries=tuple(
+                entry if (depth, kind) in kept else _without_pictures(entry)
+                for depth, entry in enumerate(found.entries)
+            )
+        )
+        for kind, found in enumerate(findings)
+    ]
+
+
+def _without_pictures(entry: Entry) -> Entry:
+    return Entry(tuple(shot._replace(where=None) for shot in entry.shots), entry.reason)
+
+
+def _splits(table: ImageTable, report: Report) -> Iterator[SplitFacts]:
+    known = {split.name: split for split in report.splits}
+    for split, start, stop in table.spans:
+        if stop > start:
+            counts = _label_counts(table, start, stop)
+            info = known.get(split)
+            yield SplitFacts(
+                name=split,
+                images=stop - start,
+                bytes=info.num_bytes if info else sum(table.sizes[start:stop]),
+                counts=tuple(counts[label] for label in range(len(report.classes))),
+                unlabelled=counts[UNLABELLED],
+            )
+
+
+def _label_counts(table: ImageTable, start: int, stop: int) -> Counter[int]:
+    """Count the images of each label; those without one are UNLABELLED."""
+    if table.label_sets:
+        sets = table.label_sets[start:stop]
+        return Counter(chain.from_iterable(labels or (UNLABELLED,) for labels in sets))
+    counts = Counter(table.labels[start:stop])
+    for label in [label for label in counts if label < UNLABELLED]:  # in a damaged dataset
+        counts[UNLABELLED] += counts.pop(label)
+    return counts
+
+
+def _sheets(
+    table: ImageTable, classes: Sequence[str], count: int, shot_at: Callable[[int], Shot]
+) -> Iterator[Sheet]:
+    """Choose `count` images, the first of every class before the second of any."""
+    totals = _label_counts(table, 0, len(table))
+    rows = _first_rows(table, totals, -(-count // max(len(classes), 1)))
+    labels = sorted(rows, key=lambda label: label if label != UNLABELLED else len(classes))
+    in_turn = sorted((depth, place) for place, label in enumerate(labels)
+                     for depth in range(len(rows[label])))  # fmt: skip
+    shown = Counter(labels[place] for _, place in in_turn[:count])
+    for label in labels:
+        yield Sheet(
+            label=label,
+            name=classes[label] if 0 <= label < len(classes) else "",
+            total=totals[label],
+            shots=tuple(map(shot_at, rows[label][: shown[label]])),
+        )
+
+
+def _first_rows(table: ImageTable, totals: Mapping[int, int], most: int) -> dict[int, list[int]]:
+    """Return the rows of the first images of every label, up to `most` of each."""
+    chosen: dict[int, list[int]] = {label: [] for label in totals}
+    missing = sum(min(total, most) for total in totals.values())
+    for row in range(len(table)):
+        if not missing:
+            break
+        for label in table.labels_of(row) or (UNLABELLED,):
+            if len(chosen[label]) < most:
+                chosen[label].append(row)
+                missing -= 1
+    return chosen

@@ -5,30 +5,39 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from imgrec.errors import DatasetError
+from imgrec.codec.thumbnail import encode_thumbnail, own_thumbnail, thumbnail
+from imgrec.errors import DatasetError, ExecutionError, ImgrecError
 from imgrec.html import render
-from imgrec.inspect.report.facts import Cell, Facts, Sheet, Shot
-from imgrec.inspect.report.gather import gather
+from imgrec.inspect.report.facts import Facts, gather
+from imgrec.inspect.report.findings import Shot
 from imgrec.inspect.report.images import ImageTable
-from imgrec.inspect.report.thumbnails import Thumbnail, count_for, make_thumbnails
-from imgrec.inspect.subject import ImagePlace, Job
+from imgrec.inspect.subject import ImagePlace, Job, read_image
 from imgrec.outcome import Report
-from imgrec.text import number, size
+from imgrec.storage.blobs import close_files
+from imgrec.text import size
 
 _FOLDER = Path(__file__).parent
-_TIMES = "\N{MULTIPLICATION SIGN}"
 _MAX_CLASSES = 2000
 """More classes are counted, not listed."""
 _MAX_TEXT = 300
 _OPTION_NAMES = {"shard_bytes": "shard_size", "columns": "column"}
 """The options whose name on the command line differs from report.json."""
-_ROUND_SIDES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+_ROUND_SIDES = tuple(1 << power for power in range(3, 15))
 _MAX_TICKS = 7
+_MIN_THUMBNAILS, _MAX_THUMBNAILS = 96, 1250
+"""Without --thumbnails there are 1.25 for each class, within these bounds."""
+_MAX_THUMBNAIL_BYTES = 6_400_000
+"""For all together. As base64 they take a third more, and the page stays below 10 MB."""
+_LARGE, _SMALL, _MANY = 224, 128, 400
+"""The longest side of each thumbnail: large, or small if there are many."""
+_BATCH = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,30 +51,81 @@ class ReportPage:
     path: str = ""
     seconds: float = 0.0
 
-    def at(self, path: str, seconds: float) -> ReportPage:
-        """Return the page as it was written there."""
-        return replace(self, path=path, seconds=seconds)
+
+class Thumbnail(NamedTuple):
+    """A small JPEG."""
+
+    data: bytes
+    width: int
+    height: int
 
 
 def make_page(table: ImageTable, report: Report, job: Job, thumbnails: int | None) -> ReportPage:
     """Return the page that shows all images of a table, with at most so many thumbnails."""
     if not len(table):
         raise DatasetError(f"{report.name} holds no images", hint="there is nothing to show")
-    facts = gather(table, report, count_for(thumbnails, len(report.classes)))
-    made = make_thumbnails(_wanted(facts), job)
+    if thumbnails is None:
+        wanted = len(report.classes) * 5 // 4
+        thumbnails = min(max(_MIN_THUMBNAILS, wanted), _MAX_THUMBNAILS)
+    facts = gather(table, report, thumbnails)
+    made = _make_thumbnails(_places(facts), job)
     return ReportPage(facts=facts, thumbnails=len(made), data=_draw(facts, made))
 
 
-def _wanted(facts: Facts) -> Iterator[ImagePlace]:
+def _places(facts: Facts) -> Iterator[ImagePlace]:
     """Yield the places of all pictures on the page, the most important first."""
     found = (*facts.findings, *facts.outliers)
-    shots = [shot for each in found for entry in each.entries for shot in entry.shots]
-    yield from (shot.where for shot in shots if shot.where is not None)
-    deepest = max((len(sheet.shots) for sheet in facts.sheets), default=0)
-    for depth in range(deepest):
-        for sheet in facts.sheets:
-            if depth < len(sheet.shots) and (where := sheet.shots[depth].where) is not None:
-                yield where
+    shots: list[Shot | None] = [
+        shot for one in found for entry in one.entries for shot in entry.shots
+    ]
+    for turn in zip_longest(*(sheet.shots for sheet in facts.sheets)):
+        shots += turn
+    yield from (shot.where for shot in shots if shot and shot.where is not None)
+
+
+class _Batch(NamedTuple):
+    start: int
+    side: int
+    places: Sequence[ImagePlace]
+
+
+def _make_thumbnails(wanted: Iterable[ImagePlace], job: Job) -> Mapping[ImagePlace, Thumbnail]:
+    """Make as many of the first thumbnails as fit in the bytes; unreadable images have none."""
+    times = Counter(wanted)  # a picture that is shown twice takes its bytes twice
+    places = list(times)
+    side = _SMALL if len(places) > _MANY else _LARGE
+    starts = range(0, len(places), _BATCH)
+    batches = [_Batch(start, side, places[start : start + _BATCH]) for start in starts]
+    found = dict(job.run(_make_batch, batches))
+    made: dict[ImagePlace, Thumbnail] = {}
+    left = _MAX_THUMBNAIL_BYTES
+    for batch in batches:
+        for where, small in zip(batch.places, found[batch.start], strict=True):
+            left -= len(small.data) * times[where]
+            if left < 0:
+                return made
+            if small.data:
+                made[where] = small
+    return made
+
+
+def _make_batch(batch: _Batch) -> tuple[int, list[Thumbnail]]:
+    made = [_make_thumbnail(where, batch.side) for where in batch.places]
+    close_files()
+    return batch.start, made
+
+
+def _make_thumbnail(where: ImagePlace, side: int) -> Thumbnail:
+    try:
+        data, blob, filename = read_image(where)
+        if blob is None and (shape := own_thumbnail(data, side)):
+            return Thumbnail(data, shape[1], shape[0])
+        picture = thumbnail(data, filename, side, blob)
+    except ExecutionError:
+        raise
+    except ImgrecError:  # the findings show what is wrong with it
+        return Thumbnail(b"", 0, 0)
+    return Thumbnail(encode_thumbnail(picture), picture.width, picture.height)
 
 
 def _draw(facts: Facts, thumbnails: Mapping[ImagePlace, Thumbnail]) -> bytes:
@@ -76,37 +136,25 @@ def _draw(facts: Facts, thumbnails: Mapping[ImagePlace, Thumbnail]) -> bytes:
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; "
         f"script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
-    sheets = [sheet for sheet in facts.sheets[:_MAX_CLASSES] if _has_any(sheet, thumbnails)]
-    made = list(_made(facts))
-    sections = {
-        "balance": "Class balance",
-        "images": "Images",
-        "sheets": "Sample images" if sheets else "",
-        "findings": "Findings" if facts.findings else "",
-        "outliers": "Outliers" if facts.outliers else "",
-        "load": "Load it" if facts.version else "Pack it",
-        "made": "How it was made" if made else "",
-    }
     values = {
         "facts": facts,
-        "is_packed": bool(facts.version),
+        "report": facts.report,
+        "totals": facts.totals,
+        "bytes": sum(split.bytes for split in facts.splits),
+        "max_classes": _MAX_CLASSES,
+        "sheets": [
+            sheet
+            for sheet in facts.sheets[:_MAX_CLASSES]
+            if any(shot.where in thumbnails for shot in sheet.shots)
+        ],
+        "size_map": _size_map(facts.measures.sizes),
+        "class_sizes": _class_sizes(facts.totals),
+        "provenance": list(_provenance(facts.report)),
+        "thumbnails": thumbnails,
+        "cut": _cut,
         "policy": policy,
         "style": style,
         "script": script,
-        "sections": {key: title for key, title in sections.items() if title},
-        "lead": _lead(facts),
-        "tiles": list(_tiles(facts)),
-        "passed": list(_passed_checks(facts)),
-        "balance_about": _balance_about(facts),
-        "classes": list(_class_rows(facts)),
-        "largest_class": max(facts.totals, default=0),
-        "sheets": sheets,
-        "size_map": _size_map(facts.measures.cells),
-        "class_sizes": _class_sizes(facts.totals),
-        "made": made,
-        "thumbnails": thumbnails,
-        "cut": _cut,
-        "shape": _shape_text,
     }
     return render(_FOLDER / "page.html", values).encode()
 
@@ -116,143 +164,68 @@ def _hash(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _has_any(sheet: Sheet, thumbnails: Mapping[ImagePlace, Thumbnail]) -> bool:
-    return any(shot.where in thumbnails for shot in sheet.shots if shot.where is not None)
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
 
 
-def _shape_text(shot: Shot) -> str:
-    if shot.shape is None:
-        return ""
-    height, width, channels = shot.shape
-    return f"{width:,} {_TIMES} {height:,} {_TIMES} {channels}"
-
-
-def _lead(facts: Facts) -> str:
-    splits = ", ".join(f"{split.images:,} {split.name}" for split in facts.splits)
-    layout = facts.layout.replace("\n", "; ") or "TFDS records"
-    return f"{number(facts.images, 'image')} ({splits}), read as {layout}."
-
-
-def _tiles(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield the key figures, each with its unit."""
-    yield f"{facts.images:,}", "images"
-    yield f"{len(facts.classes):,}", "class" if len(facts.classes) == 1 else "classes"
-    width, height = facts.measures.median
-    same = facts.measures.smallest == facts.measures.largest
-    yield f"{width:,} {_TIMES} {height:,}", "pixels, every image" if same else "pixels, median"
-    packed = f"from {size(facts.source_bytes)} of files" if facts.source_bytes else "of records"
-    yield size(facts.bytes), packed
-    filled = [total for total in facts.totals if total]
-    if len(filled) > 1:
-        yield f"{max(filled) / min(filled):,.1f} : 1", "largest to smallest class"
-
-
-def _passed_checks(facts: Facts) -> Iterator[str]:
-    if facts.version and not facts.fingerprint:
-        return  # nobody has checked a dataset that others packed
-    keys = {found.key for found in facts.findings}
-    if len(facts.splits) > 1 and "leaks" not in keys:
-        yield "No image in two splits"
-    if "conflicts" not in keys and not facts.is_multilabel:
-        yield "No conflicting labels"
-    if "skipped" not in keys:
-        yield "Nothing skipped"
-
-
-def _balance_about(facts: Facts) -> str:
-    totals = facts.totals
-    if not totals:
-        return "The images have no classes."
-    small = min(range(len(totals)), key=totals.__getitem__)
-    large = max(range(len(totals)), key=totals.__getitem__)
-    text = (
-        f"From {totals[small]:,} images of {facts.classes[small]} to "
-        f"{totals[large]:,} of {facts.classes[large]}."
-    )
-    if totals[small] == totals[large]:
-        text = f"{totals[small]:,} images of every class."
-    unlabelled = sum(split.unlabelled for split in facts.splits)
-    several = " An image may have several labels, and counts for each." * facts.is_multilabel
-    return (
-        text + several + (f" {number(unlabelled, 'image')} without a label." if unlabelled else "")
-    )
-
-
-class _ClassRow(NamedTuple):
-    name: str
-    total: int
-    by_split: tuple[tuple[str, int], ...]
-
-
-def _class_rows(facts: Facts) -> Iterator[_ClassRow]:
-    totals = facts.totals
-    for label, name in enumerate(facts.classes[:_MAX_CLASSES]):
-        by_split = tuple((split.name, split.counts[label]) for split in facts.splits)
-        yield _ClassRow(name, totals[label], by_split)
-
-
-class _ClassSizes(NamedTuple):
-    """The sizes of all classes, the largest first, as one shape."""
-
-    path: str
-    label: str
-
-
-def _class_sizes(totals: Sequence[int]) -> _ClassSizes | None:
-    if not totals:
-        return None
+def _class_sizes(totals: Sequence[int]) -> str:
+    """Return the sizes of all classes, the largest first, as an SVG path of 1000 x 120."""
     ranked = sorted(totals, reverse=True)
-    step = 1000 / len(ranked)
+    step = 1000 / max(len(ranked), 1)
     tops = [120 - 116 * total / max(ranked[0], 1) for total in ranked]
     steps = [f"L{at * step:.1f} {top:.1f}H{(at + 1) * step:.1f}" for at, top in enumerate(tops)]
-    median = ranked[len(ranked) // 2]
-    label = f"Images per class: from {ranked[0]:,} down to {ranked[-1]:,}, median {median:,}"
-    return _ClassSizes(f"M0 120{''.join(steps)}V120Z", label)
+    return f"M0 120{''.join(steps)}V120Z"
+
+
+class _Bubble(NamedTuple):
+    width: int
+    height: int
+    images: int
+    x: float
+    y: float
+    radius: float
 
 
 class _SizeMap(NamedTuple):
     """Widths and heights on logarithmic axes from 0 to 1."""
 
-    bubbles: tuple[tuple[Cell, float, float, float], ...]
-    """Each with its place on both axes and its radius, the largest first."""
-    ticks: tuple[tuple[int, float], ...]
+    bubbles: Sequence[_Bubble]
+    """The largest first, so that it hides no other."""
+    ticks: Mapping[int, float]
 
 
-def _size_map(cells: Sequence[Cell]) -> _SizeMap:
-    sides = [side for cell in cells for side in (cell.width, cell.height)]
+def _size_map(sizes: Mapping[tuple[int, int], int]) -> _SizeMap:
+    sides = [side for size in sizes for side in size]
     low, high = math.log2(min(sides)) - 0.35, math.log2(max(sides)) + 0.35
 
     def place(side: float) -> float:
         return (math.log2(side) - low) / (high - low)
 
-    ranked = sorted(cells, key=lambda cell: -cell.images)
-    most = ranked[0].images
+    most = max(sizes.values())
     bubbles = [
-        (cell, place(cell.width), place(cell.height), 3 + 13 * math.sqrt(cell.images / most))
-        for cell in ranked
+        _Bubble(
+            width, height, images, place(width), place(height), 3 + 13 * math.sqrt(images / most)
+        )
+        for (width, height), images in sorted(sizes.items(), key=lambda item: -item[1])
     ]
     ticks = [side for side in _ROUND_SIDES if low <= math.log2(side) <= high]
     ticks = ticks[:: 1 + len(ticks) // _MAX_TICKS]
     if len(ticks) < 2:
         ticks = sorted({round(2 ** (low + (high - low) * part)) for part in (0.2, 0.5, 0.8)})
-    return _SizeMap(tuple(bubbles), tuple((side, place(side)) for side in ticks))
+    return _SizeMap(bubbles, {side: place(side) for side in ticks})
 
 
-def _made(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what made the dataset: fingerprint, options, and what was ignored."""
-    if facts.fingerprint:
-        yield "fingerprint", facts.fingerprint
-    for key, value in facts.options.items():
+def _provenance(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the fingerprint, the options, and what was ignored."""
+    if report.fingerprint:
+        yield "fingerprint", report.fingerprint
+    for key, value in report.options.items():
         if value not in (None, "", [], 0):
             name = _OPTION_NAMES.get(key, key).replace("_", "-")
             yield f"--{name}", _option_text(key, value)
-    for ignored in facts.ignored:
-        yield "ignored", f"{ignored.images:,} x {ignored.name}"
-    for warning in facts.warnings:
+    for ignored in report.ignored:
+        yield "ignored", f"{ignored.count:,} x {ignored.kind}"
+    for warning in report.warnings:
         yield "warning", warning
 
 
