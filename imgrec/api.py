@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING
 from imgrec import layout
 from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
-from imgrec.options import NearDups, OptionError, PackOptions, SourceOptions
+from imgrec.options import OptionError, PackOptions, SourceOptions
 from imgrec.options.declaration import options_of
 from imgrec.options.parsing import parse_text
 from imgrec.request import pack_options, resolve_manifest
-from imgrec.source.fetch import Fetched, fetched
-from imgrec.source.kinds import detect, scan
-from imgrec.source.tree import Context
+from imgrec.source.fetch import fetched
+from imgrec.source.kinds import detect
 from imgrec.storage.paths import refuse_remote, to_path
-from imgrec.storage.staging import is_taken, open_staging
 from imgrec.text import given_path
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from imgrec.inspect.submit.submission import Submitted
     from imgrec.inspect.unpack.unpack import Unpacked
     from imgrec.inspect.verify.verify import Verified
-    from imgrec.model import Catalog, Plan
+    from imgrec.model import Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.packing import OnProgress
     from imgrec.read.dataset import Dataset
@@ -58,65 +56,20 @@ def pack(
     started_ns = time.time_ns()
     source, options = _request(source, options)
     _require_writers(options)
-    from imgrec.packing import refuse_far
+    from imgrec.packing import PackRequest, for_cluster, pack_source
 
-    refuse_far(engine, source, options)
     if engine is not None and not engine.is_local:
-        from imgrec.packing import anywhere
-
-        source, options = anywhere(source, options)
+        source, options = for_cluster(source, options)
     with fetched(source, options.source) as here:
-        return _pack(source, here, options, engine, on_progress, started_ns)
-
-
-def _pack(
-    source: str,
-    here: Fetched,
-    options: PackOptions,
-    engine: Engine | None,
-    on_progress: OnProgress | None,
-    started_ns: int,
-) -> Packed:
-    asked, options = options, replace(options, source=here.options)
-    from imgrec.packing import Job, pack_catalog, place
-
-    found = detect(here.path, here.options)
-    target = place(found, options)
-    is_free = options.overwrite or not is_taken(target)
-    import imgrec.write.shard  # noqa: F401  # so that workers that are copies of us have it
-
-    with running(engine, options.workers) as workers, ExitStack() as stack:
-        staging = open_staging(target)
-        beside = None if workers.is_local else target.parent
-        if is_free:
-            stack.enter_context(staging)
-        spool = str(staging.spool) if is_free else _temporary(stack, beside)
-
-        def seen(files: int) -> None:
-            if on_progress:
-                on_progress("scan", files, None)
-
-        context = Context(
-            options=options.source,
-            run=workers.run,
-            on_progress=seen,
-            spool=spool,
-            keeps_small=is_free and workers.is_local,
-        )
-        catalog = scan(found, context)
-        catalog = _refined(catalog, options, workers, on_progress)
-        job = Job(
+        request = PackRequest(
             source=source,
-            asked=asked,
-            options=options,
-            engine=workers,
+            fetched=here,
+            asked=options,
+            engine=engine,
             on_progress=on_progress,
             started_ns=started_ns,
-            staging=staging,
-            is_free=is_free,
-            own_folders=(spool, *filter(None, [here.copies])),
         )
-        return pack_catalog(catalog, job)
+        return pack_source(request)
 
 
 def dry_run(
@@ -127,22 +80,18 @@ def dry_run(
     on_progress: OnProgress | None = None,
 ) -> Plan:
     """Decide all that `pack` would, and write nothing."""
+    from imgrec.packing import scan_source
+
     source, options = _request(source, options)
     with running(engine, options.workers) as workers, ExitStack() as stack:
         here = stack.enter_context(fetched(source, options.source))
         found = detect(here.path, here.options)
-
-        def seen(files: int) -> None:
-            if on_progress:
-                on_progress("scan", files, None)
-
-        context = Context(
-            options=here.options, run=workers.run, on_progress=seen, spool=_temporary(stack)
-        )
-        catalog = _refined(scan(found, context), options, workers, on_progress)
+        here_options = replace(options, source=here.options)
+        spool = _temporary(stack)
+        catalog = scan_source(found, here_options, workers, on_progress, spool=spool)
     from imgrec.notes import warnings_of
     from imgrec.plan.build import make_plan
-    from imgrec.publish.publish import refuse_bad_source
+    from imgrec.publish.report import refuse_bad_source
 
     plan = make_plan(catalog, options)
     try:
@@ -442,26 +391,9 @@ def _subject(
 def _require_writers(options: PackOptions) -> None:
     """Raise MissingExtra if a package is missing without which the output cannot be written."""
     if options.also:
-        from imgrec.write.records import require
+        from imgrec.write.records import require_array_record
 
-        require(options.also)
-
-
-def _refined(
-    catalog: Catalog, options: PackOptions, engine: Engine, on_progress: OnProgress | None
-) -> Catalog:
-    """Return a catalog with the classes that are asked for, and what only a closer look tells."""
-    if options.source.class_changes():
-        from imgrec.plan.classes import change_classes
-
-        catalog = change_classes(catalog, options.source)
-    is_looked_for = options.near_dups not in (NearDups.AUTO, NearDups.OFF)
-    others = (options.source.min_side, options.split_from, options.split_file)
-    if not (is_looked_for or any(others)):
-        return catalog
-    from imgrec.packing import refined
-
-    return refined(catalog, options, engine, on_progress)
+        require_array_record()
 
 
 def _temporary(stack: ExitStack, parent: Path | None = None) -> str:

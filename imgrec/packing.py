@@ -1,61 +1,58 @@
-"""From a catalog to a published dataset: plan, write, complete, publish."""
+"""Pack a source: scan it, plan, write the shards, publish.
+
+`pack_source` is the spine of imgrec. Read it first.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
 from xxhash import xxh3_128_digest
 
 from imgrec import layout
 from imgrec.engine import Engine
+from imgrec.engine.local import running
 from imgrec.errors import DatasetExists, ExecutionError, SourceError, UsageError
 from imgrec.inspect.subject import Job as Inspection
-from imgrec.layout import default_data_dir
-from imgrec.model import Catalog, Plan, split_order
+from imgrec.model import Catalog, Plan, ShardTask, split_order
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
 from imgrec.outcome import Packed, Report, ShardResult
 from imgrec.plan.build import choose, make_plan
-from imgrec.publish.publish import (
-    Gathered,
-    Gathering,
-    complete,
-    make_report,
-    near_duplicates,
-    summed_up,
-    tallied,
-)
-from imgrec.read.dataset import Dataset
+from imgrec.plan.classes import change_classes
+from imgrec.publish.publish import complete
+from imgrec.publish.report import Totals, make_report, near_duplicates, refuse_loss
+from imgrec.publish.samples import SamplesTable, TableForm
 from imgrec.read.documents import read_info, read_report
-from imgrec.read.locate import find_dataset
-from imgrec.read.samples import read_splits
 from imgrec.reuse import (
-    CheckedShard,
     Run,
-    Seen,
     ShardCheck,
+    Snapshot,
     SourceCheck,
     checksums_of,
-    find_finished_shards,
-    origin_of,
-    refuse_other,
+    origin_note,
+    parse_origin,
+    refuse_outdated,
     resume,
-    seen_before,
     verify_finished_shards,
 )
-from imgrec.source.image_pass import pin, refine_near_dups, without_small
-from imgrec.source.kinds import Source
-from imgrec.source.split_file import pin_by_name
-from imgrec.source.split_words import split_word
+from imgrec.source.fetch import Fetched
+from imgrec.source.kinds import Source, detect, scan
+from imgrec.source.tree import Context
 from imgrec.storage.blobs import changed_after, close_files, was_swapped
+from imgrec.storage.files import write_file
 from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote, refuse_unwritable, to_path
-from imgrec.storage.staging import Stage, is_taken, note_origin, read_origin
+from imgrec.storage.staging import Stage, is_taken, note_origin, open_staging, read_origin
 from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardExaminer, ShardWriter
 
@@ -63,73 +60,196 @@ if TYPE_CHECKING:
     from imgrec.inspect.report.images import ImageTable
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
-"""Called with the stage ("scan" or "pack"), how many more images are done, and of how many."""
+"""Called with the stage ("scan", "look" or "pack"), how many more images are done, of how many."""
+
+_EXAMINED_BYTES = 16 << 20
+"""How much of a source a worker examines at once."""
 
 
-def anywhere(source: str, options: PackOptions) -> tuple[str, PackOptions]:
-    """Return source and options for workers whose working directory and home may be others."""
-    images = options.source.images and os.path.abspath(options.source.images)
-    data_dir = os.path.expanduser(options.data_dir) or default_data_dir()
-    where = replace(options.source, images=images)
-    options = replace(options, source=where, data_dir=os.path.abspath(data_dir))
-    return os.path.abspath(source), options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackRequest:
+    """What to pack, and who works."""
+
+    source: str
+    """As it was given."""
+    fetched: Fetched
+    """The same source where it can be read."""
+    asked: PackOptions
+    """The options as they were given; `options` read the fetched source."""
+    engine: Engine | None
+    on_progress: OnProgress | None
+    started_ns: int
+
+    @property
+    def options(self) -> PackOptions:
+        """The options that read the fetched source."""
+        return replace(self.asked, source=self.fetched.options)
 
 
-def place(source: Source, options: PackOptions) -> Path:
-    """Return the folder that a dataset will be; raise UsageError if it cannot be there."""
-    where = options.data_dir or layout.default_data_dir()
-    refuse_unwritable(where)
-    data_dir = to_path(where)
-    for folder in filter(None, (source.path, options.source.images)):
-        if data_dir.resolve().is_relative_to(to_path(folder).resolve()):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """A source that was scanned and planned, and where its dataset goes."""
+
+    request: PackRequest
+    catalog: Catalog
+    plan: Plan
+    engine: Engine
+    staging: Stage
+    own_folders: Sequence[str]
+    """Folders with copies of files of the source."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return Snapshot.of(self.catalog.stamp, self.request.started_ns)
+
+    def source_check(self) -> SourceCheck:
+        plan, newest_ns = self.plan, self.catalog.stamp.newest_ns
+        return SourceCheck(check=plan.check, shrink_to=plan.shrink_to, newest_ns=newest_ns)
+
+    def origin(self, folder: Path) -> bytes:
+        request = self.request
+        return origin_note(request.source, request.asked, self.snapshot, checksums_of(folder))
+
+    def packed(self, *, is_new: bool) -> Packed:
+        return Packed(
+            info=read_info(self.staging.target),
+            report=read_report(self.staging.target),
+            seconds=(time.time_ns() - self.request.started_ns) / 1e9,
+            is_new=is_new,
+        )
+
+    def report_progress(self, result: ShardResult) -> None:
+        if self.request.on_progress:
+            done = len(result.records.samples) + len(result.bad)
+            self.request.on_progress("pack", done, self.plan.planned)
+
+
+def pack_source(request: PackRequest) -> Packed:
+    """Pack a source, unless the same dataset exists already."""
+    options = request.options
+    source = detect(request.fetched.path, options.source)
+    target = find_target(source, options)
+    is_free = options.overwrite or not is_taken(target)
+    with running(request.engine, options.workers) as engine, ExitStack() as stack:
+        staging = open_staging(target)
+        if is_free:
+            stack.enter_context(staging)
+            spool = str(staging.spool)
+        else:
+            parent = None if engine.is_local else target.parent
+            temporary = TemporaryDirectory(prefix=".imgrec-", dir=parent)
+            spool = stack.enter_context(temporary)
+        keeps_small = is_free and engine.is_local
+        scanning = partial(scan_source, source, spool=spool, keeps_small=keeps_small)
+        catalog = scanning(options, engine, request.on_progress)
+        job = _Job(
+            request=request,
+            catalog=catalog,
+            plan=make_plan(catalog, options),
+            engine=engine,
+            staging=staging,
+            own_folders=(spool, *filter(None, [request.fetched.copies])),
+        )
+        return _write_dataset(job) if is_free else _keep_dataset(job)
+
+
+def find_target(source: Source, options: PackOptions) -> Path:
+    """Return the folder of the new dataset; raise UsageError if it cannot be there."""
+    folder = options.data_dir or layout.default_data_dir()
+    refuse_unwritable(folder)
+    data_dir = to_path(folder)
+    for read in filter(None, (source.path, options.source.images)):
+        if data_dir.resolve().is_relative_to(to_path(read).resolve()):
             raise UsageError(
-                f"--data-dir {data_dir} is inside the source {folder}",
-                hint="choose a folder outside, or the next run would find the output of this one",
+                f"--data-dir {data_dir} is inside the source {read}",
+                hint="choose a folder outside, or the next run would pack the output of this one",
             )
     name = layout.dataset_name(source.name, options.name)
     return layout.dataset_dir(data_dir, name, options.version)
 
 
-def refuse_far(engine: Engine | None, source: str, options: PackOptions) -> None:
-    """Raise UsageError for what only engines on this machine do: reading and writing stores."""
-    if engine is None or engine.is_local:
-        return
-    for what, path in (
-        ("--data-dir", options.data_dir or layout.default_data_dir()),
-        ("the source", source),
-    ):
+def for_cluster(source: str, options: PackOptions) -> tuple[str, PackOptions]:
+    """Return a source and options that mean the same on every machine of a cluster.
+
+    Raises UsageError for object stores, which only the local engine reads and writes.
+    """
+    data_dir = os.path.expanduser(options.data_dir) or layout.default_data_dir()
+    for what, path in (("--data-dir", data_dir), ("the source", source)):
         if is_remote(path):
             raise UsageError(
-                f"{what} {path} is on an object store, which the local engine alone packs",
+                f"{what} {path} is on an object store, which only the local engine can pack",
                 hint="leave out --engine, or mount it where all executors see it",
             )
+    images = options.source.images and os.path.abspath(options.source.images)
+    in_source = replace(options.source, images=images)
+    options = replace(options, source=in_source, data_dir=os.path.abspath(data_dir))
+    return os.path.abspath(source), options
 
 
-def refined(
-    catalog: Catalog, options: PackOptions, engine: Engine, on_progress: OnProgress | None
+def scan_source(
+    source: Source,
+    options: PackOptions,
+    engine: Engine,
+    on_progress: OnProgress | None,
+    *,
+    spool: str,
+    keeps_small: bool = False,
 ) -> Catalog:
-    """Return a catalog without what is too small, with pins, and with its near-duplicates."""
+    """Scan a source, and apply the options that need all of its classes or all of its images."""
+
+    def report(stage: str, images: int, total: int | None = None) -> None:
+        if on_progress:
+            on_progress(stage, images, total)
+
+    context = Context(
+        options=options.source,
+        run=engine.run,
+        on_progress=partial(report, "scan"),
+        spool=spool,
+        keeps_small=keeps_small,
+    )
+    catalog = scan(source, context)
+    if options.source.class_changes():
+        catalog = change_classes(catalog, options.source)
+    return _look_at_images(catalog, options, engine, partial(report, "look"))
+
+
+def _look_at_images(
+    catalog: Catalog, options: PackOptions, engine: Engine, on_image: Callable[[int, int], object]
+) -> Catalog:
+    """Leave out small images, pin images to splits, and find near-duplicates, as asked."""
+    finds_near = options.near_dups not in (NearDups.AUTO, NearDups.OFF)
+    if not (options.source.min_side or options.split_from or options.split_file or finds_near):
+        return catalog
+    from imgrec.source import image_pass  # slow to import
+
     if options.source.min_side:
-        catalog = without_small(catalog, options.source.min_side, engine.run)
+        catalog = image_pass.without_small(catalog, options.source.min_side, engine.run)
     if options.split_from:
+        from imgrec.read.locate import find_dataset
+
         earlier = find_dataset(options.split_from, options.data_dir)
-        catalog = pin(catalog, _known_splits(earlier), engine.run)
+        catalog = image_pass.pin(catalog, _known_splits(earlier), engine.run)
         catalog = replace(catalog, earlier_classes=read_info(earlier).classes)
     if options.split_file:
+        from imgrec.source.split_file import pin_by_name
+
         catalog = pin_by_name(catalog, options.split_file)
-    if options.near_dups in (NearDups.AUTO, NearDups.OFF):
+    if not finds_near:
         return catalog
-
-    def looked(images: int, total: int) -> None:
-        if on_progress:
-            on_progress("look", images, total)
-
-    chosen = _chosen(catalog, options.source)
-    return refine_near_dups(catalog, chosen, options.near_dups, engine.run, looked)
+    # Only an image that will be packed is worth keeping in place of its near-duplicate.
+    chosen = choose(catalog, replace(options.source, group_by="")).samples.filenames
+    return image_pass.refine_near_dups(
+        catalog, set(chosen), options.near_dups, engine.run, on_image
+    )
 
 
 def _known_splits(folder: Path) -> dict[bytes, str]:
-    """Return the split of each image of a dataset, by its hash; TFDS may have written it."""
+    """Return the split of each image of a dataset, by its hash. TFDS may have written it."""
+    from imgrec.read.dataset import Dataset
+    from imgrec.read.samples import read_splits
+    from imgrec.source.split_words import split_word
+
     if read_info(folder).fingerprint:
         return read_splits(folder)
     dataset, known = Dataset(folder), dict[bytes, str]()
@@ -140,109 +260,130 @@ def _known_splits(folder: Path) -> dict[bytes, str]:
     return known
 
 
-def _chosen(catalog: Catalog, options: SourceOptions) -> set[str]:
-    """Name the files that are to be packed: no other is worth keeping in the place of one."""
-    chosen = choose(catalog, replace(options, group_by=""))
-    return set(chosen.samples.filenames)
+def _keep_dataset(job: _Job) -> Packed:
+    """Return the dataset that exists already; raise DatasetExists if it is another."""
+    target = job.staging.target
+    snapshot = parse_origin(read_origin(target), checksums_of(target))
+    are_trusted = snapshot.is_unchanged(job.catalog.stamp)
+    refuse_outdated(target, job.plan, job.source_check(), job.engine, are_trusted=are_trusted)
+    if not are_trusted:
+        note_origin(target, job.origin(target))
+    return job.packed(is_new=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One pack: what was asked for, who works, and where it goes."""
-
-    source: str
-    """As it was given, as are the options that were `asked` for."""
-    asked: PackOptions
-    options: PackOptions
-    engine: Engine
-    on_progress: OnProgress | None
-    started_ns: int
-    staging: Stage
-    is_free: bool
-    """Whether nothing stands in the way of the target; then the staging is open already."""
-    own_folders: tuple[str, ...]
-    """Where files of the source were copied to, from archives or an object store."""
-
-
-def pack_catalog(catalog: Catalog, job: Job) -> Packed:
-    """Pack all that a catalog lists, unless the same dataset is there."""
-    options, staging, target = job.options, job.staging, job.staging.target
-    plan = make_plan(catalog, options)
-    seen = Seen.of(catalog.stamp, job.started_ns)
-    source_check = SourceCheck(
-        check=plan.check, shrink_to=plan.shrink_to, newest_ns=catalog.stamp.newest_ns
+def _write_dataset(job: _Job) -> Packed:
+    """Write all shards that an interrupted run has not finished, and publish the dataset."""
+    plan, staging, options = job.plan, job.staging, job.request.options
+    writer = ShardWriter(
+        folder=str(staging.path),
+        check=plan.check,
+        shrink_to=plan.shrink_to,
+        record_format=RecordFormat(compression=options.shard_compression, also=options.also),
+        signs=options.near_dups is NearDups.AUTO,
+        newest_ns=job.catalog.stamp.newest_ns,
     )
-    if not job.is_free:
-        before = seen_before(read_origin(target), checksums_of(target))
-        are_trusted = before.is_still(catalog.stamp)
-        refuse_other(target, plan, source_check, job.engine, are_trusted=are_trusted)
-        if not are_trusted:
-            note_origin(target, _origin(job, seen, checksums_of(target)))
-        return _packed(job, is_new=False)
-    run = Run(fingerprint=plan.fingerprint, stamp=catalog.stamp, seen=seen)
-    writer = _writer(plan, job, catalog.stamp.newest_ns)
+    run = Run(fingerprint=plan.fingerprint, stamp=job.catalog.stamp, snapshot=job.snapshot)
     files_of = writer.record_format.filenames
     resumed = resume(staging, plan, run, files_of, is_wanted=options.resume)
-    if not resumed.notes:  # otherwise the note of the interrupted run is still there
-        staging.note(*run.noted())
-    finished = find_finished_shards(staging, plan, run, resumed)
-    shard_check = ShardCheck(folder=writer.folder, source_check=source_check)
-    writing = _Writing(plan, job, run)
-    writing.reuse(verify_finished_shards(finished, shard_check, job.engine))
-    gathered = writing.write(writer)
-    _refuse_changed(plan, catalog, job)
+    check = ShardCheck(folder=writer.folder, source_check=job.source_check())
+    kept, outdated = [], 0
+    for shard in verify_finished_shards(resumed.shards, check, job.engine):
+        outdated += not shard.is_current
+        if shard.is_intact and shard.is_current:
+            kept.append(shard.result)
+            job.report_progress(shard.result)
+    totals = Totals(plan.sum_up(), options.also)
+    results = []
+    form = TableForm(
+        classes=plan.classes,
+        is_multilabel=totals.planned.is_multilabel,
+        has_groups=any(task.samples.groups for task in plan.tasks),
+    )
+    # In memory, so that no partial file and no open file is left if a worker fails.
+    samples = io.BytesIO()
+    table = SamplesTable(samples, form)
+    written = _write_shards(job, writer, run, {result.filename for result in kept})
+    with closing(written):
+        for task, result in in_plan_order(plan.tasks, chain(kept, written)):
+            refuse_loss(task, result)
+            table.add(result)
+            totals.add(result)
+            results.append(result)
+    table.finish()
+    _refuse_changed(job)
     if options.near_dups is NearDups.AUTO:
-        from imgrec.publish.publish import near_duplicates
-
-        plan = replace(plan, near_duplicates=near_duplicates(gathered.results, job.engine.run))
-    written = summed_up(staging.path, plan, gathered, options)
-    page = _page_of(catalog, gathered, job)
-    with _keeping_shards(staging, gathered):
-        files = complete(staging.path, plan, written, options, page)
-    close_files()  # some are in the spool, and a network file system keeps what is open
-    if is_taken(target) and not options.overwrite:
+        plan = replace(plan, near_duplicates=near_duplicates(results, job.engine.run))
+    seal = write_file(str(staging.path / layout.SAMPLES), samples.getvalue())
+    with _keeping_shards(job, results):
+        draw = partial(_draw_page, job, results)
+        files = complete(staging.path, plan, totals, options, seal, draw)
+    close_files()  # a network file system keeps open files, such as those in the spool
+    if is_taken(staging.target) and not options.overwrite:
         raise DatasetExists(
-            f"another run has published {target} meanwhile",
+            f"another run has published {staging.target} meanwhile",
             hint="run this again to compare it with the source",
-            path=str(target),
+            path=str(staging.target),
         )
-    staging.publish(files, _origin(job, seen, checksums_of(staging.path)))
+    staging.publish(files, job.origin(staging.path))
     return replace(
-        _packed(job, is_new=True),
-        kept_shards=writing.kept_shards,
-        outdated_shards=writing.outdated_shards,
+        job.packed(is_new=True),
+        kept_shards=len(kept),
+        outdated_shards=outdated,
         restarted=resumed.restarted,
-        unfinished=_unfinished(target.parent),
+        unfinished=_unfinished(staging.target.parent),
     )
 
 
-def _origin(job: Job, seen: Seen, checksums: str) -> bytes:
-    return origin_of(job.source, job.asked, seen, checksums).encode()
+def _write_shards(
+    job: _Job, writer: ShardWriter, run: Run, finished: set[str]
+) -> Generator[ShardResult, None, None]:
+    """Write the shards that are not finished; yield results in the order they come."""
+    missing = [task for task in job.plan.tasks if task.filename not in finished]
+    missing.sort(key=lambda task: -task.expected_bytes)  # so that the last ones are small
+    with closing(job.engine.run(writer, missing)) as results:
+        for result in results:
+            names = (result.filename, *(filename for filename, *_ in result.beside))
+            job.staging.finish(names, *run.shard_note(result))
+            job.report_progress(result)
+            yield result
 
 
-def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
-    if is_remote(dataset_folder):
-        return ()
-    try:
-        return tuple(map(str, find_leftovers(dataset_folder)))
-    except ExecutionError:
-        return ()  # what is packed is packed, whatever is beside it
+def in_plan_order(
+    tasks: Sequence[ShardTask], results: Iterable[ShardResult]
+) -> Iterator[tuple[ShardTask, ShardResult]]:
+    """Yield each task with its result, as soon as those before it have come.
+
+    Raises ExecutionError if a task has no result.
+    """
+    waiting: dict[str, ShardResult] = {}
+    at = 0
+    for result in results:
+        waiting[result.filename] = result
+        while at < len(tasks) and tasks[at].filename in waiting:
+            yield tasks[at], waiting.pop(tasks[at].filename)
+            at += 1
+    if at < len(tasks):
+        raise ExecutionError(
+            f"{tasks[at].filename} was not written",
+            hint="this should not happen: please report it",
+            path=tasks[at].filename,
+        )
 
 
-def _refuse_changed(plan: Plan, catalog: Catalog, job: Job) -> None:
+def _refuse_changed(job: _Job) -> None:
     """Raise ExecutionError if a file of many images was written to meanwhile, or a folder swapped.
 
-    A single image is read whole, and its size is checked; but in a file of many, offsets that were
-    right when it was scanned may mean anything in another that has taken its place. And the files
-    of another folder may be older than any that were scanned.
+    A single image is read whole, and its size is checked. But in a file of many, offsets that were
+    right at the scan may mean anything in a file that has taken its place. And the files of a
+    swapped folder may be older than any that were scanned.
     """
-    newest_ns = catalog.stamp.newest_ns
-    paths = {
-        blob[0] for task in plan.tasks for blob in task.samples.blobs if not isinstance(blob, str)
-    }
+    newest_ns = job.catalog.stamp.newest_ns
+    blobs = chain.from_iterable(task.samples.blobs for task in job.plan.tasks)
+    paths = {blob[0] for blob in blobs if not isinstance(blob, str)}
     theirs = (path for path in paths if not any(map(Path(path).is_relative_to, job.own_folders)))
     changed = [path for path in theirs if changed_after(path, newest_ns)]
-    changed += [path for path, home in catalog.homes.items() if was_swapped(path, home, newest_ns)]
+    homes = job.catalog.homes.items()
+    changed += [path for path, home in homes if was_swapped(path, home, newest_ns)]
     if changed:
         job.staging.keep((), ())
         raise ExecutionError(
@@ -253,111 +394,51 @@ def _refuse_changed(plan: Plan, catalog: Catalog, job: Job) -> None:
 
 
 @contextmanager
-def _keeping_shards(staging: Stage, gathered: Gathered) -> Iterator[None]:
-    """Say, if too many images are bad, that the shards wait for a run that allows so many."""
+def _keeping_shards(job: _Job, results: Sequence[ShardResult]) -> Iterator[None]:
+    """If too many images are bad, keep the shards for a run that allows them."""
     try:
         yield
     except SourceError as error:
-        if any(result.records.samples.filenames for result in gathered.results):
+        if any(len(result.records.samples) for result in results):
             error.hint += "; finished shards are kept: a run that allows bad images reuses them"
         else:
-            staging.keep((), ())
+            job.staging.keep((), ())
         raise
 
 
-def _writer(plan: Plan, job: Job, newest_ns: int) -> ShardWriter:
-    options = job.options
-    return ShardWriter(
-        folder=str(job.staging.path),
-        check=plan.check,
-        shrink_to=plan.shrink_to,
-        record_format=RecordFormat(compression=options.shard_compression, also=options.also),
-        signs=options.near_dups is NearDups.AUTO,
-        newest_ns=newest_ns,
-    )
+def _draw_page(job: _Job, results: Sequence[ShardResult], report: Report) -> bytes:
+    """Draw report.html, with pictures that are read once more from the source."""
+    from imgrec.inspect.report.images import in_source, table_of_results
+    from imgrec.inspect.report.page import make_page
+
+    table = table_of_results(results, in_source(job.catalog.samples))
+    inspection = Inspection(run=job.engine.run)
+    return make_page(table, report, inspection, job.request.options.thumbnails).data
 
 
-class _Writing:
-    """Gathers the results of all shards, reused or written, and reports progress."""
-
-    def __init__(self, plan: Plan, job: Job, run: Run) -> None:
-        self._plan, self._job, self._run = plan, job, run
-        self._gathering = Gathering(plan.tasks, plan.classes)
-        self._kept: set[str] = set()
-        self.outdated_shards = 0
-
-    @property
-    def kept_shards(self) -> int:
-        return len(self._kept)
-
-    def reuse(self, checked: Iterable[CheckedShard]) -> None:
-        """Take the finished shards that are intact and current."""
-        for shard in checked:
-            self.outdated_shards += not shard.is_current
-            if shard.is_intact and shard.is_current:
-                self._add(shard.result)
-                self._kept.add(shard.result.filename)
-
-    def write(self, writer: ShardWriter) -> Gathered:
-        """Write the shards that were not reused; return the results of all."""
-        missing = [task for task in self._plan.tasks if task.filename not in self._kept]
-        missing.sort(key=lambda task: -task.expected_bytes)  # so that the last ones are small
-        with closing(self._job.engine.run(writer, missing)) as running:
-            for result in running:
-                names = (result.filename, *(filename for filename, *_ in result.beside))
-                self._job.staging.finish(names, *self._run.noted_shard(result))
-                self._add(result)
-        return self._gathering.finish()
-
-    def _add(self, result: ShardResult) -> None:
-        self._gathering.add(result)
-        if self._job.on_progress:
-            done = len(result.records.samples) + len(result.bad)
-            self._job.on_progress("pack", done, self._plan.planned)
-
-
-def _page_of(catalog: Catalog, gathered: Gathered, job: Job) -> Callable[[Report], bytes]:
-    """Return what draws report.html, with pictures that are read once more from the source."""
-
-    def draw(report: Report) -> bytes:
-        from imgrec.inspect.report.images import in_source, table_of_results
-        from imgrec.inspect.report.page import make_page
-
-        table = table_of_results(gathered.results, in_source(catalog.samples))
-        inspection = Inspection(run=job.engine.run)
-        return make_page(table, report, inspection, job.options.thumbnails).data
-
-    return draw
-
-
-def _packed(job: Job, *, is_new: bool) -> Packed:
-    target = job.staging.target
-    return Packed(
-        info=read_info(target),
-        report=read_report(target),
-        seconds=(time.time_ns() - job.started_ns) / 1e9,
-        is_new=is_new,
-    )
-
-
-_PART_BYTES = 16 << 20
-"""How much of the source a worker is given at once."""
+def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
+    if is_remote(dataset_folder):
+        return ()
+    try:
+        return tuple(map(str, find_leftovers(dataset_folder)))
+    except ExecutionError:
+        return ()  # the dataset is packed, whatever lies beside it
 
 
 def plan_source(
     source: Source, options: SourceOptions, job: Inspection, spool: str
 ) -> tuple[Catalog, Plan]:
-    """List all images of a source, with the labels and splits that it gives them."""
+    """Plan a source as it is, with the labels and splits that it has."""
     from imgrec.inspect.subject import scan_for
 
     catalog = scan_for(job, source, options, spool)
-    return catalog, make_plan(catalog, PackOptions(source=options, shard_size=_PART_BYTES))
+    return catalog, make_plan(catalog, PackOptions(source=options, shard_size=_EXAMINED_BYTES))
 
 
 def examine(
     source: Source, options: SourceOptions, job: Inspection, spool: str
 ) -> tuple[ImageTable, Report]:
-    """Look at every image of a source as if it were packed, in the splits that the source has.
+    """Look at every image of a source as a pack would, in the splits that the source has.
 
     Raises SourceError if none of them could be packed.
     """
@@ -365,11 +446,13 @@ def examine(
 
     catalog, plan = plan_source(source, options, job, spool)
     found: dict[str, ShardResult] = {}
-    for result in job.run(ShardExaminer(check=Check.DECODE, signs=True), plan.tasks):
+    for result in job.run(ShardExaminer(check=Check.DECODE), plan.tasks):
         found[result.filename] = result
-        job.progress("look", len(result.records.samples.filenames) + len(result.bad), plan.planned)
-    results = [found[task.filename] for task in plan.tasks]
-    if not any(result.records.samples.filenames for result in results):
+        job.progress("look", len(result.records.samples) + len(result.bad), plan.planned)
+    totals, results = Totals(plan.sum_up()), [found[task.filename] for task in plan.tasks]
+    for result in results:
+        totals.add(result)
+    if not totals.splits:
         raise SourceError(
             f"none of the {plan.planned + len(plan.bad)} images of {source.path} can be read",
             hint="imgrec pack says why",
@@ -377,7 +460,7 @@ def examine(
         )
     plan = replace(plan, near_duplicates=near_duplicates(results, job.run))
     report = replace(
-        make_report(plan, plan.sum_up(), tallied(results, ())),
+        make_report(plan, totals),
         name=source.name,
         version="",
         fingerprint="",

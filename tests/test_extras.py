@@ -15,7 +15,6 @@ import pytest
 from conftest import ROOT
 
 from imgrec.storage.remote.filesystem import _EXTRAS as STORES
-from imgrec.write.records import _EXTRAS as FORMATS
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -30,8 +29,7 @@ def in_code() -> Iterator[str]:
                 if isinstance(node.value, ast.Constant):
                     yield str(node.value.value)
                 else:
-                    assert path.stem in ("twins", "filesystem"), path  # their tables are read below
-    yield from FORMATS.values()
+                    assert path.stem == "filesystem", path  # its table is read below
     yield from (extra for _package, extra in STORES.values())
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from array import array
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, chain
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from imgrec.layout import samples_column
+from imgrec.layout import SAMPLES, samples_column
+from imgrec.model import Samples
 from imgrec.options import ColumnKind
-from imgrec.outcome import RecordTable, ShardResult
-from imgrec.storage.files import HashingFile
+from imgrec.outcome import ShardResult
+from imgrec.storage.files import HashingFile, create
 from imgrec.text import printable
 
 if TYPE_CHECKING:
@@ -19,21 +22,22 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 Cells: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
+_DICTIONARY_COLUMNS = ["split", "shard", "format", "class_name", "class_names.list.element"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableForm:
-    """What the rows of all shards have, which a shard of bad images alone does not tell."""
+    """The columns of all shards. A shard with bad images only does not show them."""
 
-    classes: tuple[str, ...]
+    classes: Sequence[str]
     is_multilabel: bool = False
     has_groups: bool = False
 
 
 class SamplesTable:
-    """A Parquet table with one row a record, which grows shard by shard."""
+    """A Parquet table with one row per record, which grows shard by shard."""
 
-    def __init__(self, out: IO[bytes] | Sink, form: TableForm) -> None:
+    def __init__(self, out: IO[bytes] | _Sink, form: TableForm) -> None:
         self._form = form
         self._out = out
         self._writer: pq.ParquetWriter | None = None
@@ -45,138 +49,127 @@ class SamplesTable:
 
         batch = pa.record_batch(_columns(result, self._form))
         if self._writer is None:
-            repeated = ["split", "shard", "format", "class_name", "class_names.list.element"]
             self._writer = pq.ParquetWriter(
-                self._out,  # type: ignore[arg-type]  # it writes, and that is all it has to
+                self._out,  # type: ignore[arg-type]  # pyarrow only writes to it
                 batch.schema,
                 compression="zstd",
-                use_dictionary=repeated,  # type: ignore[arg-type]  # the stubs know all or none
+                use_dictionary=_DICTIONARY_COLUMNS,  # type: ignore[arg-type]  # wrong stubs
             )
         self._writer.write_batch(batch)
 
     def finish(self) -> None:
-        """Write what completes the table."""
+        """Write the footer of the table."""
         if self._writer:
             self._writer.close()
 
 
-class Sink:
-    """A file of a dataset in the making, as pyarrow writes to it."""
+@contextmanager
+def create_samples(folder: Path, form: TableForm) -> Iterator[tuple[SamplesTable, HashingFile]]:
+    """Write samples.parquet directly to its file: it may be larger than memory."""
+    with create(str(folder / SAMPLES)) as file:
+        sink = _Sink(file)
+        table = SamplesTable(sink, form)
+        try:
+            yield table, file
+            table.finish()
+        finally:
+            # A ParquetWriter writes its footer when it is deleted, and by then the descriptor may
+            # be that of another file.
+            sink.is_abandoned = True
 
-    closed = False
 
-    def __init__(self, file: HashingFile) -> None:
-        self._file = file
+@dataclass(slots=True)
+class _Sink:
+    """A file as pyarrow writes to it."""
+
+    file: HashingFile
+    closed: bool = False
+    is_abandoned: bool = False
 
     def write(self, data: bytes) -> int:
-        """Append bytes."""
-        self._file.write(data)
+        if not self.is_abandoned:
+            self.file.write(data)
         return len(data)
 
     def tell(self) -> int:
-        """Return how many were written."""
-        return self._file.position
+        return self.file.position
 
     def flush(self) -> None:
-        """Do nothing: who owns the file does that."""
+        """Do nothing: the file has no buffer."""
 
 
 def _columns(result: ShardResult, form: TableForm) -> dict[str, Cells]:
-    records = result.records
-    count = len(records.samples.filenames)
-    found = {
-        "split": _even_strings(result.split * count, count),
-        "shard": _even_strings(result.filename * count, count),
-        "offset": _integers(records.offsets),
-        "length": _integers(records.lengths),
-        **_labels(records, form),
-        "filename": _strings(_printable(records.samples.filenames)),
-        "xxh3": _even_strings(records.hashes.hex(), count),
-        "height": _integers(records.shapes[0::3]),
-        "width": _integers(records.shapes[1::3]),
-        "channels": _integers(records.shapes[2::3]),
+    records, samples = result.records, result.records.samples
+    count, hashes = len(samples), records.hashes.hex()
+    labels, class_names = _label_columns(samples, form)
+    columns = {
+        "split": _strings([result.split] * count),
+        "shard": _strings([result.filename] * count),
+        "offset": _numbers(records.offsets),
+        "length": _numbers(records.lengths),
+        **labels,
+        "filename": _strings(map(printable, samples.filenames)),
+        "xxh3": _strings([hashes[at : at + 32] for at in range(0, len(hashes), 32)]),
+        "height": _numbers(records.shapes[0::3]),
+        "width": _numbers(records.shapes[1::3]),
+        "channels": _numbers(records.shapes[2::3]),
         "format": _strings(records.formats),
-        **_class_names(records, form),
+        **class_names,
     }
     if form.has_groups:
-        found["group"] = _strings(_printable(records.samples.groups))
-    for column in records.samples.columns:
-        found[samples_column(column.name)] = _MAKERS[column.kind](column.values)
-    return found
+        columns["group"] = _strings(map(printable, samples.groups))
+    for column in samples.columns:
+        values: Any = column.values  # of the column's kind
+        columns[samples_column(column.name)] = (
+            _strings(values)
+            if column.kind is ColumnKind.TEXT
+            else _numbers(array("q" if column.kind is ColumnKind.INT else "f", values))
+        )
+    return columns
 
 
-def _printable(names: Sequence[str]) -> Sequence[str]:
-    return names if "".join(names).isascii() else [printable(name) for name in names]
-
-
-def _labels(records: RecordTable, form: TableForm) -> dict[str, Cells]:
-    """Return the column `label`, or `labels` where an image may have several."""
+def _label_columns(samples: Samples, form: TableForm) -> tuple[dict[str, Cells], dict[str, Cells]]:
+    """Return the labels and their names; an image without a label has the name ""."""
     if not form.is_multilabel:
-        return {"label": _integers(array("q", records.samples.labels))}
-    values = _integers(array("q", itertools.chain.from_iterable(records.samples.label_sets)))
-    return {"labels": _lists(values, records.samples.label_sets)}
+        names = (*form.classes, "")  # label -1 is the last of them
+        class_names = _strings([names[label] for label in samples.labels])
+        return {"label": _numbers(array("q", samples.labels))}, {"class_name": class_names}
+    sets = samples.label_sets
+    labels = array("q", chain.from_iterable(sets))
+    class_names = _strings([form.classes[label] for label in labels])
+    return {"labels": _lists(_numbers(labels), sets)}, {"class_names": _lists(class_names, sets)}
 
 
-def _class_names(records: RecordTable, form: TableForm) -> dict[str, Cells]:
-    """Return the names of the labels; "" where an image has none."""
-    if not form.is_multilabel:
-        names = (*form.classes, "")  # of which -1 is the last
-        return {"class_name": _strings([names[label] for label in records.samples.labels])}
-    labels = itertools.chain.from_iterable(records.samples.label_sets)
-    values = _strings([form.classes[label] for label in labels])
-    return {"class_names": _lists(values, records.samples.label_sets)}
-
-
-# pyarrow turns Python lists into arrays too, but imports pandas for it if there is one, which
-# takes longer than packing a thousand photos; buffers it takes as they are.
+# Arrays are made from buffers: from lists, pyarrow makes them too, but first imports pandas if it
+# is installed, which takes longer than packing a thousand photographs.
 
 
 def _lists(values: Cells, sets: Sequence[Sized]) -> Cells:
-    """Part values into lists that are as long as `sets`."""
+    """Cut values into lists as long as `sets`."""
     import pyarrow as pa
 
-    ends = array("i", itertools.accumulate(map(len, sets), initial=0))
+    ends = array("i", accumulate(map(len, sets), initial=0))
     buffers = [None, pa.py_buffer(ends)]
     return pa.Array.from_buffers(pa.list_(values.type), len(sets), buffers, children=[values])
 
 
-def _integers(values: array[int]) -> Cells:
+def _numbers(values: array[int] | array[float]) -> Cells:
     import pyarrow as pa
 
-    kind = {"q": pa.int64(), "Q": pa.int64(), "I": pa.int32()}[values.typecode]
+    types: dict[str, pa.DataType] = {
+        "q": pa.int64(),
+        "Q": pa.int64(),
+        "I": pa.int32(),
+        "f": pa.float32(),
+    }
+    kind = types[values.typecode]
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
-def _strings(values: Sequence[str]) -> Cells:
+def _strings(values: Iterable[str]) -> Cells:
     import pyarrow as pa
 
-    text = "".join(values)
-    lengths = map(len, values if text.isascii() else [value.encode() for value in values])
-    ends = array("i", itertools.accumulate(lengths, initial=0))
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text.encode())]
-    return pa.Array.from_buffers(pa.string(), len(values), buffers)
-
-
-def _even_strings(text: str, count: int) -> Cells:
-    """Cut ASCII text into `count` strings of one length."""
-    import pyarrow as pa
-
-    length = len(text) // max(count, 1)
-    ends = array("i", range(0, len(text) + 1, max(length, 1))[: count + 1])
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(text.encode())]
-    return pa.Array.from_buffers(pa.string(), count, buffers)
-
-
-def _floats(values: Sequence[float]) -> Cells:
-    """Return numbers as precisely as records hold them."""
-    import pyarrow as pa
-
-    cells = array("f", values)
-    return pa.Array.from_buffers(pa.float32(), len(cells), [None, pa.py_buffer(cells)])
-
-
-_MAKERS: Mapping[ColumnKind, Callable[[Any], Cells]] = {  # values are of the kind
-    ColumnKind.INT: lambda values: _integers(array("q", values)),
-    ColumnKind.FLOAT: _floats,
-    ColumnKind.TEXT: _strings,
-}
+    encoded = [value.encode() for value in values]
+    ends = array("i", accumulate(map(len, encoded), initial=0))
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)

@@ -132,10 +132,5 @@ def common_shape(sides: Sequence[Collection[int]]) -> tuple[int, int, int]:
     return height, width, 1 if set(channels) == {1} else 3
 
 
-def label_lines(classes: Sequence[str]) -> bytes:
-    """Return label.labels.txt: line i names class i."""
-    return "".join(f"{name}\n" for name in classes).encode()
-
-
 def _json(value: object) -> bytes:
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"

@@ -24,8 +24,9 @@ from imgrec.options import ColumnKind
 from imgrec.options.source import ColumnValue
 from imgrec.outcome import Report, ShardResult
 from imgrec.plan.shards import facts_about, facts_of, fingerprint, record_bytes
-from imgrec.publish.publish import Tally, Written, complete, refuse_losses
-from imgrec.publish.samples import SamplesTable, Sink, TableForm
+from imgrec.publish.publish import complete
+from imgrec.publish.report import Totals, refuse_loss
+from imgrec.publish.samples import TableForm, create_samples
 from imgrec.spark.job import Job, read_result, result_pieces, write_result
 from imgrec.spark.plan import MOST, RowPlan, Shard, Shards, bucket_file
 from imgrec.spark.scan import Scanned, digest_of
@@ -39,7 +40,7 @@ from imgrec.spark.tables import (
     together,
     with_extras,
 )
-from imgrec.storage.files import Seal, append_to_spool, create
+from imgrec.storage.files import Seal, append_to_spool
 from imgrec.text import path_of, printable
 from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardWriter
@@ -131,7 +132,7 @@ class _Writing:
             ),
         )
         result = self.writer(task)
-        refuse_losses((task,), (result,))
+        refuse_loss(task, result)
         told = json.dumps({name: getattr(task.samples, name) for name in _TOLD}).encode()
         write_result(self.folder, f"{number}.result", told + b"\n" + result_codec.encode(result))
         write_result(self.folder, _facts_file(number), facts_of(task))
@@ -241,23 +242,20 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     staging, options = job.staging, job.options
     _write(planned, scanned, job)
     most = {NoteKind.TRANSCODED: MOST, NoteKind.DAMAGED: MOST}
-    tally = Tally(also=options.also, notes=NoteCollector(most))
+    totals = Totals(planned.planned, options.also, NoteCollector(most))
     page = _Page(job, planned.planned.count)
-    with create(str(staging.path / layout.SAMPLES)) as file:
-        form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
-        table = SamplesTable(Sink(file), form)
+    form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
+    with create_samples(staging.path, form) as (table, file):
         for result in _results(planned, job):
             staging.start_sync(result.filename, *(filename for filename, *_ in result.beside))
             table.add(result)
-            tally.add(result)
+            totals.add(result)
             page.add(result)
-        table.finish()
     samples = Seal(layout.SAMPLES, file.position, file.sha256())
     plan = _plan(planned, scanned, job)
     plan = replace(plan, notes=(*plan.notes, *warnings_of(page.warnings())))
-    written = Written(planned.planned, tally, samples)
     draw = page.draw if page.is_drawn else None
-    files = complete(staging.path, plan, written, options, draw)
+    files = complete(staging.path, plan, totals, options, samples, draw)
     staging.publish(files)
 
 

@@ -1,10 +1,10 @@
-"""Writing one shard and its index, and gathering the evidence."""
+"""Write one shard and its index, and collect what the report needs to know about its records."""
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import sub
@@ -27,82 +27,81 @@ from imgrec.storage.read_ahead import reader
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
 
 if TYPE_CHECKING:
-    from imgrec.codec.phash import Sketch
+    import numpy as np
+    from numpy.typing import NDArray
 
-_CHANGES = NoteKind.TRANSCODED, NoteKind.DAMAGED, NoteKind.RESIZED
+    from imgrec.codec.phash import Sketch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardWriter:
-    """A picklable function that writes shards into one folder."""
+    """A picklable function that writes shards into a folder."""
 
     folder: str
     check: Check
     shrink_to: ShrinkOptions | None = None
     record_format: RecordFormat = PLAIN
     signs: bool = False
-    """Whether to tell what images look like, as far as their check has decoded them."""
+    """Whether to compute signatures of the images that the check has decoded."""
     newest_ns: int = 0
-    """As `read_blob` has it."""
+    """See `read_blob`."""
 
     def __call__(self, task: ShardTask) -> ShardResult:
-        """Write the shard of a task, and beside it `<shard>.idx` if it is not compressed.
+        """Write the shard of a task, and `<shard>.idx` beside it unless it is compressed.
 
-        A sample that cannot be packed is in the result's `bad`, with the reason, instead.
+        The result lists the samples that could not be packed in `bad`, with the reasons.
         """
         path = os.path.join(self.folder, task.filename)
-        gathered = _Gathered(task, signs=self.signs, newest_ns=self.newest_ns)
-        # How much is left of images that are shrunk is not known, as with compression.
+        shard = _Shard(task, signs=self.signs)
+        # Nobody knows how small images get when they are shrunk.
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
         with create_records(path, self.record_format, expected_bytes=expected_bytes) as (out, file):
-            gathered.take_all(out, self.check, self.shrink_to)
-        beside = tuple(self._beside(path, gathered))
+            shard.pack_images(out, self.check, self.shrink_to, self.newest_ns)
+        index, others = path + INDEX_SUFFIX, self.record_format.filenames(path)[1:]
+        beside = tuple(
+            write_file(other, shard.index()) if other == index else seal_of(other)
+            for other in others
+        )
         seal = Seal(task.filename, file.position, file.sha256())
-        return gathered.result(seal, file.xxh3(), beside)
-
-    def _beside(self, path: str, gathered: _Gathered) -> Iterator[Seal]:
-        """Write what goes with a shard, and yield its seals."""
-        _, *beside = self.record_format.filenames(path)
-        for other in beside:
-            is_index = other == path + INDEX_SUFFIX
-            yield write_file(other, gathered.index()) if is_index else seal_of(other)
+        return shard.result(seal, file.xxh3(), beside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardExaminer:
-    """A picklable function that finds out what a `ShardWriter` would write, and writes nothing."""
+    """A picklable function that returns what `ShardWriter` would, but writes nothing.
+
+    The shard has no hash. Images are decoded again where the check left no pixels, so that the
+    brightness of every image is known.
+    """
 
     check: Check
-    signs: bool = False
 
     def __call__(self, task: ShardTask) -> ShardResult:
-        """Return the result of a task, whose shard has no hash; every image's tone is known."""
-        gathered = _Gathered(task, signs=self.signs, looks_closer=True)
-        out = RecordFiles(lambda _data: None, ())
-        gathered.take_all(out, self.check, None)
-        return gathered.result(Seal(task.filename, out.position, ""), "", ())
+        """Return the result of a task."""
+        shard = _Shard(task, signs=True, needs_tones=True)
+        out = RecordFiles(lambda _data: None)
+        shard.pack_images(out, self.check, None, 0)
+        return shard.result(Seal(task.filename, out.position, ""), "", ())
 
 
-class _Gathered:
-    """What is known of the records of a shard while it grows."""
+class _Shard:
+    """A shard while it grows."""
 
-    def __init__(
-        self, task: ShardTask, *, signs: bool, looks_closer: bool = False, newest_ns: int = 0
-    ) -> None:
+    def __init__(self, task: ShardTask, *, signs: bool, needs_tones: bool = False) -> None:
         self.task = task
-        self.newest_ns = newest_ns
-        self.looks_closer = looks_closer
-        """Whether to decode images once more, for their tones, if their check has left nothing."""
+        self.needs_tones = needs_tones
         self.sketches: list[Sketch | None] | None = [] if signs else None
         self.is_plain = not task.samples.label_sets and not task.samples.columns
         self.rows: list[tuple[int, Shape, str, int, bytes, int]] = []
-        """A record each: its place in the task, shape, format, end, content hash, orientation."""
+        """One per record: place in the task, shape, format, end, content hash, orientation."""
         self.tones = tone.Tones()
         self.notes: list[Note] = []
 
-    def take_all(self, out: RecordFiles, check: Check, shrink_to: ShrinkOptions | None) -> None:
+    def pack_images(
+        self, out: RecordFiles, check: Check, shrink_to: ShrinkOptions | None, newest_ns: int
+    ) -> None:
         """Read, check and add all samples of the task; note those that cannot be packed."""
-        samples, newest_ns = self.task.samples, self.newest_ns
+        samples = self.task.samples
         read = reader(samples.blobs, samples.sizes)
         files = zip(samples.blobs, samples.filenames, samples.sizes, strict=True)
         for place, (blob, filename, size) in enumerate(files):
@@ -115,48 +114,49 @@ class _Gathered:
                 )
             except BadImage as error:
                 self.notes.append(Note(filename, str(error), NoteKind.BAD))
-            else:
-                self.add(out, image, place, xxh3_128_digest(data))
-                levels = image.grey
-                if levels is None and type(blob) is Pixels:
-                    levels = tone.levels_of_pixels(data)
-                elif levels is None and self.looks_closer:
-                    levels = tone.levels_of(image.data, "")
-                self.tones.add(levels)
+                continue
+            self._add(out, image, place, xxh3_128_digest(data))
+            levels = image.grey
+            if levels is None and type(blob) is Pixels:
+                levels = tone.levels_of_pixels(data)
+            elif levels is None and self.needs_tones:
+                levels = tone.levels_of(image.data, "")
+            self.tones.add(levels)
         close_files()
 
-    def add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
+    def _add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
         data, shape, image_format, transcoded, damaged, resized, grey, orientation = image
-        filename = self.task.samples.filenames[place]
+        samples = self.task.samples
+        filename = samples.filenames[place]
         if self.is_plain:
             before, after = example.encode_around(
                 len(data),
                 filename=filename.encode("utf-8", "surrogateescape"),
-                label=self.task.samples.labels[place],
+                label=samples.labels[place],
                 shape=shape,
             )
         else:
-            before, after = example.encode_all_around(
-                len(data), features=_features(self.task.samples, place, shape)
-            )
+            features = _features(samples, place, shape)
+            before, after = example.encode_all_around(len(data), features=features)
         end = out.add(before, data, after)
         turn = orientation or exif.orientation(data)
         self.rows.append((place, shape, image_format, end, content_hash, turn))
-        if self.sketches is not None and grey is None:
-            self.sketches.append(None)
-        elif self.sketches is not None:
-            from imgrec.codec import phash  # it takes a while, and most checks need it not
-
-            self.sketches.append(phash.sketch_checked(grey, data, shape))
-        changes = zip((transcoded, damaged, resized), _CHANGES, strict=True)
-        self.notes += [Note(filename, reason, kind) for reason, kind in changes if reason]
+        if self.sketches is not None:
+            self.sketches.append(None if grey is None else _sketch(grey, data, shape))
+        if transcoded:
+            self.notes.append(Note(filename, transcoded, NoteKind.TRANSCODED))
+        if damaged:
+            self.notes.append(Note(filename, damaged, NoteKind.DAMAGED))
+        if resized:
+            self.notes.append(Note(filename, resized, NoteKind.RESIZED))
 
     def index(self) -> bytes:
-        """Return the index of the shard: one line "offset length" a record, as DALI reads it."""
+        """Return the index of the shard: a line "offset length" per record, as DALI reads it."""
         bounds = pairwise((0, *(end for _, _, _, end, _, _ in self.rows)))
         return "".join([f"{start} {end - start}\n" for start, end in bounds]).encode()
 
     def result(self, seal: Seal, xxh3: str, beside: tuple[Seal, ...]) -> ShardResult:
+        """Return the evidence of the finished shard."""
         task = self.task
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * 6
         places, shapes, formats, ends, hashes, turns = columns
@@ -177,7 +177,7 @@ class _Gathered:
                 shapes=array("I", chain.from_iterable(shapes)),
                 formats=formats,
                 hashes=b"".join(hashes),
-                signatures=self._signatures(),
+                signatures=_signatures(self.sketches or ()),
                 orientations=bytes(turns),
                 tones=self.tones.encode(),
             ),
@@ -185,27 +185,16 @@ class _Gathered:
             notes=_with_few_resized(self.notes),
         )
 
-    def _signatures(self) -> bytes:
-        """Return the signature of each record, or nothing if none could be told."""
-        sketches = self.sketches or ()
-        if not any(sketches):
-            return b""
-        from imgrec.codec import phash
-
-        return phash.encode(sketches)
-
 
 def _with_few_resized(notes: Sequence[Note]) -> Notes:
-    """Name only the first images that were shrunk: it may be all of them."""
+    """Name only the first few images that were shrunk: it may be all of them."""
     resized = NoteCollector({})
     resized.add(of_kinds(notes, NoteKind.RESIZED))
     others = [note for note in notes if note.kind is not NoteKind.RESIZED]
     return (*others, *resized.notes(NoteKind.RESIZED))
 
 
-def _features(
-    samples: Samples, place: int, shape: tuple[int, int, int]
-) -> dict[str, example.Feature]:
+def _features(samples: Samples, place: int, shape: Shape) -> dict[str, example.Feature]:
     """Return all features of a record but the image."""
     features: dict[str, example.Feature] = {
         "filename": (samples.filenames[place].encode("utf-8", "surrogateescape"),),
@@ -219,3 +208,18 @@ def _features(
         value = column.values[place]
         features[column.name] = (value.encode(),) if isinstance(value, str) else (value,)
     return features
+
+
+def _sketch(grey: NDArray[np.uint8], data: bytes, shape: Shape) -> Sketch | None:
+    from imgrec.codec import phash  # slow to import, and most checks do not need it
+
+    return phash.sketch_checked(grey, data, shape)
+
+
+def _signatures(sketches: Sequence[Sketch | None]) -> bytes:
+    """Return the signature of each record, or b"" if no image was decoded."""
+    if not any(sketches):
+        return b""
+    from imgrec.codec import phash
+
+    return phash.encode(sketches)

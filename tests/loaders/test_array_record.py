@@ -20,7 +20,7 @@ from imgrec import ExecutionError, PackOptions, SourceOptions, UsageError
 from imgrec.options import AlsoFormat
 from imgrec.outcome import Packed
 from imgrec.read.shards import read_shard
-from imgrec.write.records import create_twin
+from imgrec.write.records import create_array_record
 
 ALSO = ("--also", "array_record")
 
@@ -343,7 +343,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
     (tmp_path / "a.array_record.part").symlink_to("/dev/full")
     with (
         pytest.raises(ExecutionError, match="No space left on device") as caught,
-        create_twin(str(path), AlsoFormat.ARRAY_RECORD) as twin,
+        create_array_record(str(path)) as twin,
     ):
         twin.write(b"x" * 1000)
     assert caught.value.exit_code == 6
@@ -352,7 +352,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
 
 def test_a_twin_whose_shard_fails_leaves_nothing(tmp_path: Path) -> None:
     def write() -> None:
-        with create_twin(str(tmp_path / "a"), AlsoFormat.ARRAY_RECORD) as twin:
+        with create_array_record(str(tmp_path / "a")) as twin:
             twin.write(b"x")
             raise KeyError
 

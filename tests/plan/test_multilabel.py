@@ -32,7 +32,10 @@ from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceOptions
 from imgrec.outcome import Packed
 from imgrec.plan.build import make_plan
 from imgrec.plan.classes import rarest
-from imgrec.publish.publish import Gathering, complete, summed_up
+from imgrec.publish.publish import complete
+from imgrec.publish.report import Totals
+from imgrec.publish.samples import TableForm, create_samples
+from imgrec.storage.files import Seal
 from imgrec.write.shard import ShardWriter
 
 LabelSets = list[set[str]]
@@ -380,10 +383,14 @@ def pack_samples(folder: Path, made: Catalog, options: PackOptions) -> Plan:
     plan = make_plan(made, options)
     folder.mkdir(parents=True)
     writer = ShardWriter(folder=str(folder), check=plan.check)
-    gathering = Gathering(plan.tasks, plan.classes)
-    for task in plan.tasks:
-        gathering.add(writer(task))
-    complete(folder, plan, summed_up(folder, plan, gathering.finish(), options), options)
+    totals = Totals(plan.sum_up())
+    form = TableForm(classes=plan.classes, is_multilabel=totals.planned.is_multilabel)
+    with create_samples(folder, form) as (table, file):
+        for task in plan.tasks:
+            result = writer(task)
+            table.add(result)
+            totals.add(result)
+    complete(folder, plan, totals, options, Seal("samples.parquet", file.position, file.sha256()))
     return plan
 
 
