@@ -192,7 +192,10 @@ def _fitted(image: Image) -> tuple[Image, str]:
     if image.mode in _CONVERTED:
         if image.mode in ("CMYK", "LAB", "HSV", "YCbCr"):
             loss = f"{image.mode} colours converted to RGB"
+        is_lab = image.mode == "LAB"
         image = image.convert(_CONVERTED[image.mode])
+        if is_lab:  # Pillow adds an sRGB profile with the current time in it
+            image.info.pop("icc_profile", None)
     elif image.mode not in _AS_IS:
         image, loss = _to_16_bits(image)
     return image, loss

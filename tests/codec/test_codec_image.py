@@ -145,6 +145,13 @@ def test_a_16_bit_tiff_keeps_every_value(tf: ModuleType, order: str) -> None:
     assert values.ravel().tolist() == [0, 1, 256, 65535]
 
 
+def test_a_lab_tiff_becomes_the_same_png_at_any_time() -> None:
+    out = io.BytesIO()
+    Image.new("LAB", (4, 3), (120, 30, 60)).save(out, "TIFF")
+    stored = prepare(out.getvalue(), "a.tif", Check.DECODE).data
+    assert b"iCCP" not in stored  # Pillow's own profile holds the time of the conversion
+
+
 def test_floats_are_rescaled_to_all_of_16_bits() -> None:
     image = prepare(IMAGES["float TIFF"], "a.tif", Check.DECODE)
     values = np.asarray(Image.open(io.BytesIO(image.data)))
