@@ -13,8 +13,8 @@ from imgrec.text import printable
 
 if TYPE_CHECKING:
     from imgrec.cli.parser import Verbs
-    from imgrec.inspect.doctor.diagnose import Case, Diagnosis
-    from imgrec.inspect.doctor.facts import Contents, Environment, FeatureFacts, Finding
+    from imgrec.inspect.doctor import Case, Diagnosis, Environment, Finding
+    from imgrec.inspect.tfrecord_files import Contents, FeatureFacts
 
 _EXAMPLES = """\
 examples:
@@ -54,8 +54,7 @@ def add_to(verbs: Verbs) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Look for causes and print them."""
-    from imgrec.inspect.doctor.diagnose import diagnose
-    from imgrec.inspect.doctor.environment import look_around
+    from imgrec.inspect.doctor import diagnose, look_around
 
     found = diagnose(parsed.asked, parsed.data_dir, look_around(tries=not parsed.quick))
     print(render.as_json(as_value(found)) if parsed.json else "\n".join(_lines(found)))
@@ -100,17 +99,25 @@ def _contents_value(contents: Contents | None) -> dict[str, object] | None:
         return None
     return {
         "files": [printable(path) for path in contents.files],
-        "bytes": contents.bytes,
+        "bytes": contents.size,
         "compression": contents.compression,
         "records": contents.records,
         "counted_all": contents.is_all,
-        "features": [
-            {key: printable(value) if isinstance(value, str) else value for key, value in pairs}
-            for pairs in (feature._asdict().items() for feature in contents.features)
-        ],
+        "features": [_feature_value(feature) for feature in contents.features],
         "images_tried": contents.images,
         "images_bad": contents.bad_images,
         "fault": printable(contents.fault),
+    }
+
+
+def _feature_value(feature: FeatureFacts) -> dict[str, object]:
+    return {
+        "name": printable(feature.name),
+        "kind": feature.kind,
+        "records": feature.records,
+        "least": feature.counts.least,
+        "most": feature.counts.most,
+        "shown": printable(feature.shown),
     }
 
 
@@ -165,7 +172,7 @@ def _contents_lines(contents: Contents) -> Iterator[str]:
     yield render.line(
         "inside",
         f"{many}{render.number(contents.records, 'record')} in "
-        f"{render.number(len(contents.files), 'file')}, {how}{render.size(contents.bytes)}",
+        f"{render.number(len(contents.files), 'file')}, {how}{render.size(contents.size)}",
     )
     if contents.features:
         rows = [_feature_row(feature, contents.looked_at) for feature in contents.features]
@@ -180,7 +187,7 @@ def _contents_lines(contents: Contents) -> Iterator[str]:
 
 
 def _feature_row(feature: FeatureFacts, looked_at: int) -> tuple[str, ...]:
-    least, most = feature.least, feature.most
+    least, most = feature.counts.least, feature.counts.most
     count = f"[{most}]" if least == most else f"[{least} to {most}]"
     seldom = f"in {feature.records:,} of {looked_at:,}" if feature.records < looked_at else ""
     cells = (feature.name, f"{feature.kind or 'empty'}{count}", feature.shown, seldom)

@@ -24,9 +24,8 @@ from inline import pack, read_shard, write_shard
 from pictures import class_tree, encode, jpeg, picture, write_tree
 
 import imgrec
-from imgrec.inspect.doctor.diagnose import Diagnosis, diagnose
-from imgrec.inspect.doctor.environment import look_around
-from imgrec.inspect.doctor.facts import Environment, parse_call, snake_case
+from imgrec.inspect.dataset_folders import snake_case
+from imgrec.inspect.doctor import Diagnosis, Environment, diagnose, look_around, parse_call
 from imgrec.layout import default_data_dir
 
 TRAIN = "flowers-train.tfrecord-00000-of-00001"
@@ -155,15 +154,15 @@ CASES: dict[str, tuple[Callable[[Path], None], Asked]] = {
     ),
     "hyphen": (
         move("my-flowers/1.0.0"),
-        Asked("name", "TFDS takes no 'my-flowers': a name has letters", "my-flowers"),
+        Asked("name", "'my-flowers' is not a name for TFDS: names", "my-flowers"),
     ),
     "capitals": (
         move("MyFlow/1.0.0"),
         Asked("name", "TFDS never looks into a folder called MyFlow: it looks for m", "MyFlow"),
     ),
-    "digit in front": (move("1lily/1.0.0"), Asked("name", "TFDS takes no '1lily'", "1lily")),
+    "digit in front": (move("1lily/1.0.0"), Asked("name", "'1lily' is not a name for ", "1lily")),
     "catalogue": (
-        move("cifar10/1.0.0"), Asked("catalogue", "TFDS has a cifar10 of its own", "cifar10"),
+        move("cifar10/1.0.0"), Asked("catalogue", "TFDS has its own cifar10", "cifar10"),
     ),
     "other version": (
         nothing, Asked("version", "there is no version 2.0.0 of flowers", "flowers:2.0.0"),
@@ -171,8 +170,8 @@ CASES: dict[str, tuple[Callable[[Path], None], Asked]] = {
     "no version folder": (
         move("flowers"), Asked("version folder", "TFDS looks for flowers/1.0.0"),
     ),
-    "v1": (move("flowers/v1"), Asked("version folder", "v1 is no version: TFDS looks for ")),
-    "zeros in front": (move("flowers/01.0.0"), Asked("version folder", "01.0.0 is no version")),
+    "v1": (move("flowers/v1"), Asked("version folder", "v1 is not a version: TFDS looks for ")),
+    "zeros in front": (move("flowers/01.0.0"), Asked("version folder", "01.0.0 is not a version")),
     "config not given": (
         lambda folder: (
             with_info(configName="small")(folder),
@@ -430,7 +429,10 @@ def test_foreign_tfrecords_are_described_and_the_code_reads_them(
     count = 5 * len(contents.files)
     assert (contents.records, contents.compression, contents.fault) == (count, compression, "")
     assert contents.is_all
-    facts = {one.name: (one.kind, one.least, one.most, one.records) for one in contents.features}
+    facts = {
+        one.name: (one.kind, one.counts.least, one.counts.most, one.records)
+        for one in contents.features
+    }
     assert facts == {
         "bbox": ("float", 4, 4, count), "height": ("int64", 1, 1, count),
         "image": ("bytes", 1, 1, count), "name": ("bytes", 1, 1, count),
@@ -609,7 +611,7 @@ def test_a_folder_of_images_is_said_to_be_one_to_pack(cli: Cli, odd: Path) -> No
     (finding,) = json.loads(done.stdout)["faults"]
     assert (done.returncode, finding["what"], finding["fix"]) == (
         1,
-        "./odd holds images, which are yet to be packed",
+        "./odd holds images that are not packed yet",
         "imgrec pack ./odd",
     )
 

@@ -14,8 +14,7 @@ from conftest import ROOT, Cli
 from stores import Store
 
 import imgrec
-from imgrec.inspect.doctor.diagnose import diagnose
-from imgrec.inspect.doctor.facts import Environment
+from imgrec.inspect.doctor import Environment, diagnose
 
 pytestmark = pytest.mark.stores
 FLOWERS = ROOT / "sample_data" / "flowers"

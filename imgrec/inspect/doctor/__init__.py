@@ -1,1 +1,0 @@
-"""Why `tfds.load` does not load a dataset, and what does."""
