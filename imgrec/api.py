@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from imgrec.inspect.contact_sheet import Preview
     from imgrec.inspect.leaks import Leaks
     from imgrec.inspect.report.page import ReportPage
-    from imgrec.inspect.submit.submission import Submitted
+    from imgrec.inspect.submission import Submitted
     from imgrec.inspect.unpack.unpack import Unpacked
     from imgrec.inspect.verify.verify import Verified
     from imgrec.model import Plan
@@ -359,14 +359,14 @@ def write_submission(
 
     Example: `imgrec.write_submission("aptos", dict(zip(ids, scores)), "submission.csv")`.
     """
-    from imgrec.inspect.submit.submission import Wanted, make_submission
+    from imgrec.inspect.submission import make_submission
     from imgrec.storage.named_files import refuse_no_file, write_new
 
     target = parse_text("path", path)
     refuse_no_file(target, "submission.csv")
-    wanted = Wanted(parse_text("split", split), None if fill is None else str(fill))
     opened = open_dataset(dataset, data_dir=data_dir)
-    data, submitted = make_submission(opened, predictions, wanted)
+    value = None if fill is None else str(fill)
+    data, submitted = make_submission(opened, predictions, parse_text("split", split), value)
     write_new(target, data)
     return replace(submitted, path=target)
 

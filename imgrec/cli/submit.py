@@ -12,7 +12,7 @@ from imgrec.text import printable
 
 if TYPE_CHECKING:
     from imgrec.cli.parser import Verbs
-    from imgrec.inspect.submit.submission import Submitted
+    from imgrec.inspect.submission import Submitted
 
 
 def add_to(verbs: Verbs) -> None:

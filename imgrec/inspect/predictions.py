@@ -1,4 +1,4 @@
-"""Read predictions: from a file, an array, a table, or a dict by id."""
+"""Read predictions from a file, an array, a table or a dict by id."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from imgrec.storage.paths import seekable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HINT = "give .npy, .csv or .parquet"
-_PREDICTIONS = "the predictions"
+_NAME = "the predictions"
+_HINT = "use a .npy, .csv or .parquet file"
 
 
-class Given(NamedTuple):
-    """Predictions, row by row."""
+class RawPredictions(NamedTuple):
+    """Predictions as given, before their meaning is known."""
 
-    where: str
-    """Their name in messages."""
+    name: str
+    """In messages."""
     ids: Sequence[str] | None
     """The id of each row; None if rows come in the order of the split."""
-    values: Any  # an array of any framework, or a list
+    values: Any  # an array, or a list of rows of different types
     """A row for each image, if columns have no names."""
     columns: Mapping[str, Any] | None = None
     """The cells of each column, if columns have names."""
@@ -48,28 +48,28 @@ class Ids(NamedTuple):
     known: frozenset[str]
 
 
-def read_given(predictions: object, ids: Ids) -> Given:
-    """Read predictions; raise UsageError for an unknown kind."""
+def read_predictions(predictions: object, ids: Ids) -> RawPredictions:
+    """Read predictions; raise UsageError for an unknown kind or a file that cannot be read."""
     if isinstance(predictions, str | os.PathLike):
         return _read_file(os.fspath(predictions), ids)
     if isinstance(predictions, Mapping):
-        return Given(_PREDICTIONS, _texts(predictions), rows_of(list(predictions.values())))
+        return RawPredictions(_NAME, _texts(predictions), _rows(list(predictions.values())))
     if hasattr(predictions, "columns") and hasattr(predictions, "reset_index"):
-        return _with_ids(_PREDICTIONS, _columns_of_frame(predictions), ids)
+        return _separate_ids(_NAME, _frame_columns(predictions), ids)
     if isinstance(predictions, tuple) and len(predictions) == 2:
-        return Given(_PREDICTIONS, _texts(rows_of(predictions[0])), rows_of(predictions[1]))
-    return Given(_PREDICTIONS, None, rows_of(predictions))
+        return RawPredictions(_NAME, _texts(_rows(predictions[0])), _rows(predictions[1]))
+    return RawPredictions(_NAME, None, _rows(predictions))
 
 
-def _read_file(path: str, ids: Ids) -> Given:
-    readers: Mapping[str, Callable[[str, Ids], Given]] = {
+def _read_file(path: str, ids: Ids) -> RawPredictions:
+    readers: Mapping[str, Callable[[str, Ids], RawPredictions]] = {
         ".npy": _read_npy,
         ".csv": _read_csv,
         ".parquet": _read_parquet,
     }
     read = readers.get(Path(path).suffix.lower())
     if read is None:
-        raise UsageError(f"{path} is not a file of predictions", hint=_HINT)
+        raise UsageError(f"{path}: predictions cannot have this extension", hint=_HINT)
     if not os.path.isfile(path):
         why = "is not a file" if os.path.lexists(path) else "does not exist"
         raise UsageError(f"{path} {why}", hint=_HINT, path=path)
@@ -78,99 +78,96 @@ def _read_file(path: str, ids: Ids) -> Given:
     except UsageError:
         raise
     except (SourceError, OSError, ValueError, KeyError, EOFError, MemoryError) as error:
-        said = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read: {said}", hint=_HINT, path=path) from error
+        reason = " ".join(str(error).split())
+        raise UsageError(f"cannot read {path}: {reason}", hint=_HINT, path=path) from error
 
 
-def _read_npy(path: str, _ids: Ids) -> Given:
+def _read_npy(path: str, _ids: Ids) -> RawPredictions:
     import numpy as np
 
     # Mapped, because a file may claim more than it holds, and must not take that much memory.
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise ValueError("it is not a .npy file")
-    return Given(path, None, rows_of(np.array(array)))
+    return RawPredictions(path, None, _rows(np.array(array)))
 
 
-def _read_csv(path: str, ids: Ids) -> Given:
+def _read_csv(path: str, ids: Ids) -> RawPredictions:
     table = read_table(path, path)
     if table.faults:
         fault = table.faults[0]
         raise ValueError(f"line {fault.line}: {fault.reason}")
-    header = [str(cell).strip() for cell in table.rows[0]] if table.rows else []
-    rows = [list(map(str.strip, map(str, row))) for row in table.rows[1:]]
-    cells = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    rows = [[str(cell).strip() for cell in row] for row in table.rows]
+    header = rows[0] if rows else []
     _refuse_repeated(path, header)
+    cells = list(zip(*rows[1:], strict=True)) or [()] * len(header)
     columns = dict(zip(header, map(list, cells), strict=True))
-    return _with_ids(path, columns, ids)._replace(are_texts=True)
+    return _separate_ids(path, columns, ids)._replace(are_texts=True)
 
 
-def _read_parquet(path: str, ids: Ids) -> Given:
+def _read_parquet(path: str, ids: Ids) -> RawPredictions:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        opened = seekable(Path(path))
-        with pq.ParquetFile(opened) as file:
+        file_or_path = seekable(Path(path))
+        with pq.ParquetFile(file_or_path) as file:
             names = file.schema_arrow.names
             _refuse_repeated(path, names)
-            table = read_bounded(file, opened, names)
-        return _with_ids(path, {name: _cells(table.column(name)) for name in names}, ids)
+            table = read_bounded(file, file_or_path, names)
+        return _separate_ids(path, {name: _cells(table.column(name)) for name in names}, ids)
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
 
 
-def _cells(column: Any) -> Any:  # a column of pyarrow, whose stubs know no common type
-    """Return the cells of a column: numbers as an array, anything else as a list."""
+def _cells(column: Any) -> Any:  # pyarrow's stubs know no common type of columns
     import pyarrow as pa
 
     is_number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
     if is_number and not column.null_count:
         return column.to_numpy()
-    return rows_of(column.to_pylist())
+    return _rows(column.to_pylist())
 
 
-def _columns_of_frame(frame: Any) -> dict[str, Any]:
+def _frame_columns(frame: Any) -> dict[str, Any]:
     """Return the columns of a pandas-like DataFrame, including an index of ids."""
     if type(frame.index).__name__ != "RangeIndex" or frame.index.name:
         frame = frame.reset_index(names=None if frame.index.name else "")
     names = [str(name) for name in frame.columns]
-    _refuse_repeated(_PREDICTIONS, names)
-    return {name: rows_of(frame.iloc[:, at].to_numpy()) for at, name in enumerate(names)}
+    _refuse_repeated(_NAME, names)
+    return {name: _rows(frame.iloc[:, at].to_numpy()) for at, name in enumerate(names)}
 
 
 def _refuse_repeated(where: str, names: Sequence[str]) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise UsageError(
-            f"{where} has several columns {twice!r}",
-            hint="give each column a name of its own",
-        )
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{where}: several columns {name!r}", hint="rename all but one")
 
 
-def _with_ids(where: str, columns: dict[str, Any], ids: Ids) -> Given:
+def _separate_ids(where: str, columns: dict[str, Any], ids: Ids) -> RawPredictions:
     """Separate the id column: recognised by its name, or without a name by its cells."""
     named = [name for name in columns if name in ids.names]
     if len(named) > 1:
         raise UsageError(
             f"{where}: the ids may be in any of the columns {', '.join(named)}",
-            hint="leave only one of them",
+            hint="keep only one of them",
         )
     index = columns.pop("", None)  # how pandas writes an index without a name
-    if named or index is None:
-        texts = _texts(columns.pop(named[0])) if named else None
-        return Given(where, texts, None, columns)
+    if named:
+        return RawPredictions(where, _texts(columns.pop(named[0])), None, columns)
+    if index is None:
+        return RawPredictions(where, None, None, columns)
     texts = _texts(index)
     are_ids = set(texts) <= ids.known
     if are_ids and texts == [str(row) for row in range(len(texts))]:
         raise UsageError(
-            f"{where}: its first column may hold ids or the numbers of the rows",
-            hint=f"name it {min(ids.names)} if it holds ids, or leave it out",
+            f"{where}: the first column may hold ids or row numbers",
+            hint=f"name it {min(ids.names)} if it holds ids; otherwise remove it",
         )
-    return Given(where, texts if are_ids else None, None, columns)
+    return RawPredictions(where, texts if are_ids else None, None, columns)
 
 
-def as_array(values: Any) -> NDArray[Any]:
+def _as_array(values: Any) -> NDArray[Any]:
     """Return an array of any framework as NumPy; raise ValueError for rows of unequal length."""
     import numpy as np
 
@@ -185,12 +182,12 @@ def as_array(values: Any) -> NDArray[Any]:
     return array
 
 
-def rows_of(values: Any) -> Any:
+def _rows(values: Any) -> Any:
     """Return rows as an array, or as a list if they are of different types or lengths."""
     try:
         if isinstance(values, list) and values and hasattr(values[0], "detach"):
-            values = list(map(as_array, values))
-        array = as_array(values)
+            values = list(map(_as_array, values))
+        array = _as_array(values)
     except ValueError:
         return list(values)
     except (TypeError, RuntimeError) as error:
@@ -204,13 +201,11 @@ def rows_of(values: Any) -> Any:
 
 
 def _texts(ids: Any) -> list[str]:
-    return [_text(one) for one in ids]
-
-
-def _text(one: Any) -> str:
-    """Return an id as text; it may be text, bytes, a number, or a tensor of one."""
-    if hasattr(one, "numpy"):
-        one = one.numpy()
-    if hasattr(one, "item"):
-        one = one.item()
-    return (one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one)).strip()
+    """Return ids as text; each may be text, bytes, a number, or a tensor of one."""
+    found = []
+    for one in ids:
+        value = one.numpy() if hasattr(one, "numpy") else one
+        value = value.item() if hasattr(value, "item") else value
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        found.append(text.strip())
+    return found

@@ -1,1 +1,0 @@
-"""Submissions: write predictions in the format that a competition asks for."""
