@@ -27,11 +27,11 @@ class RecordTable:
     hashes: bytes
     """16 bytes a record: the XXH3 (128 bits) of the image as it is in the source."""
     signatures: bytes = b""
-    """65 bytes a record: what the image looks like (`codec.phash`); empty if that is not asked."""
+    """65 bytes a record: what the image looks like (`codec.descriptor`); empty if not asked for."""
     orientations: bytes = b""
     """A byte a record: how it is to be turned, as EXIF data says it; 1 is upright."""
     tones: bytes = b""
-    """2 bytes a record: how bright it is (`codec.tone`); empty if that is known of none."""
+    """2 bytes a record: how bright it is (`codec.descriptor`); empty if that is known of none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,9 +29,9 @@ from xxhash import xxh3_64_hexdigest, xxh3_128_digest
 
 from imgrec import __version__, layout
 from imgrec.blob import Pixels
-from imgrec.codec import result as result_codec
+from imgrec.codec import json_files
 from imgrec.codec.image import pack_pixels, prepare
-from imgrec.codec.pixels import CODERS
+from imgrec.codec.pillow import CODERS
 from imgrec.engine import Engine
 from imgrec.errors import BadImage, DatasetError, DatasetExists, ImgrecError
 from imgrec.model import Plan, ShardTask, picked
@@ -208,7 +208,7 @@ class Run:
     def shard_note(self, result: ShardResult) -> tuple[str, bytes]:
         """Return the name and content of the note about a finished shard."""
         snapshot = json.dumps(self.snapshot).encode()
-        return result.filename, _sealed(snapshot + b"\n" + result_codec.encode(result))
+        return result.filename, _sealed(snapshot + b"\n" + json_files.encode_result(result))
 
 
 class FinishedShard(NamedTuple):
@@ -255,7 +255,7 @@ def resume(
     for task in tasks:
         snapshot, _, note = _unsealed(notes[task.filename]).partition(b"\n")
         with suppress(DatasetError):  # a damaged note: the shard is written again
-            result = result_codec.decode(note, task)
+            result = json_files.decode_result(note, task)
             members = Members(
                 task=task,
                 hashes=result.records.hashes,

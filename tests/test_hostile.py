@@ -29,10 +29,10 @@ from PIL.PngImagePlugin import PngInfo
 
 import imgrec
 from imgrec.cli.main import main
+from imgrec.codec import descriptor
 from imgrec.codec import jpeg as jpeg_codec
-from imgrec.codec import phash
 from imgrec.codec.image import prepare
-from imgrec.codec.result import decode as decode_note
+from imgrec.codec.json_files import decode_result as decode_note
 from imgrec.errors import BadImage, DatasetError, SourceError
 from imgrec.inspect.report.facts import snippets_for
 from imgrec.layout import data_source_line, load_line
@@ -118,10 +118,10 @@ def test_long_headers_are_not_kept_in_memory() -> None:
 
 
 def test_the_waves_of_endless_pictures_are_not_kept_in_memory() -> None:
-    phash._kept_cosines.cache_clear()
-    sketch = phash.sketch(png(1, (50_000, 40)), "x.png")
+    descriptor._cached_cosines.cache_clear()
+    sketch = descriptor.sketch(png(1, (50_000, 40)), "x.png")
     assert sketch.pixels == 2_000_000
-    assert phash._kept_cosines.cache_info().currsize == 1
+    assert descriptor._cached_cosines.cache_info().currsize == 1
 
 
 def test_folders_that_are_too_deep_to_name_are_an_error(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_manifest_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path: Pat
 def test_a_parquet_manifest_of_one_long_value_is_refused(tmp_path: Path) -> None:
     write_tree(tmp_path, {"a.jpg": jpeg(1)})
     bomb = parquet_bomb(tmp_path / "t.parquet", 40_000, "x" * 10_000)
-    with pytest.raises(SourceError, match="as only a bomb does"):
+    with pytest.raises(SourceError, match="it is a decompression bomb"):
         imgrec.dry_run(bomb, engine=ENGINE)
 
 
@@ -382,7 +382,7 @@ def test_a_value_that_a_parquet_file_repeats_is_measured_before_it_is_spelt_out(
     path = tmp_path / "t.parquet"
     pq.write_table(table, path, compression="zstd", store_schema=keeps_type)
     before = pa.total_allocated_bytes()
-    with pytest.raises(SourceError, match="as only a bomb does"):
+    with pytest.raises(SourceError, match="it is a decompression bomb"):
         imgrec.dry_run(path, engine=ENGINE)
     assert pa.default_memory_pool().max_memory() - before < 512 << 20
 

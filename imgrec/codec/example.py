@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
@@ -24,24 +24,19 @@ from imgrec.errors import CorruptRecord
 Feature: TypeAlias = tuple[bytes, ...] | tuple[int, ...] | tuple[float, ...]
 
 _LEN = 2  # protobuf wire type: length-delimited
-_TAG_1 = b"\x0a"  # field 1, length-delimited
-_TAG_2 = b"\x12"  # field 2, length-delimited
-_TAG_3 = b"\x1a"  # field 3, length-delimited
-_LAST = [bytes((digit,)) for digit in range(0x80)]  # of a varint, by its value
-_MORE = [bytes((digit | 0x80,)) for digit in range(0x80)]  # of which more follow
+_TAG_1, _TAG_2, _TAG_3 = b"\x0a", b"\x12", b"\x1a"  # fields 1 to 3, length-delimited
 _IMAGE = b"image"
-_ANY = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # a varint
-_VALUE = rb"\x12" + (_ANY + rb"\n") * 2 + rb"(" + _ANY + rb")"
-_FILENAME_HEAD = re.compile((rb"\n" + _ANY) * 2 + rb"\n\x08filename" + _VALUE)
-_IMAGE_HEAD = re.compile(rb"\n" + _ANY + rb"\n\x05image" + _VALUE)
-_MANY_ALIKE = 1 << 14
-"""Below so many bytes, images are of the same length often enough to keep what tells it."""
+_VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_VALUE = rb"\x12" + (_VARINT + rb"\n") * 2 + rb"(" + _VARINT + rb")"
+_FILENAME_HEAD = re.compile((rb"\n" + _VARINT) * 2 + rb"\n\x08filename" + _VALUE)
+_IMAGE_HEAD = re.compile(rb"\n" + _VARINT + rb"\n\x05image" + _VALUE)
+_CACHED = 1 << 14
 _LONGEST_END = 70
 """Bytes of a label and a shape whose four numbers take ten bytes each."""
 _HARMLESS_BYTES = 1 << 14
 _MOST_FIELDS = 20_000
 _MOST_NUMBER_BYTES = 1 << 23
-_INWARD = (1, 1, 2)
+_PATH = (1, 1, 2)
 """The fields that lead from Example to Features, to an entry and to its Feature."""
 _BYTES_LIST = 1
 
@@ -52,12 +47,6 @@ def varint(value: int) -> bytes:
     >>> varint(300).hex(), len(varint(-1))
     ('ac02', 10)
     """
-    if 0 <= value < 1 << 21:  # quickly, what most are
-        if value < 1 << 7:
-            return _LAST[value]
-        if value < 1 << 14:
-            return _MORE[value & 0x7F] + _LAST[value >> 7]
-        return _MORE[value & 0x7F] + _MORE[value >> 7 & 0x7F] + _LAST[value >> 14]
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 0x7F:
@@ -71,15 +60,13 @@ def _field(tag: bytes, payload: bytes) -> bytes:
     return tag + varint(len(payload)) + payload
 
 
-def _int64_entry(key: bytes, values: Sequence[int]) -> bytes:
-    packed = b"".join(map(varint, values))
-    return _kept_entry_head(key, _TAG_3, len(packed)) + packed
-
-
+# Filenames, small images, labels and shapes repeat their lengths and values. Caching what encodes
+# them takes 3 of 4 microseconds off a record; an image of 32x32 takes 40 in all.
+@lru_cache(maxsize=_CACHED)
 def _entry_head(key: bytes, kind: bytes, length: int) -> bytes:
-    """Return all of an entry of one value, or of packed ones, but the `length` bytes that end it.
+    """Return an entry of one value, or of packed ones, without the `length` bytes that end it.
 
-    `kind` is the tag of the list that it is in.
+    `kind` is the tag of the list.
     """
     value = _TAG_1 + varint(length)
     inside = kind + varint(length + len(value)) + value
@@ -87,39 +74,39 @@ def _entry_head(key: bytes, kind: bytes, length: int) -> bytes:
     return _TAG_1 + varint(length + len(feature)) + feature
 
 
-_kept_entry_head = lru_cache(maxsize=1 << 14)(_entry_head)
+@lru_cache(maxsize=_CACHED)
+def _label_and_shape(label: int, shape: tuple[int, int, int]) -> bytes:
+    return _entry(b"label", (label,)) + _entry(b"shape", shape)
 
 
 def encode_around(
     image_length: int, *, filename: bytes, label: int, shape: tuple[int, int, int]
 ) -> tuple[bytes, bytes]:
-    """Return what goes before and after the image's bytes in the record of one sample.
+    """Return the bytes before and after the image in the record of one sample.
 
     The image itself, by far the largest part, is never copied.
     """
-    image_head = _kept_entry_head if image_length < _MANY_ALIKE else _entry_head
     before = (
-        _kept_entry_head(b"filename", _TAG_1, len(filename))
+        _entry_head(b"filename", _TAG_1, len(filename))
         + filename
-        + image_head(_IMAGE, _TAG_1, image_length)
+        + _entry_head(_IMAGE, _TAG_1, image_length)
     )
     after = _label_and_shape(label, shape)
     return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
 
 
 def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> tuple[bytes, bytes]:
-    """Return what goes before and after the image's bytes in a record of any features beside it.
+    """Return the bytes before and after the image in a record with any other features.
 
     >>> encode_all_around(1, features={"filename": (b"a",), "label": (3,), "shape": (1, 2, 3)}) == (
     ...     encode_around(1, filename=b"a", label=3, shape=(1, 2, 3)))
     True
     """
     # Protobuf's own maps sort by the bytes of the key, and so do we.
-    entries = {key.encode(): value for key, value in features.items()}
-    ordered = sorted(entries)
-    before = b"".join(_entry(key, entries[key]) for key in ordered if key < _IMAGE)
+    entries = sorted((key.encode(), values) for key, values in features.items())
+    before = b"".join(_entry(key, values) for key, values in entries if key < _IMAGE)
     before += _entry_head(_IMAGE, _TAG_1, image_length)
-    after = b"".join(_entry(key, entries[key]) for key in ordered if key > _IMAGE)
+    after = b"".join(_entry(key, values) for key, values in entries if key > _IMAGE)
     return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
 
 
@@ -128,21 +115,12 @@ def _entry(key: bytes, values: Feature) -> bytes:
     if isinstance(first, bytes):
         texts = cast("tuple[bytes, ...]", values)  # all are of the first one's type
         feature = _field(_TAG_1, b"".join(_field(_TAG_1, text) for text in texts))
-    elif isinstance(first, float):
-        feature = _field(_TAG_2, _field(_TAG_1, struct.pack(f"<{len(values)}f", *values)))
+        return _field(_TAG_1, _field(_TAG_1, key) + _field(_TAG_2, feature))
+    if isinstance(first, float):
+        kind, packed = _TAG_2, struct.pack(f"<{len(values)}f", *values)
     else:
-        return _int64_entry(key, cast("tuple[int, ...]", values))
-    return _field(_TAG_1, _field(_TAG_1, key) + _field(_TAG_2, feature))
-
-
-@lru_cache(maxsize=1 << 14)
-def _label_and_shape(label: int, shape: tuple[int, int, int]) -> bytes:
-    return _label_entry(label) + _int64_entry(b"shape", shape)
-
-
-@lru_cache(maxsize=1 << 14)
-def _label_entry(label: int) -> bytes:
-    return _int64_entry(b"label", (label,))
+        kind, packed = _TAG_3, b"".join(map(varint, cast("tuple[int, ...]", values)))
+    return _entry_head(key, kind, len(packed)) + packed
 
 
 class Plain(NamedTuple):
@@ -155,34 +133,32 @@ class Plain(NamedTuple):
 
 
 def decode_plain(data: bytes, start: int, end: int) -> Plain | None:
-    """Decode the record in `data[start:end]` if it is just what `encode_around` writes.
+    """Decode the record in `data[start:end]` if it is exactly what `encode_around` writes.
 
-    That takes a tenth of the time of `decode`, which knows every other.
+    That takes less than a tenth of the time of `decode` (2 microseconds instead of 24).
     """
     name = _FILENAME_HEAD.match(data, start, end)
     if name is None:
         return None
-    name_start = name.end()
-    name_end = name_start + _varint_value(name[1])
+    name_end = name.end() + _varint_value(name[1])
     if name_end > end:
         return None
     image = _IMAGE_HEAD.match(data, name_end, end)
     if image is None:
         return None
-    image_start = image.end()
-    image_end = image_start + _varint_value(image[1])
-    if end - image_end > _LONGEST_END:  # which would fill the cache with all sorts of things
+    image_end = image.end() + _varint_value(image[1])
+    if end - image_end > _LONGEST_END:  # other things must not fill the cache
         return None
     if (last := _decode_label_and_shape(data[image_end:end])) is None:
         return None
-    filename, label, shape = data[name_start:name_end], *last
+    filename, label, shape = data[name.end() : name_end], *last
     before, after = encode_around(
-        image_end - image_start, filename=filename, label=label, shape=shape
+        image_end - image.end(), filename=filename, label=label, shape=shape
     )
     # All lengths must agree, or another reader would find another record in these bytes.
     if not data.startswith(before, start) or image_end + len(after) != end:
         return None
-    return Plain(filename, data[image_start:image_end], label, shape)
+    return Plain(filename, data[image.end() : image_end], label, shape)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -190,9 +166,9 @@ def _varint_value(encoded: bytes) -> int:
     return _read_varint(memoryview(encoded), 0)[0]
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=_CACHED)
 def _decode_label_and_shape(data: bytes) -> tuple[int, tuple[int, int, int]] | None:
-    """Decode what `_label_and_shape` encodes, and nothing else."""
+    """Decode the output of `_label_and_shape`, and nothing else."""
     try:
         features = decode(_field(_TAG_1, data))
         (label,), (height, width, channels) = features["label"], features["shape"]
@@ -205,9 +181,9 @@ def _decode_label_and_shape(data: bytes) -> tuple[int, tuple[int, int, int]] | N
 
 
 def decode(record: bytes) -> Mapping[str, Feature]:
-    """Decode any serialized tf.train.Example; raise CorruptRecord if it is none.
+    """Decode any serialized tf.train.Example; raise CorruptRecord for anything else.
 
-    Fields that an Example does not have are passed over, as protobuf does.
+    Fields that an Example does not have are ignored, as protobuf does.
     """
     try:
         features: dict[str, Feature] = {}
@@ -234,29 +210,25 @@ def decode_bounded(record: bytes) -> Mapping[str, Feature]:
 
 def refuse_excessive(record: bytes) -> None:
     """Raise CorruptRecord if a record has more parts or numbers than any with an image."""
-    if len(record) > _HARMLESS_BYTES and _is_excessive(record):
-        raise CorruptRecord("it has more parts or numbers than any record of an image")
-
-
-def _is_excessive(record: bytes) -> bool:
+    if len(record) <= _HARMLESS_BYTES:
+        return
     number_bytes = 0
     try:
         for count, (depth, number, size) in enumerate(_walk(memoryview(record), 0), 1):
-            if depth == len(_INWARD) and number != _BYTES_LIST:
+            if depth == len(_PATH) and number != _BYTES_LIST:
                 number_bytes += size
             if count > _MOST_FIELDS or number_bytes > _MOST_NUMBER_BYTES:
-                return True
+                raise CorruptRecord("it has more parts or numbers than any record of an image")
     except (ValueError, IndexError):
-        pass  # decoding says what is wrong
-    return False
+        pass  # decoding it raises the error
 
 
 def _walk(message: memoryview, depth: int) -> Iterator[tuple[int, int, int]]:
     """Yield depth, number and size of each field, down to the values."""
     for number, kind, value in _fields(message):
         yield depth, number, len(value)
-        is_inward = depth < len(_INWARD) and number == _INWARD[depth]
-        if kind == _LEN and (is_inward or (depth == len(_INWARD) and number == _BYTES_LIST)):
+        is_inward = depth < len(_PATH) and number == _PATH[depth]
+        if kind == _LEN and (is_inward or (depth == len(_PATH) and number == _BYTES_LIST)):
             yield from _walk(value, depth + 1)
 
 
@@ -265,7 +237,7 @@ def _decode_feature(feature: memoryview) -> Feature:
     last = 0
     for number, kind, payload in _fields(feature):
         if kind == _LEN and number in _LISTS:
-            if number != last:  # of two lists, the last counts; two parts of one are one
+            if number != last:  # the last of two lists counts; parts of one list are joined
                 values.clear()
             values.extend(_LISTS[number](payload))
             last = number
@@ -309,7 +281,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int, memoryview]]:
         kind = tag & 7
         start = position
         if tag < 8:
-            raise ValueError("a field of number 0")
+            raise ValueError("field number 0")
         if kind == 0:
             _, end = _read_varint(message, position)
         elif kind == _LEN:

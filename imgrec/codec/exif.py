@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 UPRIGHT = 1
 TURNED = 5
 """From this orientation on, height and width are swapped."""
+UPSIDE_DOWN, MIRRORED = frozenset({3, 4, 7, 8}), frozenset({2, 3, 6, 7})
+"""After that swap: orientations that need the rows, or the columns, in reverse order."""
 
 _ORIENTATION = 0x0112
 _SHORT = 3  # TIFF's number for a 16-bit value, which stands first in the value's 32 bits

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+SCALES = (8, 4, 2)
+"""A JPEG decodes faster to 1/8, 1/4 or 1/2 of its size. Other scales are slower than full size."""
 CHECK_SCALE = 8
 """A check decodes to 1/8 of the size, the smallest scale of libjpeg."""
 
@@ -136,13 +138,13 @@ def _walk(data: bytes) -> JpegHeader:
     marker, precision, height, width, components = frame
     if not height or not width:
         raise BadImage("JPEG of no size")
-    tells = data.find(exif.MARK, 0, position) >= 0
+    has_exif = data.find(exif.MARK, 0, position) >= 0
     return JpegHeader(
         shape=(height, width, _CHANNELS.get(components, components)),
         is_common=marker in _HUFFMAN_8_BIT and precision == 8 and components in _CHANNELS,
         is_progressive=marker == _PROGRESSIVE,
         scan=position,
-        orientation=exif.orientation(data) if tells else exif.UPRIGHT,
+        orientation=exif.orientation(data) if has_exif else exif.UPRIGHT,
         colours=_colours(components, ids, transform, is_jfif=is_jfif),
         is_adobe=transform is not None,
     )
@@ -240,9 +242,6 @@ def _most_blocks(header: JpegHeader) -> int:
     return (height // 8 + 1) * (width // 8 + 1)
 
 
-_OTHER_SAMPLING = "Could not determine subsampling level"
-
-
 def turbo_decode(
     data: bytes, shape: Sequence[int], colours: str, *, scale: int = 1, **options: bool
 ) -> NDArray[np.uint8]:
@@ -273,12 +272,7 @@ def damage_in(fault: str) -> str:
 
     TurboJPEG supports only the usual sampling factors; libjpeg decodes all of them.
     """
-    return "" if _OTHER_SAMPLING in fault else fault
-
-
-def strict_fault(data: bytes) -> str:
-    """Decode all of the coded data; return the first message of the decoder, or ""."""
-    return strict_decode(data)[1]
+    return "" if "Could not determine subsampling level" in fault else fault
 
 
 def strict_decode(data: bytes) -> tuple[NDArray[np.uint8] | None, str]:

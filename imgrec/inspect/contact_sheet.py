@@ -11,7 +11,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.codec.thumbnail import thumbnail
+from imgrec.codec.decode import thumbnail
 from imgrec.errors import BadImage, UnknownName, UsageError
 from imgrec.inspect.subject import ImagePlace, InDataset, InSource, Job, read_image
 from imgrec.model import UNLABELLED, Plan

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_128_digest
 
-from imgrec.codec import phash
+from imgrec.codec import descriptor
 from imgrec.errors import BadImage, UsageError
 from imgrec.inspect.contact_sheet import (
     Captioned,
@@ -276,16 +276,16 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
 
 def _read_batch(batch: RecordBatch) -> _Records:
     names, labels, hashes = [], [], []
-    sketches: list[phash.Sketch | None] = []
+    sketches: list[descriptor.Sketch | None] = []
     for record in open_dataset(batch.folder).read_all(range(batch.start, batch.stop)):
         names.append(record.filename)
         labels.append(record.class_names)
         hashes.append(xxh3_128_digest(record.image))
         try:
-            sketches.append(phash.sketch(record.image, record.filename))
+            sketches.append(descriptor.sketch(record.image, record.filename))
         except BadImage:
             sketches.append(None)
-    signatures = phash.encode(sketches)
+    signatures = descriptor.encode(sketches)
     return _Records(batch.start, names, labels, hashes, signatures, sketches.count(None))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from imgrec.codec.parquet import read_bounded
+from imgrec.codec.untrusted import read_bounded
 from imgrec.errors import SourceError, UsageError
 from imgrec.source.manifests.tables import read_table
 from imgrec.storage.paths import seekable

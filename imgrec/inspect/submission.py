@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from imgrec import layout
-from imgrec.codec import submission as codec
+from imgrec.codec import json_files
 from imgrec.errors import DatasetError, ImgrecError, UsageError
 from imgrec.inspect.predictions import Ids, RawPredictions, read_predictions
 from imgrec.inspect.scores import (
@@ -106,7 +106,7 @@ def make_submission(
     table = dict(zip(present, zip(*columns, strict=True), strict=True))
     if absent:
         table |= dict.fromkeys(absent, (_filled(form, str(fill)),) * len(columns))
-    data = codec.encode_table(template.header, ((one, *table[one]) for one in template.ids))
+    data = json_files.encode_table(template.header, ((one, *table[one]) for one in template.ids))
     is_converted = (
         form.has_probabilities and found.scores is not None and not are_probabilities(found.scores)
     )
@@ -153,7 +153,7 @@ def _read_template(dataset: Dataset, own_ids: Sequence[str], split: str) -> _Tem
         usual = (submission.id_column, submission.label_column)
         return _Template(submission, usual, own_ids, (), where)
     try:
-        header, rows = codec.decode_table(submission.sample)
+        header, rows = json_files.decode_table(submission.sample)
         ids, *cells = zip(*rows, strict=True)
     except ValueError as error:
         path = folder / layout.SUBMISSION
@@ -180,7 +180,7 @@ def _read_submission(folder: Path) -> Submission:
     path = folder / layout.SUBMISSION
     try:
         sample = read_document(path, _MAX_SAMPLE_BYTES) if path.exists() else b""
-        return codec.decode(ours["submission"], sample)
+        return json_files.decode_submission(ours["submission"], sample)
     except ImgrecError:
         raise
     except (OSError, ValueError) as error:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from imgrec.codec import decode, example
-from imgrec.codec.compression import compression_of
+from imgrec.codec import example, pillow
 from imgrec.codec.sniff import HEAD_BYTES, sniff
+from imgrec.codec.tfrecord import compression_of
 from imgrec.errors import BadImage, CorruptRecord
 from imgrec.faults import Code
 from imgrec.read.files import RegularFile, os_fault
@@ -180,7 +180,7 @@ class Contents:
             if isinstance(value, bytes) and sniff(value[:HEAD_BYTES]):
                 self.images += 1
                 try:
-                    decode.to_pil(value).load()
+                    pillow.to_pil(value).load()
                 except (BadImage, OSError):
                     self.bad_images += 1
 

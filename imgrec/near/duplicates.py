@@ -86,7 +86,7 @@ class Images(NamedTuple):
     contents: Sequence[bytes]
     """Equal for two images exactly if their bytes are."""
     signatures: bytes
-    """65 bytes each: see `codec.phash`."""
+    """65 bytes each: see `codec.descriptor`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

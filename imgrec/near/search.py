@@ -1,6 +1,6 @@
 """Find similar image signatures among up to millions, without comparing all pairs.
 
-A signature (see `codec.phash`) has 63 waves and two colour levels. Its hash has one bit for each
+A signature (`codec.descriptor`) has 63 waves and two colour levels. Its hash has one bit for each
 strong wave. Two pictures are near-duplicates if, possibly with one of them mirrored,
 
 - the distance of their waves (1 - correlation, in thousandths) is within the limit;

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from imgrec import layout
-from imgrec.codec import report as report_codec
-from imgrec.codec import submission as submission_codec
+from imgrec.codec import json_files
 from imgrec.model import FORMAT, Plan
 from imgrec.notes import NoteKind
 from imgrec.options import PackOptions
@@ -58,7 +57,7 @@ def _documents(
     )
     labels = layout.SEQUENCE_LABELS if schema.is_multilabel else layout.LABELS
     yield labels, "".join(f"{name}\n" for name in report.classes).encode()
-    yield layout.REPORT, report_codec.encode(report)
+    yield layout.REPORT, json_files.encode_report(report)
     yield layout.SKIPPED, skipped_csv(report)
     if plan.submission and plan.submission.sample:
         yield layout.SUBMISSION, plan.submission.sample
@@ -85,5 +84,5 @@ def _metadata(plan: Plan, report: Report, totals: Totals, options: PackOptions) 
     if options.also:
         value["also"] = {also: totals.twin_bytes(also) for also in options.also}
     if plan.submission:
-        value["submission"] = submission_codec.encode(plan.submission)
+        value["submission"] = json_files.encode_submission(plan.submission)
     return json.dumps({"imgrec": value}, sort_keys=True).encode() + b"\n"

@@ -308,7 +308,7 @@ def _not_an_index(place: object) -> UsageError:
 
 def _pictures(records: Iterable[Record]) -> Iterator[Picture]:
     """Yield the first images, for the card of a notebook."""
-    from imgrec.codec.thumbnail import encode_thumbnail, thumbnail
+    from imgrec.codec.decode import encode_thumbnail, thumbnail
     from imgrec.notebook import MAX_PICTURES, Picture
 
     with suppress(ImgrecError):  # a damaged record ends the pictures

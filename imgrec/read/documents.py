@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from imgrec import layout
-from imgrec.codec import report as report_codec
-from imgrec.codec import submission as submission_codec
-from imgrec.codec.json_values import count_of, counts_of, parse_json
+from imgrec.codec import json_files
+from imgrec.codec.untrusted import count_of, counts_of, parse_json
 from imgrec.errors import DatasetError
 from imgrec.faults import Code, Fault, Faults
 from imgrec.model import FORMAT
@@ -158,7 +157,7 @@ def read_report(folder: Path) -> Report:
     """Read the report of the pack that made a dataset; raise DatasetError if it is wrong."""
     path = folder / layout.REPORT
     try:
-        return report_codec.decode(read_document(path), path=str(path))
+        return json_files.decode_report(read_document(path), path=str(path))
     except OSError as error:
         raise fault_error(folder, os_fault(error, layout.REPORT)) from error
 
@@ -317,7 +316,7 @@ class _DocumentReader:
         if not _FINGERPRINT.fullmatch(str(own.get("fingerprint"))):
             self.faults.say(Code.NO_FINGERPRINT, path)
         try:
-            _ = submission_codec.decode(own["submission"]) if "submission" in own else None
+            _ = json_files.decode_submission(own["submission"]) if "submission" in own else None
         except ValueError as error:
             self.faults.say(Code.BAD_SUBMISSION, path, reason=str(error))
 
@@ -390,7 +389,7 @@ class _DocumentReader:
         if data is None:
             return None
         try:
-            return report_codec.decode(data, path=layout.REPORT)
+            return json_files.decode_report(data, path=layout.REPORT)
         except DatasetError:
             self.faults.say(Code.NOT_A_REPORT, layout.REPORT)
             return None

@@ -55,10 +55,10 @@ class Record(NamedTuple):
 
     def pil(self) -> Image:
         """Decode with Pillow, in the image's own mode; raise CorruptRecord if it fails."""
-        from imgrec.codec import decode
+        from imgrec.codec import pillow
 
         with self._errors_name_it():
-            return decode.to_pil(self.image)
+            return pillow.to_pil(self.image)
 
     def numpy(self) -> NDArray[np.uint8]:
         """Decode to an array of `shape`, as TensorFlow would; raise CorruptRecord if it fails."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
-from imgrec.codec.parquet import iter_bounded, read_bounded
+from imgrec.codec.untrusted import iter_bounded, read_bounded
 from imgrec.errors import DatasetError
 from imgrec.model import UNLABELLED, split_order
 from imgrec.outcome import DatasetInfo

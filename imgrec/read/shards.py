@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from imgrec import layout
 from imgrec.codec import tfrecord
-from imgrec.codec.compression import Decompressed, compression_of
 from imgrec.codec.sniff import HEAD_BYTES
-from imgrec.codec.tfrecord import Frame
+from imgrec.codec.tfrecord import Decompressed, Frame, compression_of
 from imgrec.errors import CorruptRecord, DatasetError
 from imgrec.outcome import DatasetInfo
 from imgrec.read.files import RegularFile, open_regular, read_document

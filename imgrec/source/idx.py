@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from imgrec.codec.idx import GZIP_MAGIC, HEAD_BYTES, IMAGES, LABELS, Header, parse_header
-from imgrec.codec.pixels import refuse_bomb
+from imgrec.codec.pillow import refuse_bomb
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, VAL, Catalog, split_order
 from imgrec.notes import Notes, warnings_of

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Blob, Pixels
-from imgrec.codec import phash
+from imgrec.codec import descriptor
 from imgrec.codec.image import shape_of
 from imgrec.errors import BadImage
 from imgrec.model import TRAIN, Catalog, Samples, split_order
@@ -98,7 +98,7 @@ class Looks(NamedTuple):
     """What images look like, by column."""
 
     signatures: bytes
-    """65 bytes each: see `codec.phash`."""
+    """65 bytes each: see `codec.descriptor`."""
     pixels: list[int]
     """How many each has; 0 for an image that cannot be read."""
     hashes: list[bytes]
@@ -210,7 +210,7 @@ def _by_worth(samples: Samples, pixels: Sequence[int]) -> list[int]:
 
 def _look(images: ImageBatch) -> tuple[int, Looks]:
     """Return where a batch starts, and what its images look like."""
-    sketches: list[phash.Sketch | None] = []
+    sketches: list[descriptor.Sketch | None] = []
     hashes = []
     for blob, size, filename in zip(images.blobs, images.sizes, images.names, strict=True):
         sketch, digest = _sketched(blob, size, filename)
@@ -218,16 +218,16 @@ def _look(images: ImageBatch) -> tuple[int, Looks]:
         hashes.append(digest)
     close_files()
     pixels = [one.pixels if one else 0 for one in sketches]
-    return images.start, Looks(phash.encode(sketches), pixels, hashes)
+    return images.start, Looks(descriptor.encode(sketches), pixels, hashes)
 
 
-def _sketched(blob: Blob, size: int, filename: str) -> tuple[phash.Sketch | None, bytes]:
+def _sketched(blob: Blob, size: int, filename: str) -> tuple[descriptor.Sketch | None, bytes]:
     digest = b""
     try:
         data = read_blob(blob, size, name=filename)
         digest = xxh3_128_digest(data)
         if isinstance(blob, Pixels):
-            return phash.sketch_pixels(data, blob), digest
-        return phash.sketch(data, filename), digest
+            return descriptor.sketch_pixels(data, blob), digest
+        return descriptor.sketch(data, filename), digest
     except BadImage:  # the writer reports why
         return None, digest

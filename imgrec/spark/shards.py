@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from imgrec import layout
 from imgrec.blob import Blob
-from imgrec.codec import result as result_codec
+from imgrec.codec import json_files
 from imgrec.engine.spark import SparkEngine
 from imgrec.errors import ExecutionError
 from imgrec.inspect.report.images import in_dataset, table_of_results
@@ -134,7 +134,9 @@ class _Writing:
         result = self.writer(task)
         refuse_loss(task, result)
         told = json.dumps({name: getattr(task.samples, name) for name in _TOLD}).encode()
-        write_result(self.folder, f"{number}.result", told + b"\n" + result_codec.encode(result))
+        write_result(
+            self.folder, f"{number}.result", told + b"\n" + json_files.encode_result(result)
+        )
         write_result(self.folder, _facts_file(number), facts_of(task))
         yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
 
@@ -193,7 +195,7 @@ def _read_shard_result(folder: str, number: int, shard: Shard) -> ShardResult:
             ),
         ),
     )
-    return result_codec.decode(result, task)
+    return json_files.decode_result(result, task)
 
 
 def _facts_file(number: int) -> str:

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
-from imgrec.codec import pixels
+from imgrec.codec import pillow
+from imgrec.codec.decode import rough_thumbnail
 from imgrec.codec.image import shape_of
 from imgrec.codec.sniff import sniff
-from imgrec.codec.thumbnail import rough_thumbnail
 from imgrec.errors import BadImage, DatasetError
 from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
@@ -72,7 +72,7 @@ def _unchanged(image: bytes) -> Picture | None:
     if image_format not in MEDIA_TYPES:
         return None
     height, width, _ = shape_of(image, "")
-    pixels.refuse_bomb(height, width)  # or the browser would decode it
+    pillow.refuse_bomb(height, width)  # or the browser would decode it
     return Picture(image_format, image)
 
 

@@ -106,7 +106,7 @@ def create_records(
 
 @contextmanager
 def _compressed(file: HashingFile, compression: str) -> Iterator[Callable[[bytes], None]]:
-    from imgrec.codec.compression import compressor
+    from imgrec.codec.tfrecord import compressor
 
     stream = compressor(compression)
     yield lambda data: file.write(stream.compress(data))

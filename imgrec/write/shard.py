@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xxhash import xxh3_128_digest
 
 from imgrec.blob import Pixels
-from imgrec.codec import example, exif, tone
+from imgrec.codec import descriptor, example, exif
 from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
@@ -29,8 +29,6 @@ from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_record
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from imgrec.codec.phash import Sketch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +88,11 @@ class _Shard:
     def __init__(self, task: ShardTask, *, signs: bool, needs_tones: bool = False) -> None:
         self.task = task
         self.needs_tones = needs_tones
-        self.sketches: list[Sketch | None] | None = [] if signs else None
+        self.sketches: list[descriptor.Sketch | None] | None = [] if signs else None
         self.is_plain = not task.samples.label_sets and not task.samples.columns
         self.rows: list[tuple[int, Shape, str, int, bytes, int]] = []
         """One per record: place in the task, shape, format, end, content hash, orientation."""
-        self.tones = tone.Tones()
+        self.tones: list[bytes] = []
         self.notes: list[Note] = []
 
     def pack_images(
@@ -118,10 +116,10 @@ class _Shard:
             self._add(out, image, place, xxh3_128_digest(data))
             levels = image.grey
             if levels is None and type(blob) is Pixels:
-                levels = tone.levels_of_pixels(data)
+                levels = descriptor.levels_of_pixels(data)
             elif levels is None and self.needs_tones:
-                levels = tone.levels_of(image.data, "")
-            self.tones.add(levels)
+                levels = descriptor.levels_of(image.data, "")
+            self.tones.append(descriptor.tone(levels))
         close_files()
 
     def _add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
@@ -179,7 +177,7 @@ class _Shard:
                 hashes=b"".join(hashes),
                 signatures=_signatures(self.sketches or ()),
                 orientations=bytes(turns),
-                tones=self.tones.encode(),
+                tones=descriptor.join_tones(self.tones),
             ),
             source_bytes=sum(picked(task.samples.sizes, places)),
             notes=_with_few_resized(self.notes),
@@ -210,16 +208,12 @@ def _features(samples: Samples, place: int, shape: Shape) -> dict[str, example.F
     return features
 
 
-def _sketch(grey: NDArray[np.uint8], data: bytes, shape: Shape) -> Sketch | None:
-    from imgrec.codec import phash  # slow to import, and most checks do not need it
-
-    return phash.sketch_checked(grey, data, shape)
+def _sketch(grey: NDArray[np.uint8], data: bytes, shape: Shape) -> descriptor.Sketch | None:
+    return descriptor.sketch_checked(grey, data, shape)
 
 
-def _signatures(sketches: Sequence[Sketch | None]) -> bytes:
+def _signatures(sketches: Sequence[descriptor.Sketch | None]) -> bytes:
     """Return the signature of each record, or b"" if no image was decoded."""
     if not any(sketches):
         return b""
-    from imgrec.codec import phash
-
-    return phash.encode(sketches)
+    return descriptor.encode(sketches)

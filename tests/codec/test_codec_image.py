@@ -24,9 +24,9 @@ from sampled import ODD_JPEGS
 from sampling import examples
 
 from imgrec.codec.bmp import read_header as read_bmp_header
+from imgrec.codec.decode import thumbnail
+from imgrec.codec.descriptor import sketch
 from imgrec.codec.image import Packable, prepare
-from imgrec.codec.phash import sketch
-from imgrec.codec.thumbnail import thumbnail
 from imgrec.errors import BadImage
 from imgrec.options import Check, ShrinkOptions
 

@@ -26,7 +26,7 @@ import imgrec
 from imgrec import CorruptRecord, DatasetError, PackOptions, UnknownName, UsageError
 from imgrec.cli.render import storage_lines
 from imgrec.codec import tfrecord
-from imgrec.codec.compression import Decompressed, compressor
+from imgrec.codec.tfrecord import Decompressed, compressor
 from imgrec.layout import load_line
 from imgrec.outcome import Packed
 from imgrec.read.dataset import Dataset

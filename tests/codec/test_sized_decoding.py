@@ -203,13 +203,13 @@ def test_a_size_that_cannot_be_is_refused(value: object) -> None:
     assert caught.value.hint == (
         "no more than 89,478,485 pixels"
         if is_too_large
-        else "give one number or, height first, two, such as image_size=(192, 256)"
+        else "give one number, or height and width, such as image_size=(192, 256)"
     )
 
 
 @pytest.mark.parametrize("channels", [0, 2, 5])
 def test_channels_that_no_picture_has_are_refused(channels: int) -> None:
-    with pytest.raises(UsageError, match="is none of 1, 3 and 4"):
+    with pytest.raises(UsageError, match="channels must be 1, 3 or 4"):
         Decoding(channels=channels)
 
 

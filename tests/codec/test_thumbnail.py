@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from imgrec.blob import Pixels
-from imgrec.codec.thumbnail import encode_thumbnail, rough_thumbnail, thumbnail
+from imgrec.codec.decode import encode_thumbnail, rough_thumbnail, thumbnail
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:

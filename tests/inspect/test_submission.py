@@ -24,7 +24,7 @@ from pictures import write_tree
 from tfrecords import flowers_on_tpu
 
 import imgrec
-from imgrec.codec import submission as codec
+from imgrec.codec import json_files
 from imgrec.errors import ImgrecError, UsageError
 from imgrec.inspect.predictions import Ids, read_predictions
 from imgrec.inspect.scores import Classes, interpret, probabilities
@@ -100,7 +100,7 @@ def test_a_submission_has_the_header_and_the_ids_of_the_sample(make, datasets):
     assert rows[0] == sample[0]
     assert [row[0] for row in rows] == [row[0] for row in sample]
     assert faults_of(folder) == []
-    header, stored = codec.decode_table((folder / "sample_submission.csv").read_bytes())
+    header, stored = json_files.decode_table((folder / "sample_submission.csv").read_bytes())
     assert [list(header), *stored] == sample
 
 
@@ -481,7 +481,7 @@ def test_unpacking_restores_the_sample(aptos, tmp_path):
 
 @given(st.lists(st.lists(st.text(max_size=5), min_size=2, max_size=2), min_size=1))
 def test_a_table_is_read_as_it_was_written(rows):
-    header, found = codec.decode_table(codec.encode_table(rows[0], rows[1:]))
+    header, found = json_files.decode_table(json_files.encode_table(rows[0], rows[1:]))
     assert [list(header), *found] == rows
 
 

@@ -33,8 +33,8 @@ from sampling import examples
 import imgrec
 from imgrec.api import unpack
 from imgrec.codec import tfrecord
-from imgrec.codec.compression import compressor
 from imgrec.codec.example import varint
+from imgrec.codec.tfrecord import compressor
 from imgrec.faults import Faults
 from imgrec.read.files import read_checksums
 

@@ -19,8 +19,7 @@ from PIL import Image, ImageOps
 
 import imgrec
 from imgrec.api import dry_run, leaks
-from imgrec.codec import report as report_codec
-from imgrec.codec import result as result_codec
+from imgrec.codec import json_files
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import DatasetNotFound, UsageError
 from imgrec.inspect.leaks import Leaks
@@ -616,7 +615,7 @@ def test_the_choice_is_told_in_the_report_only_if_it_was_made(
 
 def test_a_report_keeps_its_near_duplicates(versions: Path, data_dir: Path) -> None:
     report = packed(versions, data_dir, near_dups="report").report
-    assert report_codec.decode(report_codec.encode(report), path="") == report
+    assert json_files.decode_report(json_files.encode_report(report), path="") == report
     assert report.near_duplicates is not None
     assert isinstance(report.near_duplicates.examples[0], NearPair)
 
@@ -628,7 +627,7 @@ def test_the_result_of_a_shard_keeps_its_signatures(tmp_path: Path) -> None:
     writer = ShardWriter(folder=str(tmp_path / "out"), check=Check.DECODE, signs=True)
     result = writer(task)
     assert len(result.records.signatures) == 65
-    assert result_codec.decode(result_codec.encode(result), task) == result
+    assert json_files.decode_result(json_files.encode_result(result), task) == result
 
 
 @given(samples=sample_lists(), fraction=fractions, data=st.data())

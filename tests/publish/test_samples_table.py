@@ -13,7 +13,7 @@ from inline import faults_of, pack, reseal
 from pictures import write_tree
 
 import imgrec
-from imgrec.codec import result as result_codec
+from imgrec.codec import json_files
 from imgrec.options import SourceOptions
 from imgrec.write.shard import ShardWriter
 
@@ -89,7 +89,7 @@ def test_a_run_that_goes_on_knows_groups_and_columns_of_finished_shards(tmp_path
     (task,) = imgrec.dry_run(path, imgrec.PackOptions(source=source, max_bad=1)).tasks
     result = ShardWriter(folder=str(tmp_path), check=imgrec.Check.DECODE)(task)
     assert sorted(result.records.samples.groups) == ["p1", "p3"]
-    assert result_codec.decode(result_codec.encode(result), task) == result
+    assert json_files.decode_result(json_files.encode_result(result), task) == result
 
 
 def test_a_group_that_changes_makes_another_dataset(tmp_path, data_dir):

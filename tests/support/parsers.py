@@ -26,13 +26,12 @@ from inline import ENGINE, pack, serialized
 from pictures import encode, jpeg, picture, png, write_tree
 
 import imgrec
-from imgrec.codec import example, exif, idx, phash, tfrecord
-from imgrec.codec import result as result_codec
+from imgrec.codec import descriptor, example, exif, idx, json_files, tfrecord
 from imgrec.codec.cifar_pickle import loads
-from imgrec.codec.compression import Decompressed, compressor
+from imgrec.codec.decode import thumbnail
 from imgrec.codec.image import prepare
 from imgrec.codec.sniff import describe, format_of, sniff
-from imgrec.codec.thumbnail import thumbnail
+from imgrec.codec.tfrecord import Decompressed, compressor
 from imgrec.errors import BadImage, CorruptRecord, DatasetError, ImgrecError, SourceError
 from imgrec.model import Samples, ShardTask
 from imgrec.options import Check, ShrinkOptions
@@ -328,7 +327,7 @@ def make_parsers(folder: Path) -> dict[str, Parser]:
         "image shrink": Parser(seeds=images(), feed=shrunk, errors=bad),
         "image thumbnail": Parser(seeds=images(), feed=drawn_small, errors=bad),
         "image sketch": Parser(
-            seeds=images(), feed=lambda data: phash.sketch(data, "x.jpg"), errors=bad
+            seeds=images(), feed=lambda data: descriptor.sketch(data, "x.jpg"), errors=bad
         ),
         "exif": Parser(seeds=images()[:16], feed=turned, errors=()),
         "tfrecord": Parser(seeds=shards(), feed=read_shard, errors=wrong),
@@ -337,7 +336,9 @@ def make_parsers(folder: Path) -> dict[str, Parser]:
         ),
         "example": Parser(seeds=examples(), feed=parsed_example, errors=(CorruptRecord,)),
         "result note": Parser(
-            seeds=notes(folder), feed=lambda data: result_codec.decode(data, TASK), errors=wrong
+            seeds=notes(folder),
+            feed=lambda data: json_files.decode_result(data, TASK),
+            errors=wrong,
         ),
         "idx": Parser(
             seeds=[*idx_files().values(), *map(gzip.compress, idx_files().values())],

@@ -23,7 +23,7 @@ from pictures import class_tree, encode, jpeg, write_tree
 from PIL import Image
 
 import imgrec
-from imgrec.codec import result as result_codec
+from imgrec.codec import json_files
 from imgrec.errors import DatasetError, ExecutionError
 from imgrec.model import Samples, ShardTask
 from imgrec.notes import Note
@@ -723,4 +723,4 @@ TASK = ShardTask(
 @given(st.binary(max_size=300) | st.from_type(dict).map(repr).map(str.encode))
 def test_any_other_bytes_are_not_a_result(data: bytes) -> None:
     with pytest.raises(DatasetError):
-        result_codec.decode(data, TASK)
+        json_files.decode_result(data, TASK)

@@ -9,7 +9,7 @@ from itertools import chain
 from keyword import iskeyword
 from typing import NamedTuple
 
-from imgrec.codec.tone import NOT_SEEN, TONE_BYTES
+from imgrec.codec.descriptor import NOT_DECODED, TONE_BYTES
 from imgrec.inspect.image_stats import Measures, measure
 from imgrec.inspect.report.findings import (
     Entry,
@@ -127,7 +127,7 @@ def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
         measures=measures,
         findings=tuple(shown[: len(findings)]),
         outliers=tuple(shown[len(findings) :]),
-        toned=len(table.tones) // TONE_BYTES - table.tones[1::TONE_BYTES].count(NOT_SEEN),
+        toned=len(table.tones) // TONE_BYTES - table.tones[1::TONE_BYTES].count(NOT_DECODED),
         sheets=tuple(_sheets(table, report.classes, thumbnails - used, shots.at)),
         snippets=snippets_for(report, _batching_step(table, report)),
     )

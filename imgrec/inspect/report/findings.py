@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import NamedTuple
 
+from imgrec.codec.descriptor import NOT_DECODED
 from imgrec.codec.exif import UPRIGHT
-from imgrec.codec.tone import NOT_SEEN
 from imgrec.inspect.image_stats import Measures
 from imgrec.inspect.report.images import ImageTable
 from imgrec.inspect.subject import ImagePlace
@@ -232,7 +232,7 @@ def _by_tone(table: ImageTable) -> Iterator[_Outliers]:
         "They show next to nothing, like empty scans, covered lenses or placeholders.",
         [(spread, row) for row, spread in enumerate(spreads) if spread < 2 * _BLANK], spread_text,
     )  # fmt: skip
-    has_content = [2 * _BLANK <= spread < NOT_SEEN for spread in spreads]
+    has_content = [2 * _BLANK <= spread < NOT_DECODED for spread in spreads]
     seen = list(compress(enumerate(levels), has_content))
     # In a dataset of mostly dark images, such as digits on black, a dark one is not an outlier.
     usual = sorted(level for _, level in seen)[len(seen) // 2] if seen else 0

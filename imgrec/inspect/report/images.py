@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from imgrec import layout
-from imgrec.codec import exif, tone
+from imgrec.codec import descriptor, exif
 from imgrec.codec.sniff import format_of
 from imgrec.inspect.subject import (
     ImagePlace,
@@ -115,7 +115,7 @@ def _joined(
     for part in parts:
         shapes.extend(part.shapes)
         sizes.extend(part.lengths)
-    tones = [part.tones or tone.UNKNOWN * len(part.samples) for part in parts]
+    tones = [part.tones or descriptor.UNKNOWN_TONE * len(part.samples) for part in parts]
     return ImageTable(
         names=list(chain.from_iterable(part.samples.filenames for part in parts)),
         spans=tuple(spans),
@@ -159,7 +159,7 @@ def table_of_dataset(folder: Path, job: Job) -> tuple[ImageTable, Report]:
 def _examine(batch: RecordBatch) -> tuple[int, RecordTable]:
     names, labels, label_sets, formats = [], [], [], []
     shapes, sizes = array("I"), array("Q")
-    orientations, tones = bytearray(), tone.Tones()
+    orientations, tones = bytearray(), list[bytes]()
     numbers = range(batch.start, batch.stop)
     for number, record in zip(numbers, open_dataset(batch.folder).read_all(numbers), strict=True):
         names.append(printable(record.filename) or f"record {number}")
@@ -169,7 +169,7 @@ def _examine(batch: RecordBatch) -> tuple[int, RecordTable]:
         formats.append(format_of(record.image, record.filename) or "unknown")
         sizes.append(len(record.image))
         orientations.append(exif.orientation(record.image))
-        tones.add(tone.levels_of(record.image, record.filename))
+        tones.append(descriptor.tone(descriptor.levels_of(record.image, record.filename)))
     samples = Samples(filenames=tuple(names), labels=tuple(labels), label_sets=tuple(label_sets))
     return batch.start, RecordTable(
         samples=samples,
@@ -179,7 +179,7 @@ def _examine(batch: RecordBatch) -> tuple[int, RecordTable]:
         formats=tuple(formats),
         hashes=b"",
         orientations=bytes(orientations),
-        tones=tones.encode(),
+        tones=descriptor.join_tones(tones),
     )
 
 

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from imgrec.codec.thumbnail import encode_thumbnail, own_thumbnail, thumbnail
+from imgrec.codec.decode import encode_thumbnail, own_thumbnail, thumbnail
 from imgrec.errors import DatasetError, ExecutionError, ImgrecError
 from imgrec.html import render
 from imgrec.inspect.report.facts import Facts, gather

@@ -10,7 +10,7 @@ from functools import partial
 from xxhash import xxh3_128_digest
 
 from imgrec import layout
-from imgrec.codec.decode import to_pil
+from imgrec.codec.pillow import to_pil
 from imgrec.errors import BadImage
 from imgrec.faults import Code
 from imgrec.inspect.verify.shard import RecordFacts, ShardClaim, ShardFacts, images_of

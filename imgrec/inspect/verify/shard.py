@@ -10,7 +10,7 @@ from typing import NamedTuple
 from xxhash import xxh3_128_digest
 
 from imgrec import layout
-from imgrec.codec import decode, example, image, pixels
+from imgrec.codec import decode, example, image, pillow
 from imgrec.codec.sniff import format_of
 from imgrec.codec.tfrecord import Frame
 from imgrec.errors import BadImage, CorruptRecord
@@ -277,7 +277,7 @@ def _check_image(
     shape = image.shape_of(data, "")
     if reason := format_fault(image_format, feature):
         raise BadImage(reason)
-    pixels.refuse_bomb(*shape[:2])
+    pillow.refuse_bomb(*shape[:2])
     declared = feature.size or (-1, -1)
     if any(side not in (-1, found) for side, found in zip(declared, shape, strict=False)):
         raise BadImage(f"{_by(shape)}, but features.json declares {_by(declared)}")

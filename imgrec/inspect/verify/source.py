@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.blob import Blob, Pixels
-from imgrec.codec.decode import to_pil
 from imgrec.codec.image import Packable, pack_pixels, prepare
+from imgrec.codec.pillow import to_pil
 from imgrec.errors import BadImage, SourceError, UsageError
 from imgrec.faults import Code, Fault, Faults
 from imgrec.inspect.source_layout import array_kind, has_coarse_labels

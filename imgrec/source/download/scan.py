@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from imgrec.codec.submission import encode_table
+from imgrec.codec.json_files import encode_table
 from imgrec.errors import SourceError
 from imgrec.model import TEST, Catalog, Submission
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions

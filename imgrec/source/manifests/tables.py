@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from imgrec.codec.parquet import read_bounded
+from imgrec.codec.untrusted import read_bounded
 from imgrec.errors import SourceError
 from imgrec.source.manifests.text_file import (
     FALLBACK,

@@ -13,7 +13,7 @@ from pictures import encode, picture, png_of
 from PIL import Image, ImageOps
 
 from imgrec.blob import Pixels
-from imgrec.codec import phash
+from imgrec.codec import descriptor
 from imgrec.errors import BadImage
 from imgrec.near.search import DISTANCE, Search, find_pairs
 
@@ -29,7 +29,7 @@ FLOWERS = [
 
 
 def signature(data: bytes) -> bytes:
-    return phash.encode([phash.sketch(data, "")])
+    return descriptor.encode([descriptor.sketch(data, "")])
 
 
 def distance(one: bytes, other: bytes) -> tuple[float, bool] | None:
@@ -55,7 +55,7 @@ def drawn(width: int = 96, height: int = 80) -> Image.Image:
 def test_the_signature_of_given_pixels_is_always_the_same() -> None:
     pixels = bytes((x * x + 3 * y * y + x * y * 5) % 251 for y in range(12) for x in range(16))
     blob = Pixels("", 0, 12, 16, 1, is_planar=False)
-    assert phash.encode([phash.sketch_pixels(pixels, blob)]).hex() == GOLDEN
+    assert descriptor.encode([descriptor.sketch_pixels(pixels, blob)]).hex() == GOLDEN
 
 
 def test_all_flowers_can_be_told_apart_but_for_the_copy() -> None:
@@ -100,7 +100,7 @@ def test_every_flower_is_like_itself_in_another_form(change: str) -> None:
 def test_a_mirrored_picture_is_at_distance_zero(seed: int, width: int, height: int) -> None:
     image = picture(seed, size=(width, height))
     mirrored = ImageOps.mirror(image)
-    if signature(encode(image, "PNG")) != phash.FLAT:
+    if signature(encode(image, "PNG")) != descriptor.FLAT:
         assert distance(encode(image, "PNG"), encode(mirrored, "PNG")) == (0, True)
 
 
@@ -127,7 +127,7 @@ def test_what_a_check_left_of_a_jpeg_makes_the_same_signature() -> None:
     data = encode(drawn(403, 301), "JPEG", quality=90)
     grey, fault = jpeg.strict_decode(data)
     assert not fault
-    checked = phash.encode([phash.sketch_checked(grey, data, (301, 403, 3))])
+    checked = descriptor.encode([descriptor.sketch_checked(grey, data, (301, 403, 3))])
     found = find_pairs(Search(checked, others=signature(data)))
     assert [pair.distance for pair in found] == pytest.approx([0], abs=0.1)
 
@@ -137,7 +137,7 @@ def test_a_check_leaves_too_little_of_a_small_jpeg() -> None:
 
     data = encode(drawn(403, 255), "JPEG")
     grey, _ = jpeg.strict_decode(data)
-    assert phash.sketch_checked(grey, data, (255, 403, 3)) is None
+    assert descriptor.sketch_checked(grey, data, (255, 403, 3)) is None
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "I;16", "CMYK"])
@@ -186,7 +186,7 @@ def gradient(width: int = 64, height: int = 48) -> Image.Image:
     ids=["white", "grey", "gradient", "turned gradient", "spot of light", "one pixel"],
 )
 def test_a_picture_with_hardly_anything_in_it_is_flat(image: Image.Image) -> None:
-    assert signature(encode(image, "PNG")) == phash.FLAT
+    assert signature(encode(image, "PNG")) == descriptor.FLAT
 
 
 def test_flat_pictures_are_like_nothing() -> None:
@@ -211,21 +211,23 @@ def test_pixels_of_an_array_are_like_the_png_they_become() -> None:
     image = drawn(32, 32)
     planes = b"".join(band.tobytes() for band in image.split())
     blob = Pixels("", 0, 32, 32, 3, is_planar=True)
-    raw = phash.encode([phash.sketch_pixels(planes, blob)])
+    raw = descriptor.encode([descriptor.sketch_pixels(planes, blob)])
     assert raw == signature(encode(image, "PNG"))
 
 
 def test_sketches_are_encoded_one_after_another_and_a_missing_one_is_flat() -> None:
-    one, other = (phash.sketch(encode(drawn(*size), "PNG"), "") for size in ((90, 70), (70, 90)))
-    assert phash.encode([one, None, other]) == (
-        phash.encode([one]) + phash.FLAT + phash.encode([other])
+    one, other = (
+        descriptor.sketch(encode(drawn(*size), "PNG"), "") for size in ((90, 70), (70, 90))
     )
-    assert phash.encode([]) == b""
+    assert descriptor.encode([one, None, other]) == (
+        descriptor.encode([one]) + descriptor.FLAT + descriptor.encode([other])
+    )
+    assert descriptor.encode([]) == b""
 
 
 def test_a_sketch_knows_how_many_pixels_the_picture_has() -> None:
     data = encode(drawn(700, 500), "JPEG")
-    assert phash.sketch(data, "").pixels == 350_000
+    assert descriptor.sketch(data, "").pixels == 350_000
 
 
 @pytest.mark.parametrize(
@@ -241,9 +243,9 @@ def test_a_sketch_knows_how_many_pixels_the_picture_has() -> None:
 )
 def test_what_cannot_be_decoded_is_a_bad_image(data: bytes) -> None:
     with pytest.raises(BadImage):
-        phash.sketch(data, "a.jpg")
+        descriptor.sketch(data, "a.jpg")
 
 
 def test_a_bomb_is_refused() -> None:
     with pytest.raises(BadImage, match="pixels"):
-        phash.sketch(png_of(60_000, 60_000, b""), "")
+        descriptor.sketch(png_of(60_000, 60_000, b""), "")

@@ -1,4 +1,4 @@
-"""Perceptual signatures of pictures, in 65 bytes.
+"""What a picture looks like: a perceptual signature in 65 bytes, and its tone in 2.
 
 A picture is a sum of waves (its cosine transform), with 0 to 7 half-waves down and 0 to 7 across.
 Their strengths do not depend on the size of the picture, and hardly on its encoding.
@@ -12,17 +12,24 @@ half-waves across. A picture with too few waves to recognise it, such as a blank
 gradient, has the signature `FLAT`. The EXIF orientation is applied first.
 
 All sums are of whole numbers that a float holds exactly, so every machine gets the same signature.
+
+The tone is brightness and contrast:
+
+    uint8       the mean of its levels, from 0 for black to 255
+    uint8       twice their standard deviation; 255 if the picture was not decoded
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.blob import Pixels
-from imgrec.codec import exif, jpeg, pixels
-from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
+from imgrec.codec import exif, jpeg, pillow
+from imgrec.codec.image import known_format
+from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
@@ -43,13 +50,17 @@ Plain gradients, halves and spots of light were measured to have 4 to 14 such wa
 """
 _CELLS = 32
 """The least width and height of a picture that is decoded at a smaller scale."""
-_KEPT_CELLS = 1 << 8
+_CACHED_CELLS = 1 << 8
 """The longest waves that are cached: 16 KiB each."""
-_SCALES = (8, 4, 2, 1)
 _UNIT = 1 << 16
 _LUMA = (299, 587, 114)
 _SIMPLE = frozenset({"Gray", "YCbCr", "RGB"})
 """The colour spaces that libjpeg-turbo converts like other decoders."""
+
+TONE_BYTES = 2
+NOT_DECODED = 255
+UNKNOWN_TONE = bytes((0, NOT_DECODED))
+_TONE_SIDE = 64
 
 
 class Sketch(NamedTuple):
@@ -64,19 +75,17 @@ class Sketch(NamedTuple):
 
 def sketch(data: bytes, filename: str) -> Sketch:
     """Sketch an image, decoded at the smallest sufficient scale; raise BadImage."""
-    image_format = format_of(data, filename)
-    if not image_format:
-        raise BadImage(describe(data[:HEAD_BYTES]))
-    found = _sketch_jpeg(data) if image_format == "JPEG" else None
-    if found is None:
-        with pixels.bad_images(image_format):
-            found = sketch_picture(pixels.decode_to_fit(data, image_format)[0])
-    return _upright(found, exif.orientation(data))
+    image_format = known_format(data, filename)
+    result = _sketch_jpeg(data) if image_format == "JPEG" else None
+    if result is None:
+        with pillow.bad_images(image_format):
+            result = sketch_picture(pillow.decode_to_fit(data, image_format)[0])
+    return _upright(result, exif.orientation(data))
 
 
 def sketch_pixels(data: bytes, blob: Pixels) -> Sketch:
     """Sketch uncompressed pixels."""
-    return sketch_picture(pixels.picture_of(data, blob))
+    return sketch_picture(pillow.picture_of(data, blob))
 
 
 def sketch_picture(picture: Image) -> Sketch:
@@ -99,8 +108,7 @@ def sketch_checked(
     """Sketch a JPEG from the output of `jpeg.strict_decode`; None if that is too small."""
     if grey is None or min(shape[:2]) < _CELLS * jpeg.CHECK_SCALE:
         return None
-    found = _sketch_array(grey[:, :, 0], jpeg.CHECK_SCALE, shape)
-    return _upright(found, exif.orientation(data))
+    return _upright(_sketch_array(grey, jpeg.CHECK_SCALE, shape), exif.orientation(data))
 
 
 def encode(sketches: Sequence[Sketch | None]) -> bytes:
@@ -126,10 +134,10 @@ def _sketch_jpeg(data: bytes) -> Sketch | None:
     """Sketch a JPEG decoded at a smaller scale; None if libjpeg-turbo rejects it."""
     header = jpeg.read_header(data)
     height, width, channels = header.shape
-    pixels.refuse_bomb(height, width)
+    pillow.refuse_bomb(height, width)
     if not header.is_common or header.colours not in _SIMPLE:
         return None
-    scale = next((s for s in _SCALES if min(height, width) >= s * _CELLS), 1)
+    scale = next((s for s in jpeg.SCALES if min(height, width) >= s * _CELLS), 1)
     colours = "GRAY" if channels == 1 else "RGB"
     try:
         decoded = jpeg.turbo_decode(data, header.shape, colours, scale=scale, strict=True)
@@ -150,19 +158,14 @@ def _sketch_array(array: NDArray[np.uint8], scale: int, shape: tuple[int, ...]) 
     else:
         luma = levels @ np.array(_LUMA, np.float64)
         red, green, blue = (float(mean) for mean in levels.mean(axis=(0, 1)))
-        colour = _colour(red, green, blue)
+        mean = sum(w * part for w, part in zip(_LUMA, (red, green, blue), strict=True)) / sum(_LUMA)
+        colour = round(128 + 0.564 * (blue - mean)), round(128 + 0.713 * (red - mean))
     down, across = (
-        (_kept_cosines if cells <= _KEPT_CELLS else _cosines)(cells, scale, extent)
+        (_cached_cosines if cells <= _CACHED_CELLS else _cosines)(cells, scale, extent)
         for cells, extent in zip(luma.shape, shape[:2], strict=True)
     )
     waves = (down @ luma @ across.T) / (_UNIT * _UNIT * sum(_LUMA))
     return Sketch(waves, colour, shape[0] * shape[1])
-
-
-def _colour(red: float, green: float, blue: float) -> tuple[int, int]:
-    luma = sum(weight * part for weight, part in zip(_LUMA, (red, green, blue), strict=True))
-    luma /= sum(_LUMA)
-    return round(128 + 0.564 * (blue - luma)), round(128 + 0.713 * (red - luma))
 
 
 def _cosines(cells: int, scale: int, extent: int) -> NDArray[np.float64]:
@@ -180,16 +183,54 @@ def _cosines(cells: int, scale: int, extent: int) -> NDArray[np.float64]:
     return rounded
 
 
-_kept_cosines = lru_cache(maxsize=2048)(_cosines)
+_cached_cosines = lru_cache(maxsize=2048)(_cosines)
 
 
-def _upright(found: Sketch, orientation: int) -> Sketch:
+def _upright(sketch: Sketch, orientation: int) -> Sketch:
     if orientation == exif.UPRIGHT:
-        return found
-    waves = found.waves.T if orientation >= exif.TURNED else found.waves
-    waves = waves.copy()
-    if orientation in (3, 4, 7, 8):  # upside down
+        return sketch
+    waves = (sketch.waves.T if orientation >= exif.TURNED else sketch.waves).copy()
+    if orientation in exif.UPSIDE_DOWN:
         waves[1::2, :] *= -1
-    if orientation in (2, 3, 6, 7):  # mirrored
+    if orientation in exif.MIRRORED:
         waves[:, 1::2] *= -1
-    return found._replace(waves=waves)
+    return sketch._replace(waves=waves)
+
+
+def tone(levels: NDArray[np.uint8] | None) -> bytes:
+    """Return the tone of a picture decoded at any scale; None was not decoded."""
+    if levels is None:
+        return UNKNOWN_TONE
+    flat = levels.reshape(-1).astype("float64")  # exact for such sums
+    mean = float(flat.sum()) / flat.size
+    variance = float(flat.dot(flat)) / flat.size - mean * mean
+    deviation = math.sqrt(max(variance, 0.0))
+    return bytes((round(mean), min(round(2 * deviation), NOT_DECODED - 1)))
+
+
+def levels_of_pixels(data: bytes) -> NDArray[np.uint8]:
+    """Return the levels of bare pixels; for colours, all three channels are averaged."""
+    import numpy as np
+
+    return np.frombuffer(data, np.uint8)
+
+
+def join_tones(tones: Sequence[bytes]) -> bytes:
+    """Join the tones of pictures; return b"" if none is known."""
+    return b"".join(tones) if any(one != UNKNOWN_TONE for one in tones) else b""
+
+
+def levels_of(data: bytes, filename: str) -> NDArray[np.uint8] | None:
+    """Decode an image at a small scale and return its levels; None if that fails."""
+    import numpy as np
+
+    from imgrec.codec.decode import thumbnail  # not needed by a worker that writes shards
+
+    try:
+        if format_of(data, filename) == "JPEG" and jpeg.read_header(data).is_common:
+            grey, fault = jpeg.strict_decode(data)
+            if not fault:
+                return grey
+        return np.asarray(thumbnail(data, filename, _TONE_SIDE).convert("L"))
+    except BadImage:
+        return None

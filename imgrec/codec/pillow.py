@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from imgrec.blob import Pixels
-from imgrec.codec import bmp, jpeg
+from imgrec.codec import jpeg, png
+from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage
 
 if TYPE_CHECKING:
@@ -25,18 +26,19 @@ _TILE_WIDTH, _TILE_HEIGHT = 322, 323
 
 
 class _Plugin(NamedTuple):
+    name: str
     module: str
-    install: str
+    package: str
     register: str
 
 
 _PLUGINS = {
-    "HEIF": _Plugin("pillow_heif", "pillow-heif", "register_heif_opener"),
-    "JXL": _Plugin("pillow_jxl", "pillow-jxl-plugin", ""),
+    "HEIF": _Plugin("HEIC", "pillow_heif", "pillow-heif", "register_heif_opener"),
+    "JXL": _Plugin("JPEG XL", "pillow_jxl", "pillow-jxl-plugin", ""),
 }
 CODERS = {
     "PIL": "pillow", "simplejpeg": "simplejpeg",
-    **{plugin.module: plugin.install for plugin in _PLUGINS.values()},
+    **{plugin.module: plugin.package for plugin in _PLUGINS.values()},
 }  # fmt: skip
 """Modules, and their packages, that decide which images decode, and to which bytes."""
 _AS_IS = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
@@ -62,6 +64,19 @@ def decode(data: bytes, image_format: str, *, is_fast: bool = False) -> Image:
         return _decode(data, image_format, is_fast=is_fast)
 
 
+def to_pil(data: bytes) -> Image:
+    """Decode an image in its own mode, a PNG as its still image; raise BadImage if it fails."""
+    image_format = format_of(data, "")
+    if image_format != "PNG":
+        return decode(data, image_format)
+    data = png.still(data)
+    try:
+        return decode(data, image_format)
+    except BadImage:
+        # Pillow rejects faulty chunks that other decoders, and so the packer, ignore.
+        return decode(png.without_extras(data), image_format)
+
+
 def shape_of(data: bytes, image_format: str) -> tuple[int, int, int]:
     """Return the shape of the first picture of a file, without decoding it; or raise BadImage."""
     with bad_images(image_format):
@@ -84,7 +99,15 @@ def decode_to_fit(data: bytes, image_format: str) -> tuple[Image, str]:
     Returns the picture and, if PNG cannot hold every value, what was lost.
     """
     with bad_images(image_format):
-        return _fitted(_decode(data, image_format))
+        image = _decode(data, image_format)
+        if image.mode in _CONVERTED:
+            is_lossy = image.mode in ("CMYK", "LAB", "HSV", "YCbCr")
+            loss = f"{image.mode} colours converted to RGB" if is_lossy else ""
+            converted = image.convert(_CONVERTED[image.mode])
+            if image.mode == "LAB":  # Pillow adds an sRGB profile with the current time in it
+                converted.info.pop("icc_profile", None)
+            return converted, loss
+        return (image, "") if image.mode in _AS_IS else _to_16_bits(image)
 
 
 def to_png(image: Image) -> bytes:
@@ -157,15 +180,9 @@ def _decode(data: bytes, image_format: str, *, is_fast: bool = False) -> Image:
 def _open(data: bytes, image_format: str) -> Image:
     from PIL import Image
 
-    _register_plugin(image_format)
-    if image_format == "JPEG":
-        return _open_jpeg(data)
-    image = Image.open(io.BytesIO(data), formats=(image_format,))
-    bmp.use_fast_decoder(image)
-    return image
-
-
-def _open_jpeg(data: bytes) -> Image:
+    if image_format != "JPEG":
+        _register_plugin(image_format)
+        return Image.open(io.BytesIO(data), formats=(image_format,))
     # `Image.open` would also parse the list of pictures in an MPO, and fail if it is broken.
     from PIL.JpegImagePlugin import JpegImageFile
 
@@ -181,24 +198,9 @@ def _register_plugin(image_format: str) -> None:
     try:
         module = importlib.import_module(plugin.module)
     except ImportError as error:
-        name = {"HEIF": "HEIC", "JXL": "JPEG XL"}[image_format]
-        raise BadImage(f"{name} needs a plugin: pip install {plugin.install}") from error
+        raise BadImage(f"{plugin.name} needs a plugin: pip install {plugin.package}") from error
     if plugin.register:
         getattr(module, plugin.register)()
-
-
-def _fitted(image: Image) -> tuple[Image, str]:
-    loss = ""
-    if image.mode in _CONVERTED:
-        if image.mode in ("CMYK", "LAB", "HSV", "YCbCr"):
-            loss = f"{image.mode} colours converted to RGB"
-        is_lab = image.mode == "LAB"
-        image = image.convert(_CONVERTED[image.mode])
-        if is_lab:  # Pillow adds an sRGB profile with the current time in it
-            image.info.pop("icc_profile", None)
-    elif image.mode not in _AS_IS:
-        image, loss = _to_16_bits(image)
-    return image, loss
 
 
 def _to_16_bits(image: Image) -> tuple[Image, str]:
