@@ -13,8 +13,8 @@ import downloads
 import pytest
 from conftest import ROOT
 
-from imgrec.cli.main import make_parser
-from imgrec.cli.parser import verb_parsers
+from imgrec.cli.parser import VERBS as NAMES
+from imgrec.cli.parser import verb_parser
 
 README = (ROOT / "README.md").read_text()
 CONSOLE = re.findall(r"```console\n\$ (.*?)\n(.*?)```", README, re.DOTALL)
@@ -23,7 +23,7 @@ WALK = README.partition("\n## A competition, ")[2].partition("\n## ")[0]
 """From a download to a submission."""
 OTHERS = {name: [code for code in PYTHON if name in code] for name in ("torch", "grain")}
 """The code that needs a package which not everyone has."""
-VERBS = dict(verb_parsers(make_parser()))
+VERBS = {name: verb_parser(name) for name in NAMES}
 
 
 @pytest.fixture(scope="module")

@@ -1,29 +1,46 @@
-"""The `imgrec` command: choose a verb, run it, and turn errors into exit codes."""
+"""The `imgrec` command: run a verb, and turn errors into exit codes."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import NoReturn
 
-from imgrec.cli.parser import VERBS, Parser, verb_parsers
-from imgrec.cli.render import safe
-from imgrec.errors import ImgrecError
-from imgrec.options import OptionError
+from imgrec.cli.parser import VERBS, choose, load_verb, verb_parser
+from imgrec.errors import ImgrecError, UsageError
+from imgrec.options.parsing import OptionError
+from imgrec.text import visible
 
-_EPILOG = """\
+_HELP = """\
+usage: imgrec [-h] [--version] VERB ...
+
+Pack image-classification datasets into TFRecords that TFDS loads.
+
+verbs:
+{verbs}
+
+options:
+  -h, --help  show this help message and exit
+  --version   show the version and exit
+
 exit codes:
-  0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution, 7 missing extra,
-  130 interrupted
+  0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
+  7 missing extra, 130 interrupted
 
 examples:
   imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")
-  imgrec pack --help                        options of a verb
+  imgrec pack --help                        options of a verb\
 """
+
+
+def run() -> NoReturn:
+    """Run the command as a program."""
+    _use_utf8()
+    _open_closed_streams()
+    sys.exit(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,141 +48,115 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    given = sys.argv[1:] if arguments is None else arguments
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if given[:1] == ["help"]:
-            given = [*given[1:2], "--help"]
         code = _run_verb(given)
-        _flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
         return code
     except ImgrecError as error:
-        _complain(f"{error}", error.hint)
+        _complain(str(error), error.hint)
         return error.exit_code
     except KeyboardInterrupt:
-        is_packing = given[:1] == ["pack"]
-        hint = "run it again: it goes on where shards are finished" if is_packing else ""
-        _complain("interrupted; nothing was published" if is_packing else "interrupted", hint)
+        if given[:1] == ["pack"]:
+            hint = "run it again: it continues with the shards that are not finished"
+            _complain("interrupted; nothing was published", hint)
+        else:
+            _complain("interrupted")
         return 130
     except BrokenPipeError:
-        # Whoever read our output has enough; Python must not complain when it flushes at exit.
+        # The reader of our output has closed it. Python must not complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _complain(f"{where}{error.strerror or error}", "")
+        _complain(f"{where}{error.strerror or error}")
         return 6
     except MemoryError:
-        _complain("there is not enough memory", "try fewer --workers, or a part of it")
+        _complain("out of memory", "try fewer --workers, or a part of the data")
         return 6
     except Exception as error:
         if sys.flags.dev_mode:
             raise
-        _complain_of_ourselves(error)
+        _complain_about_bug(error)
         return 6
 
 
-def _run_verb(given: Sequence[str]) -> int:
-    is_verb = given[:1] and given[0] in VERBS
-    parser = make_parser(
-        given[:1] if is_verb else () if {*given} <= {"-h", "--help", "--version"} else VERBS
-    )
-    options = parser.parse_args(given)
+def _run_verb(given: list[str]) -> int:
+    if given[:1] == ["help"]:
+        given = [*given[1:2], "--help"]
+    if not given:
+        verbs = choose([*VERBS], "")
+        raise UsageError("no verb given", hint=f"{verbs}; or --help, or --version")
+    name, *rest = given
+    if name in ("-h", "--help"):
+        print(_HELP.format(verbs="\n".join(f"  {v:<12}{what}" for v, (_, what) in VERBS.items())))
+        return 0
+    if name == "--version":
+        from imgrec import __version__
+
+        print(f"imgrec {__version__}")
+        return 0
+    if name not in VERBS:
+        raise _unknown_verb(name)
+    parser = verb_parser(name)
     try:
-        code: int = options.run(options)
+        return load_verb(name).run(parser.parse_args(rest))
     except OptionError as error:
-        verb = next(one for name, one in verb_parsers(parser) if name == given[0])
-        raise error.spelled(verb.spell if isinstance(verb, Parser) else str) from error
-    return code
+        raise error.spelled(parser.spell) from error
 
 
-def _parsed_verbs(given: Sequence[str]) -> Collection[str]:
-    """Return the verbs whose options are needed: the one given, none for help, or all."""
-    if given and given[0] in VERBS:
-        return given[:1]
-    return () if {*given} <= {"-h", "--help", "--version"} else VERBS.keys()
+def _unknown_verb(name: str) -> UsageError:
+    if not name.startswith("-"):
+        return UsageError(f"there is no verb {name!r}", hint=choose([*VERBS], name))
+    flag = name.partition("=")[0]
+    if any(verb_parser(one).has_option(flag) for one in VERBS):
+        return UsageError(f"{flag} must come after the verb", hint=f"write imgrec VERB {flag}")
+    return UsageError(f"imgrec has no option {flag}", hint="see imgrec --help")
 
 
 def _use_utf8() -> None:
-    """Start again in Python's UTF-8 mode if the locale has another encoding.
+    """Restart in Python's UTF-8 mode if the locale has another encoding.
 
     Names of files, options and tables are UTF-8 in every locale, so that every machine makes the
-    same dataset. Python decides about names when it starts, so this takes another start: 40 ms.
+    same dataset. Python decides about names when it starts, so this takes a restart: 40 ms.
     """
     if sys.getfilesystemencoding() == "utf-8" or "utf8" in sys._xoptions or not sys.executable:
         return
-    if sys.stdout is not None:  # which is still what the terminal shows
+    if sys.stdout is not None:  # the terminal still has its own encoding
         os.environ.setdefault("PYTHONIOENCODING", f"{sys.stdout.encoding}:backslashreplace")
     python, *arguments = sys.orig_argv
     os.execv(sys.executable, [python, "-X", "utf8", *arguments])
 
 
-def run() -> NoReturn:
-    """Run the command as a program of its own."""
-    _use_utf8()
-    _open_closed_streams()
-    sys.exit(main())
-
-
 def _open_closed_streams() -> None:
-    """Have input, output and errors lead to nothing where the shell closed them (`2>&-`).
+    """Open /dev/null for standard streams that the shell closed (`2>&-`).
 
-    Otherwise the next file that is opened gets the number of such a stream, and what any library
-    prints goes into it: into a shard, say.
+    Otherwise the next file that is opened gets the number of such a stream, and anything that a
+    library prints goes into it: into a shard, for example.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         with suppress(OSError):
             os.fstat(number)
             continue
-        nothing = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
-        setattr(sys, name, os.fdopen(nothing, "r" if name == "stdin" else "w", encoding="utf-8"))
+        null = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+        setattr(sys, name, os.fdopen(null, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # as it is for a main() of other programs
-            stream.flush()
-
-
-def _complain(message: str, hint: str) -> None:
-    with suppress(OSError):  # nobody can be told that errors cannot be written
-        print(f"imgrec: {safe(message)}", file=sys.stderr)
+def _complain(message: str, hint: str = "") -> None:
+    with suppress(OSError):  # if errors cannot be written, there is nowhere to say so
+        print(f"imgrec: {visible(message)}", file=sys.stderr)
         if hint:
-            print(f"  hint: {safe(hint)}", file=sys.stderr)
+            print(f"  hint: {visible(hint)}", file=sys.stderr)
 
 
-def _complain_of_ourselves(error: Exception) -> None:
+def _complain_about_bug(error: Exception) -> None:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace else ""
     _complain(
         f"it failed with {type(error).__name__}: {error}{where}",
-        "this should not happen: please report it with this message; python -X dev -m imgrec tells "
+        "this should not happen: please report it with this message; python -X dev -m imgrec shows "
         "more",
     )
-
-
-def make_parser(verbs: Collection[str] = VERBS.keys()) -> Parser:
-    """Return a parser that lists all verbs and parses the options of `verbs`.
-
-    The module of a verb is imported only for its options: all of them would take 0.2 s.
-    """
-    parser = Parser(
-        prog="imgrec",
-        description="Pack image-classification datasets into TFRecords that TFDS loads.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("--version", action="version", version=_version())
-    parsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb, what in VERBS.items():
-        if verb in verbs:
-            import_module(f"imgrec.cli.{verb}").add_to(parsers)
-        else:
-            parsers.add_parser(verb, help=what)
-    return parser
-
-
-def _version() -> str:
-    from imgrec import __version__
-
-    return f"imgrec {__version__}"

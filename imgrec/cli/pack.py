@@ -1,145 +1,315 @@
-"""`imgrec pack`: pack a source into a dataset."""
+"""`imgrec pack` and `imgrec plan`: pack a source, or show what pack would do."""
 
 from __future__ import annotations
 
-import argparse
 import os
+import shlex
+from argparse import Namespace
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.cli import render
-from imgrec.cli.options import add_pack_options, pack_options
-from imgrec.cli.parser import VERBS
-from imgrec.cli.twice import twice_json, twice_lines
-from imgrec.cli.workers import add_engine, engine_of, working
+from imgrec.cli.arguments import (
+    ENGINE_ARGUMENTS,
+    PACK_ARGUMENTS,
+    pack_options,
+    progress_bars,
+    spark_engine,
+)
+from imgrec.cli.parser import verb
+from imgrec.cli.render import (
+    SplitRow,
+    class_names,
+    emit,
+    line,
+    lines,
+    names,
+    pick,
+    split_lines,
+    split_rows,
+    split_values,
+    storage_lines,
+    storage_value,
+)
+from imgrec.model import UNLABELLED
+from imgrec.options import OnLeak
+from imgrec.text import number, size, without_line
 
 if TYPE_CHECKING:
-    from imgrec.cli.parser import Verbs
-    from imgrec.outcome import Packed
+    from imgrec.model import Plan, ShardTask
+    from imgrec.near.duplicates import NearDuplicates
+    from imgrec.notes import Note, SameImage
+    from imgrec.outcome import Packed, Report
 
-_EXAMPLES = """\
-examples:
-  imgrec pack ./flowers --val-split 0.1
-  imgrec pack photos.zip --name photos --val-split 0.1 --test-split 0.1
-  imgrec pack --manifest train.csv --images ./jpegs --label-col species
-"""
-
-
-def add_to(verbs: Verbs) -> None:
-    """Add the verb to the command line."""
-    parser = verbs.add_parser(
-        "pack",
-        help=VERBS["pack"],
-        description="Pack images with labels into sharded TFRecords that tfds.load finds by name.",
-        epilog=_EXAMPLES,
-    )
-    add_pack_options(parser)
-    add_engine(parser)
-    parser.set_defaults(run=run)
+_SHOWN = 3
+"""How many files, groups or rows of a kind are shown."""
+_MOST_REASONS = 8
+_IN_REPORT = "see report.json"
+_AFTER_PACK = "pack lists all in report.json"
 
 
-def run(parsed: argparse.Namespace) -> int:
-    """Pack, and print what came of it."""
+@verb(
+    (
+        "imgrec pack ./flowers --val-split 0.1",
+        "imgrec pack photos.zip --name photos --val-split 0.1 --test-split 0.1",
+        "imgrec pack --manifest train.csv --images ./jpegs --label-col species",
+    ),
+    (*PACK_ARGUMENTS, *ENGINE_ARGUMENTS),
+)
+def pack(parsed: Namespace) -> int:
+    """Pack images with labels into sharded TFRecords that tfds.load finds by name."""
+    from imgrec import api
+
     options = pack_options(parsed)
-    import imgrec.source.probe  # so that workers that are copies of us have it
-    import imgrec.write.shard  # noqa: F401  # the same
-
-    with working(parsed, engine_of(parsed)) as workers:
-        from imgrec import api  # while the workers start
-
-        packed = api.pack(
-            parsed.source, options, engine=workers.engine, on_progress=workers.progress
-        )
-    print(render.as_json(as_value(packed)) if parsed.json else as_text(packed))
+    with spark_engine(parsed) as engine, progress_bars(parsed) as progress:
+        packed = api.pack(parsed.source, options, engine=engine, on_progress=progress)
+    emit(parsed, _packed_value(packed), _packed_lines(packed))
     return 0
 
 
-def as_value(packed: Packed) -> dict[str, object]:
-    """Return the outcome as a JSON value."""
+@verb(
+    ("imgrec plan ./flowers --val-split 0.1", "imgrec plan train.csv --json"),
+    PACK_ARGUMENTS,
+)
+def plan(parsed: Namespace) -> int:
+    """Show what pack would do with the same options, without writing anything.
+
+    If pack would refuse the source, the exit code is the one that pack would return.
+    """
+    from imgrec import api
+
+    options = pack_options(parsed)
+    with progress_bars(parsed) as progress:
+        planned = api.dry_run(parsed.source, options, on_progress=progress)
+    emit(parsed, _plan_value(planned), _plan_lines(planned))
+    return planned.refused_with
+
+
+def _packed_value(packed: Packed) -> dict[str, object]:
     info, report = packed.info, packed.report
     return {
-        "name": info.name,
-        "version": info.version,
-        "path": info.path,
-        "load": info.load,
-        "fingerprint": info.fingerprint,
-        **render.storage_json(info),
-        "layout": report.layout,
-        "classes": list(info.classes),
-        "splits": {
-            split.name: {
-                "examples": split.examples,
-                "bytes": split.num_bytes,
-                "shards": len(split.shard_lengths),
-            }
-            for split in info.splits
-        },
-        "skipped": render.skipped_json(report.skipped),
-        "ignored": sum(kind.count for kind in report.ignored),
+        **pick(info, "name version path load fingerprint"),
+        **storage_value(info),
+        **_source_value(report, split_rows(info)),
         "transcoded": len(report.transcoded),
         "damaged": len(report.damaged),
         "resized": report.resized.total if report.resized else 0,
-        **twice_json(report),
-        "warnings": list(report.warnings),
         "already_packed": not packed.is_new,
         "kept_shards": packed.kept_shards,
         "seconds": round(packed.seconds, 3),
     }
 
 
-def as_text(packed: Packed) -> str:
-    """Return the outcome as a summary for people."""
+def _plan_value(planned: Plan) -> dict[str, object]:
+    return {
+        **pick(planned, "name version fingerprint"),
+        **_source_value(planned, _planned_splits(planned)),
+        **({"resize": planned.shrink_to.deciding()} if planned.shrink_to else {}),
+        **_storage_options(planned),
+    }
+
+
+def _source_value(found: Plan | Report, rows: Sequence[SplitRow]) -> dict[str, object]:
+    """Return what a plan and a report have in common."""
+    near = found.near_duplicates
+    return {
+        **pick(found, "layout classes"),
+        "splits": split_values(rows),
+        "skipped": [{"file": note.filename, "reason": note.reason} for note in found.skipped],
+        "ignored": sum(kind.count for kind in found.ignored),
+        "duplicates": sum(len(group.filenames) - 1 for group in found.duplicates),
+        "leaks": len(found.leaks),
+        "conflicts": len(found.conflicts),
+        "near_duplicates": near and pick(near, "looked_at pairs across_splits across_classes"),
+        "warnings": found.warnings,
+    }
+
+
+def _packed_lines(packed: Packed) -> Iterator[str]:
     info, report = packed.info, packed.report
     images = sum(split.examples for split in info.splits)
-    size_out = sum(split.num_bytes for split in info.splits)
-    title = f"{info.name} {info.version}: {render.number(images, 'image')}"
-    lines = [
-        title + ("" if packed.is_new else ", already packed: nothing to do"),
-        *render.lines("layout", report.layout),
-        render.line(
-            "classes",
-            f"{render.number(len(info.classes), 'class', 'classes')}: "
-            f"{render.class_names(info.classes)}",
-        ),
-        *render.split_lines(render.split_rows(info.splits)),
-        *render.said_lines("skipped", report.skipped),
-        *render.ignored_lines(report.ignored),
-        *render.said_lines("transcoded", report.transcoded),
-        *render.said_lines("damaged", report.damaged),
-        *render.resized_lines(report),
-        *twice_lines(report),
-        *(render.line("warning", warning) for warning in report.warnings),
-        render.line(
-            "size",
-            f"{render.size(size_out)} out / {render.size(report.source_bytes)} in"
-            f" = {size_out / max(report.source_bytes, 1):.2f}",
-        ),
-        *render.storage_lines(info),
-    ]
+    shards = sum(len(split.shard_lengths) for split in info.splits)
+    packed_bytes = sum(split.num_bytes for split in info.splits)
+    ending = "" if packed.is_new else ", already packed: nothing to do"
+    classes = f"{number(len(info.classes), 'class', 'classes')}: {class_names(info.classes)}"
+    ratio = packed_bytes / max(report.source_bytes, 1)
+    yield f"{info.name} {info.version}: {number(images, 'image')}{ending}"
+    yield from lines("layout", report.layout.split("\n"))
+    yield line("classes", classes)
+    yield from split_lines(split_rows(info))
+    yield from _note_lines("skipped", report.skipped, _IN_REPORT)
+    yield from _ignored_lines(report)
+    yield from _note_lines("transcoded", report.transcoded, _IN_REPORT)
+    yield from _note_lines("damaged", report.damaged, _IN_REPORT)
+    if report.resized:
+        resized = number(report.resized.total, "file")
+        yield line("resized", f"{resized} to {_side(report.options)}")
+    yield from _duplicate_lines(report, _IN_REPORT)
+    yield from (line("warning", warning) for warning in report.warnings)
+    sizes = f"{size(packed_bytes)} out / {size(report.source_bytes)} in"
+    yield line("size", f"{sizes} = {ratio:.2f}")
+    yield from storage_lines(info)
     if packed.kept_shards:
-        shards = sum(len(split.shard_lengths) for split in info.splits)
-        kept = f"{packed.kept_shards} of {render.number(shards, 'shard')} kept from an earlier run"
-        lines.append(render.line("resumed", kept))
+        kept = f"{packed.kept_shards} of {number(shards, 'shard')} kept from an earlier run"
+        yield line("resumed", kept)
     if packed.outdated_shards:
-        discarded = render.number(packed.outdated_shards, "shard")
+        outdated = number(packed.outdated_shards, "shard")
         why = "discarded: their images have changed since an earlier run"
-        lines.append(render.line("restarted", f"{discarded} {why}"))
+        yield line("restarted", f"{outdated} {why}")
     if packed.restarted:
-        lines.append(
-            render.line("restarted", f"shards of an earlier run discarded: {packed.restarted}")
-        )
-    lines += [
-        render.line("unfinished", f"{path}: its pack goes on if it is run again; {_clean(path)}")
-        for path in packed.unfinished
-    ]
+        yield line("restarted", f"shards of an earlier run discarded: {packed.restarted}")
+    for path in packed.unfinished:
+        root = shlex.quote(os.path.dirname(os.path.dirname(path)))  # <data-dir>/<name>/<folder>
+        how = f"run its pack again to continue; imgrec clean --data-dir {root} removes it"
+        yield line("unfinished", f"{path}: {how}")
     if packed.is_new:
         rate = images / max(packed.seconds, 1e-9)
-        lines.append(render.line("speed", f"{rate:,.0f} images/s, {packed.seconds:.1f} s in all"))
-    lines += [render.line("path", info.path), render.line("load", info.load)]
-    return "\n".join(lines)
+        yield line("speed", f"{rate:,.0f} images/s, {packed.seconds:.1f} s in all")
+    yield line("path", info.path)
+    yield line("load", info.load)
 
 
-def _clean(path: str) -> str:
-    """Say how to be rid of the hidden folder of a pack, which is in <data-dir>/<name>/."""
-    from shlex import quote
+def _plan_lines(planned: Plan) -> Iterator[str]:
+    rows = _planned_splits(planned)
+    yield f"{planned.name} {planned.version}: {number(planned.planned, 'image')} to pack"
+    yield from lines("layout", planned.layout.split("\n"))
+    yield from split_lines(rows)
+    yield line("classes", number(len(planned.classes), "class", "classes"))
+    yield from _class_lines(planned, [split for split, *_ in rows])
+    yield from _note_lines("skipped", planned.skipped, _AFTER_PACK)
+    yield from _ignored_lines(planned)
+    yield from _duplicate_lines(planned, _AFTER_PACK)
+    if planned.shrink_to:
+        how = f"larger images to {_side(planned.options)}, JPEGs of quality"
+        yield line("resize", f"{how} {planned.shrink_to.quality}")
+    match _storage_options(planned):
+        case {"compression": compression}:
+            yield line("compression", f"{compression}; TFDS cannot read such shards")
+        case {"also": [*formats]}:
+            yield line("also", ", ".join(map(str, formats)))
+    yield from (line("warning", warning) for warning in planned.warnings)
+    yield from lines("first rows", _first_rows(planned))
+    yield "Nothing was written; images are checked when they are packed."
 
-    return f"imgrec clean --data-dir {quote(os.path.dirname(os.path.dirname(path)))} removes it"
+
+def _planned_splits(planned: Plan) -> list[SplitRow]:
+    images: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for task in planned.tasks:
+        images[task.split] += len(task.samples.filenames)
+        sizes[task.split] += sum(task.samples.sizes)
+    shards = Counter(task.split for task in planned.tasks)
+    return [(split, images[split], shards[split], sizes[split]) for split in images]
+
+
+def _storage_options(planned: Plan) -> dict[str, object]:
+    """Return the options that change the files that pack would write, if they are given."""
+    return {key: planned.options[key] for key in ("compression", "also") if key in planned.options}
+
+
+def _class_lines(planned: Plan, splits: Sequence[str]) -> Iterator[str]:
+    counts: Counter[tuple[str, int]] = Counter()
+    for task in planned.tasks:
+        for labels in task.samples.label_sets or (task.samples.labels,):
+            counts.update((task.split, label) for label in labels)
+    for label, name in enumerate(planned.classes):
+        in_splits = ", ".join(f"{counts[split, label]:,} {split}" for split in splits)
+        yield line(f"  {label}", f"{name}: {in_splits}")
+    bare = ", ".join(f"{counts[s, UNLABELLED]:,} {s}" for s in splits if counts[s, UNLABELLED])
+    if bare:
+        yield line(f"  {UNLABELLED}", f"without a label: {bare}")
+
+
+def _first_rows(planned: Plan) -> Iterator[str]:
+    """Show the first records of each split."""
+    for task in planned.tasks:
+        if task.index == 0:
+            for place, filename in enumerate(task.samples.filenames[:_SHOWN]):
+                yield f"{task.split}  {filename}  {_labels_and_columns(planned, task, place)}"
+
+
+def _labels_and_columns(planned: Plan, task: ShardTask, place: int) -> str:
+    samples = task.samples
+    labels = samples.label_sets[place] if samples.label_sets else (samples.labels[place],)
+    classes = [planned.classes[label] for label in labels if label != UNLABELLED]
+    columns = [f"{column.name}={column.values[place]}" for column in samples.columns]
+    return "  ".join([" ".join(classes) or "no label", *columns])
+
+
+def _side(options: Mapping[str, object]) -> str:
+    """Return the largest size of images.
+
+    >>> _side({"short_side": 256, "quality": 90})
+    'a short side of 256'
+    """
+    name = "short" if "short_side" in options else "long"
+    return f"a {name} side of {options.get('short_side') or options.get('max_side')}"
+
+
+def _note_lines(title: str, notes: Sequence[Note], where: str) -> Iterator[str]:
+    """Show the reasons of notes, the commonest first, with the first files of each."""
+    if not notes:
+        return
+    yield line(title, number(len(notes), "file"))
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for note in notes:
+        reason = without_line(note.reason)
+        table_line = note.reason.removesuffix(reason).removesuffix(": ")
+        by_reason[reason].append(f"{note.filename} ({table_line})" if table_line else note.filename)
+    ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    for reason, files in ranked[:_MOST_REASONS]:
+        yield line("", f"{len(files):,} x {reason}: {names(files, _SHOWN)}")
+    yield from _more_lines(len(ranked) - _MOST_REASONS, "reason", where)
+
+
+def _more_lines(count: int, what: str, where: str) -> list[str]:
+    return [line("", f"… {number(count, f'more {what}')}: {where}")] if count > 0 else []
+
+
+def _ignored_lines(found: Plan | Report) -> Iterator[str]:
+    if found.ignored:
+        total = sum(kind.count for kind in found.ignored)
+        kinds = ", ".join(f"{kind.count:,} {kind.kind}" for kind in found.ignored)
+        yield line("ignored", f"{number(total, 'file')}: {kinds}")
+
+
+def _duplicate_lines(found: Plan | Report, where: str) -> Iterator[str]:
+    leaks = "in more than one split: --on-leak drop leaves out the copies"
+    if found.options.get("on_leak") == OnLeak.DROP:
+        leaks = "in more than one split of the source, packed in one"
+    yield from _same_lines("duplicates", "more than once", found.duplicates, where)
+    yield from _same_lines("leaks", leaks, found.leaks, where)
+    yield from _same_lines("conflicts", "under more than one label", found.conflicts, where)
+    if found.near_duplicates and found.near_duplicates.pairs:
+        yield from _near_lines(found.near_duplicates)
+
+
+def _same_lines(title: str, what: str, groups: Sequence[SameImage], where: str) -> Iterator[str]:
+    """Show the first groups of identical files."""
+    if groups:
+        yield line(title, f"{number(len(groups), 'image')} {what}")
+        yield from (line("", _some_of(group.filenames)) for group in groups[:_SHOWN])
+        yield from _more_lines(len(groups) - _SHOWN, "image", where)
+
+
+def _some_of(filenames: Sequence[str]) -> str:
+    """Return some names of one image, those from different folders first."""
+    firsts = {name.rpartition("/")[0]: name for name in reversed(filenames)}.values()
+    shown = list(dict.fromkeys([*sorted(firsts), *filenames]))[:_SHOWN]
+    rest = len(filenames) - len(shown)
+    return " = ".join(sorted(shown)) + (f" = … {rest:,} more" if rest else "")
+
+
+def _near_lines(near: NearDuplicates) -> Iterator[str]:
+    """Show how many near-duplicates there are, and the pairs that matter most."""
+    look = "looks" if near.pairs == 1 else "look"
+    what = f"{number(near.pairs, 'pair')} {look} alike among {number(near.looked_at, 'image')}"
+    if near.across_splits:
+        what += f", {near.across_splits:,} across splits"
+    if near.across_classes:
+        what += f", {near.across_classes:,} under other labels"
+    yield line("near-dups", what)
+    for pair in near.examples[:_SHOWN]:
+        mirrored = ", mirrored" if pair.is_mirrored else ""
+        yield line("", f"{pair.first} ~ {pair.second} ({pair.distance:.1f}{mirrored})")
+    yield from _more_lines(near.pairs - _SHOWN, "pair", "imgrec leaks shows them")

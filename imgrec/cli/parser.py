@@ -1,42 +1,111 @@
-"""The parser of the command line. Its errors are one sentence and a hint."""
+"""Verbs as declarations, and the parser that reads their command line."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NoReturn
 
 from imgrec.errors import UsageError
 from imgrec.options.declaration import renamed_hint
 from imgrec.text import closest
 
-Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What `add_subparsers` returns; argparse does not name the type."""
-VERBS: Mapping[str, str] = {
-    "pack": "pack a source into a dataset",
-    "plan": "show what pack would do, without writing anything",
-    "info": "show splits, classes and sizes of a dataset",
-    "report": "show a dataset or a source as one HTML page",
-    "preview": "show some images of a dataset or a source",
-    "head": "show the first records of a dataset",
-    "show": "show one record of a dataset",
-    "view": "browse a dataset in a local web page",
-    "verify": "check every byte of a dataset",
-    "unpack": "restore the files that a dataset was packed from",
-    "leaks": "find exact and near-duplicates",
-    "submit": "write predictions as a competition expects them",
-    "doctor": "explain why tfds.load fails",
-    "clean": "remove the remains of interrupted packs",
-    "completion": "print a script that completes imgrec in a shell",
+VERBS: Mapping[str, tuple[str, str]] = {
+    "pack": ("pack", "pack a source into a dataset"),
+    "plan": ("pack", "show what pack would do, without writing anything"),
+    "info": ("info", "show splits, classes and sizes of a dataset"),
+    "report": ("browse", "show a dataset or a source as one HTML page"),
+    "preview": ("browse", "show some images of a dataset or a source"),
+    "head": ("records", "show the first records of a dataset"),
+    "show": ("records", "show one record of a dataset"),
+    "view": ("browse", "browse a dataset in a local web page"),
+    "verify": ("verify", "check every byte of a dataset"),
+    "unpack": ("export", "restore the files that a dataset was packed from"),
+    "leaks": ("leaks", "find exact and near-duplicates"),
+    "submit": ("export", "write predictions as a competition expects them"),
+    "doctor": ("doctor", "explain why tfds.load fails"),
+    "clean": ("maintenance", "remove the remains of interrupted packs"),
+    "completion": ("maintenance", "print a script that completes imgrec in a shell"),
 }
-"""What each verb does. The verb is in the module of its name, which is imported only to run it."""
-_EXAMPLE = re.compile(r'(?:eval "\$\()?imgrec \S.*?(?=  |$)', re.MULTILINE)
+"""The module of each verb, imported only for that verb (all take 0.2 s), and what the verb does."""
 
 
-class Help(argparse.HelpFormatter):
-    """Help that keeps indented lines, such as examples, as they are."""
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a verb, as `add_argument` of argparse takes it."""
+
+    flag: str
+    settings: Mapping[str, Any]  # whatever argparse takes
+    group: str = ""
+    """Its section in the help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What a verb does, with examples, its arguments, and the function that runs it."""
+
+    description: str
+    examples: Sequence[str]
+    arguments: Sequence[Argument]
+    run: Callable[[Namespace], int]
+    """Prints what it did, and returns the exit code."""
+
+
+def argument(flag: str, metavar: str, what: str, **settings: Any) -> Argument:  # as argparse has
+    """Declare an argument with a value; an option that is not given is empty text."""
+    default = {"default": ""} if flag.startswith("-") else {}
+    return Argument(flag, {**default, "metavar": metavar, "help": what, **settings})
+
+
+def switch(flag: str, what: str) -> Argument:
+    """Declare an option without a value."""
+    return Argument(flag, {"action": "store_true", "help": what})
+
+
+def verb(
+    examples: Sequence[str], arguments: Sequence[Argument]
+) -> Callable[[Callable[[Namespace], int]], Verb]:
+    """Declare a function as a verb. Its docstring becomes the description in the help."""
+
+    def declare(run: Callable[[Namespace], int]) -> Verb:
+        return Verb(" ".join((run.__doc__ or "").split()), examples, arguments, run)
+
+    return declare
+
+
+def load_verb(name: str) -> Verb:
+    """Import a verb."""
+    found: Verb = getattr(import_module(f"imgrec.cli.{VERBS[name][0]}"), name)
+    return found
+
+
+def verb_parser(name: str) -> Parser:
+    """Return the parser of a verb's command line."""
+    declared = load_verb(name)
+    examples = "\n".join(f"  {line}" for line in declared.examples)
+    parser = Parser(
+        prog=f"imgrec {name}",
+        description=declared.description,
+        epilog=f"examples:\n{examples}",
+        formatter_class=_Help,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for one in (*declared.arguments, switch("--json", "print one JSON object")):
+        if one.group and one.group not in groups:
+            groups[one.group] = parser.add_argument_group(one.group)
+        (groups[one.group] if one.group else parser).add_argument(one.flag, **one.settings)
+    return parser
+
+
+class _Help(argparse.HelpFormatter):
+    """Help that keeps indented lines, such as examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         lines = (
@@ -47,22 +116,16 @@ class Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises UsageError with a hint instead of leaving.
+    """A parser that raises UsageError, with a hint, instead of exiting.
 
-    argparse raises errors in four places, told apart by their structure and never by their text:
-    a type function raised ArgumentTypeError, with our own sentence; a value is none of `choices`;
-    an option has too few or too many values; or (through `error`) arguments are missing.
+    argparse reports errors in four ways, which have to be told apart by their structure, not by
+    their text: a type function raised ArgumentTypeError, with our message; a value is not in
+    `choices`; an option has too few or too many values; or (through `error`) arguments are missing.
     """
 
-    def __init__(self, **options: Any) -> None:  # whatever argparse takes
-        ours = {"formatter_class": Help, "allow_abbrev": False, "exit_on_error": False}
-        super().__init__(**{**ours, **options})
-
-    def parse_known_args(  # type: ignore[override]  # of its overloads, the one that is used
-        self,
-        args: Sequence[str] | None = None,
-        namespace: argparse.Namespace | None = None,
-    ) -> tuple[argparse.Namespace, list[str]]:
+    def parse_known_args(  # type: ignore[override]  # the only one of its overloads that is used
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
         """Parse arguments; raise UsageError for unknown ones."""
         try:
             parsed, unknown = super().parse_known_args(args, namespace)
@@ -73,59 +136,51 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError for missing arguments: argparse has no other error without an action."""
+        """Raise UsageError for missing arguments, the only error without an action."""
         del message
         raise self._missing()
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Raise UsageError, with the likely choice, for a value that is not among the choices."""
-        if action.choices is None or value in action.choices:
-            return
-        choices = [str(choice) for choice in action.choices]
-        meant = closest(choices, str(value))
-        hint = f"did you mean {meant}? " if meant else ""
-        if isinstance(action, argparse._SubParsersAction):
-            raise UsageError(
-                f"there is no verb {value!r}", hint=f"{hint}Choose from {_or(choices)}"
-            )
-        name = f"{action.option_strings[-1]} " if action.option_strings else ""
-        raise UsageError(f"{name}{value!r} is not a choice", hint=f"{hint}Choose {_or(choices)}")
+        """Raise UsageError, with the closest choice, for a value that is not a choice."""
+        if action.choices is not None and value not in action.choices:
+            name = f"{action.option_strings[-1]} " if action.option_strings else ""
+            hint = choose(list(map(str, action.choices)), str(value))
+            raise UsageError(f"{name}{value!r} is not a choice", hint=hint)
 
     def spell(self, name: str) -> str:
         """Return an option as the command line writes it."""
-        names = (
-            one.option_strings[-1]
-            for one in self._actions
-            if one.dest == name and one.option_strings
-        )
-        return next(names, name)
+        flags = [one.option_strings[-1:] for one in self._actions if one.dest == name]
+        return flags[0][0] if flags and flags[0] else name
+
+    def has_option(self, flag: str) -> bool:
+        """Return whether the verb has this option."""
+        return flag in self._option_string_actions
 
     def _missing(self) -> UsageError:
-        if verbs := [verb for verb, _ in verb_parsers(self)]:
-            return UsageError("no verb given", hint=f"choose {_or(verbs)}; or --help, or --version")
-        example = _EXAMPLE.search(self.epilog or "")
-        hint = f"for example: {example[0].rstrip()}" if example else self._help()
-        needed = [str(one.metavar) for one in self._actions if one.required]
-        return UsageError(f"{self._verb()} needs {' and '.join(needed)}", hint=hint)
+        example = re.search(r"^ +(\S.*?)(?=  |$)", self.epilog or "", re.MULTILINE)
+        missing = [str(one.metavar) for one in self._actions if one.required]
+        hint = f"for example: {example[1]}" if example else self._help()
+        return UsageError(f"{self._verb()} needs {' and '.join(missing)}", hint=hint)
 
     def _unknown(self, text: str) -> UsageError:
         if not text.startswith("-"):
             return UsageError(f"unexpected argument {text!r}", hint=self._help())
         name = text.partition("=")[0]
-        if any(name in verb._option_string_actions for _, verb in verb_parsers(self)):
-            return UsageError(f"{name} must come after the verb", hint=f"write imgrec VERB {name}")
-        options = [option for action in self._actions for option in action.option_strings]
+        flags = list(self._option_string_actions)
         renamed = renamed_hint(name.removeprefix("--").replace("-", "_")).replace("_", "-")
-        meant = _meant(options, name)
+        meant = _closest_flags(flags, name)
         hint = f"{renamed}. " if renamed else f"did you mean {meant}? " if meant else ""
         return UsageError(f"{self._verb()} has no option {name}", hint=hint + self._help())
 
     def _wrong_value(self, error: argparse.ArgumentError) -> UsageError:
+        if isinstance(error.__context__, UsageError):  # from a parser of ours
+            return error.__context__
         name = error.argument_name or ""
         action = next((one for one in self._actions if _name(one) == name), None)
         if action is None:
             return self._missing()
-        hint = f"{name} {action.metavar}: {plain_help(action)}" if action.metavar else self._help()
+        what = str(action.help or "").replace("%%", "%")
+        hint = f"{name} {action.metavar}: {what}" if action.metavar else self._help()
         if isinstance(error.__context__, argparse.ArgumentTypeError):
             return UsageError(f"{name} {error.__context__}", hint=hint)
         if action.nargs == 0:
@@ -144,25 +199,19 @@ def _name(action: argparse.Action) -> str:
     return "/".join(action.option_strings) or str(action.metavar or action.dest)
 
 
-def verb_parsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield the verbs of a command line, in their order, and the parser of each."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.items()
-
-
-def _meant(options: Sequence[str], wanted: str) -> str:
-    """Return the options that begin like a word, else the most similar one."""
-    if begun := [one for one in options if wanted.startswith("--") and one.startswith(wanted)]:
+def _closest_flags(flags: Sequence[str], wanted: str) -> str:
+    """Return the options that begin with a word, else the most similar one."""
+    if begun := [one for one in flags if wanted.startswith("--") and one.startswith(wanted)]:
         return _or(begun)
-    by_word = {one.lstrip("-"): one for one in options}  # dashes would make all of them similar
+    by_word = {one.lstrip("-"): one for one in flags}  # dashes would make all of them similar
     return by_word.get(closest(list(by_word), wanted.lstrip("-")), "")
+
+
+def choose(choices: Sequence[str], wanted: str) -> str:
+    """Return the hint that lists choices, the closest one first."""
+    meant = closest(choices, wanted)
+    return f"did you mean {meant}? Choose {_or(choices)}" if meant else f"choose {_or(choices)}"
 
 
 def _or(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]
-
-
-def plain_help(action: argparse.Action) -> str:
-    """Return the help of an argument as people see it."""
-    return str(action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")

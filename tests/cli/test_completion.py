@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli
 
-from imgrec.cli.completion import script
+from imgrec.cli.maintenance import completion_script as script
 from imgrec.errors import MissingExtra
 
 

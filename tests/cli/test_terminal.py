@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from inline import pack
 from pictures import class_tree, jpeg, png, write_tree
 
-from imgrec.cli.chart import class_lines
-from imgrec.cli.terminal import Terminal, cells_of, this_terminal
+from imgrec.cli.info import class_lines
+from imgrec.cli.render import Terminal, cells_of, this_terminal
 
 BIG = png(99, size=(200, 50))
 SHORT_NAMES = ["a", "天竺葵", "🌹 rose", "évé", "e\u0301ve\u0301", "x" * 90]

@@ -160,7 +160,7 @@ def test_an_interrupted_pack_publishes_nothing_and_can_be_run_again(
         assert parent.returncode == 130
         assert complaint == (
             "imgrec: interrupted; nothing was published\n"
-            "  hint: run it again: it goes on where shards are finished\n"
+            "  hint: run it again: it continues with the shards that are not finished\n"
         )
     else:
         assert parent.returncode == -signum

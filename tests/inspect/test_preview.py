@@ -16,7 +16,7 @@ from pictures import class_tree, encode, jpeg, write_tree
 from PIL import Image
 
 import imgrec
-from imgrec.cli.preview import for_iterm, for_kitty, inline_protocol
+from imgrec.cli.browse import for_iterm, for_kitty, picture_protocol
 from imgrec.errors import UnknownName, UsageError
 from imgrec.inspect.contact_sheet import drawable
 
@@ -128,8 +128,8 @@ def test_the_command_says_where_the_sheet_is(cli: Cli, tmp_path: Path) -> None:
 def test_terminals_that_show_pictures_are_known(
     environment: Mapping[str, str], expected: object
 ) -> None:
-    assert inline_protocol(environment, is_terminal=True) is expected
-    assert inline_protocol(environment, is_terminal=False) is None
+    assert picture_protocol(environment, is_terminal=True) is expected
+    assert picture_protocol(environment, is_terminal=False) is None
 
 
 def test_kitty_gets_the_whole_picture_in_pieces() -> None:

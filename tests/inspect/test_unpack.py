@@ -15,14 +15,12 @@ from conftest import ROOT, Cli
 from damage import change_records, make_flowers
 from hypothesis import given
 from hypothesis import strategies as st
-from inline import ENGINE, faults_of, pack, read_shard, reseal, write_shard
+from inline import ENGINE, faults_of, pack, pack_typed, read_shard, reseal, write_shard
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from sampling import examples
 
 import imgrec
 from imgrec.api import unpack
-from imgrec.cli.main import make_parser
-from imgrec.cli.options import pack_options
 from imgrec.errors import DatasetError, UsageError
 from imgrec.inspect.unpack.names import refuse_unfit
 from imgrec.storage.files import remove_all
@@ -57,9 +55,7 @@ def dataset_files(folder: Path) -> dict[str, bytes]:
 
 def again(command: Iterable[str], data_dir: Path) -> Path:
     """Run the command that packs a tree again, as if it were typed."""
-    parsed = make_parser().parse_args([*list(command)[1:], "--data-dir", str(data_dir)])
-    packed = imgrec.pack(parsed.source, pack_options(parsed), engine=ENGINE)
-    return Path(packed.info.path)
+    return Path(pack_typed(list(command), data_dir).info.path)
 
 
 def round_trip(place: Path, tmp_path: Path, **options: object) -> Path:

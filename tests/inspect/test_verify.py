@@ -678,7 +678,7 @@ def test_the_command_says_ok_in_one_line(cli: Cli, pristine: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     size = sum((pristine / name).stat().st_size for name in (SHARD, VAL)) / 1024
     assert done.stdout == (
-        f"flowers 1.0.0: ok; looked at 13 records in 2 shards ({size:.1f} KiB) and 12 files\n"
+        f"flowers 1.0.0: ok; checked 13 records in 2 shards ({size:.1f} KiB) and 12 files\n"
     )
 
 
@@ -687,7 +687,7 @@ def test_the_command_lists_faults_and_exits_with_1(cli: Cli, flowers: Path) -> N
     done = cli("verify", flowers)
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("flowers 1.0.0: 2 faults; looked at 13 records")
+    assert lines[0].startswith("flowers 1.0.0: 2 faults; checked 13 records")
     assert lines[1:] == [
         f"{SHARD}: {CHECKSUM}",
         f"{SHARD}, byte 0: wrong checksum of a record",

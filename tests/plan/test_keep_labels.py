@@ -13,13 +13,11 @@ import pytest
 from conftest import Cli
 from hypothesis import given
 from hypothesis import strategies as st
-from inline import ENGINE, faults_of, pack
+from inline import ENGINE, faults_of, pack, pack_typed
 from pictures import class_tree, jpeg, write_tree
 from stores import Store
 
 import imgrec
-from imgrec.cli.main import make_parser
-from imgrec.cli.options import pack_options
 from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.plan.classes import FoundClasses, number_classes
@@ -227,8 +225,7 @@ def test_a_dataset_with_an_empty_class_is_unpacked_and_packed_again_to_the_byte(
 ) -> None:
     command = imgrec.unpack(grown, tmp_path / "tree", engine=ENGINE).pack_again
     assert "--classes" in command
-    parsed = make_parser().parse_args([*command[1:], "--data-dir", str(tmp_path / "again")])
-    again = imgrec.pack(parsed.source, pack_options(parsed), engine=ENGINE)
+    again = pack_typed(command, tmp_path / "again")
     assert again.info.classes == imgrec.info(grown).classes
     shards = sorted(grown.glob("*.tfrecord-*"))
     assert {path.name: path.read_bytes() for path in shards} == {

@@ -318,18 +318,18 @@ def test_the_command_shows_leaks_and_fails(source: Path, cli: Cli) -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0] == f"{source}: 11 images"
-    assert lines[1] == "leaks       3 pairs across splits: 1 the same to the byte, 2 nearly"
+    assert lines[1] == "leaks       3 pairs across splits: 1 exact, 2 near"
     assert lines[2] == "            test test/ash/4.png [ash] = train train/ash/4.png [ash]"
     assert lines[3].endswith("train train/ash/3.png [ash] (0.0, mirrored)")
-    assert lines[5] == "copies      1 pair in one split and class: 0 the same to the byte, 1 nearly"
-    assert lines[7].startswith("flat        2 images with too little in them")
+    assert lines[5] == "copies      1 pair in one split and class: 0 exact, 1 near"
+    assert lines[7].startswith("flat        2 images with too little detail")
 
 
 def test_the_command_is_content_without_leaks(tmp_path: Path, cli: Cli) -> None:
     tree = write_tree(tmp_path / "trees", {"oak/1.png": png(1), "oak/2.png": png(2)})
     done = cli("leaks", tree)
     assert done.returncode == 0
-    assert done.stdout.startswith(f"{tree}: 2 images, none of them twice\n")
+    assert done.stdout.startswith(f"{tree}: 2 images, no duplicates\n")
 
 
 def test_the_command_tells_programs_everything(source: Path, cli: Cli, data_dir: Path) -> None:
@@ -354,7 +354,7 @@ def test_the_command_draws_and_compares(source: Path, cli: Cli, tmp_path: Path) 
     cli("pack", source)
     done = cli("leaks", source, "--against", "trees", "-o", "pairs.png", "--quiet")
     assert done.returncode == 1
-    assert "leaks       11 images in trees 1.0.0, too: 11 the same to the byte" in done.stdout
+    assert "leaks       11 images also in trees 1.0.0: 11 exact" in done.stdout
     assert "sheet       pairs.png" in done.stdout
     assert Image.open(tmp_path / "pairs.png").width > 400
 
@@ -363,7 +363,7 @@ def test_the_command_reads_manifests(cli: Cli) -> None:
     sample_data = ROOT / "sample_data"
     done = cli("leaks", "--manifest", sample_data / "flowers.csv", sample_data / "flowers")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "100 images, none of them twice" in done.stdout
+    assert "100 images, no duplicates" in done.stdout
 
 
 def test_control_characters_in_names_are_not_printed(tmp_path: Path, cli: Cli) -> None:

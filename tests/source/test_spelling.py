@@ -13,12 +13,10 @@ import pytest
 from conftest import Cli
 from hypothesis import given
 from hypothesis import strategies as st
-from inline import ENGINE, faults_of, pack
+from inline import ENGINE, faults_of, pack, pack_typed
 from pictures import jpeg, write_tree
 
 import imgrec
-from imgrec.cli.main import make_parser
-from imgrec.cli.options import pack_options
 from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.plan.classes import FoundClasses, number_classes, parse_classes
@@ -245,9 +243,7 @@ def test_what_was_merged_or_kept_is_packed_again_to_the_byte(
         source /= "x.csv"
     folder = pack(source, tmp_path / "out", source=SourceOptions(**{option: True}))  # type: ignore[arg-type]
     command = imgrec.unpack(folder, tmp_path / "again", engine=ENGINE).pack_again
-    parsed = make_parser().parse_args([*command[1:], "--data-dir", str(tmp_path / "second")])
-    packed = imgrec.pack(parsed.source, pack_options(parsed), engine=ENGINE)
-    again = Path(packed.info.path)
+    again = Path(pack_typed(command, tmp_path / "second").info.path)
     for name in ("samples.parquet", "label.labels.txt", "x-train.tfrecord-00000-of-00001"):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
 

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import imgrec
 from imgrec.api import verify
+from imgrec.cli.arguments import pack_options
+from imgrec.cli.parser import verb_parser
 from imgrec.codec import example, tfrecord
 from imgrec.faults import Fault
 
@@ -32,6 +34,12 @@ def pack(place: Path, data_dir: Path, **options: object) -> Path:
     """Pack a source and return the dataset's folder."""
     wanted = imgrec.PackOptions(data_dir=str(data_dir), **options)  # type: ignore[arg-type]
     return Path(imgrec.pack(place, wanted, engine=ENGINE).info.path)
+
+
+def pack_typed(command: Sequence[str], data_dir: Path) -> imgrec.Packed:
+    """Run a command such as ("imgrec", "pack", "x") as if it were typed."""
+    parsed = verb_parser("pack").parse_args([*command[2:], "--data-dir", str(data_dir)])
+    return imgrec.pack(parsed.source, pack_options(parsed), engine=ENGINE)
 
 
 def faults_of(folder: Path, **options: object) -> list[tuple[str, int | None, str]]:
