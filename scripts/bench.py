@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benching import figures, loading, resume
+from benching import figures, resume
 from benching.environments import (
     NEEDS,
     THIS_PYTHON,
@@ -39,8 +39,9 @@ from benching.environments import (
     make_environment,
 )
 from benching.images import QUICK_SETS, SETS
-from benching.loading import LOADERS, READERS, Loader, Track
-from benching.packing import PACKERS, Packer, Race
+from benching.loaders import LOADERS, READERS, Loader
+from benching.packers import PACKERS, Packer
+from benching.races import Packing, Track, race_loaders
 from benching.runs import CHECKOUT
 
 PARTS = ("pack", "load", "random", "cold", "resume")
@@ -63,7 +64,7 @@ class Bench:
         self.skipped: dict[str, str] = {}
         self._environments: dict[str, Environment | None] = {"": THIS_PYTHON}
         packers = self._able(PACKERS)
-        self.packs = Race(self.work, packers, self._readers(packers))
+        self.packs = Packing(self.work, packers, self._readers(packers))
 
     def pack(self) -> Iterator[Measured]:
         """Race the packers."""
@@ -111,7 +112,7 @@ class Bench:
         } | self.skipped
 
     def _race(self, part: str, name: str, track: Track) -> Iterator[Measured]:
-        known = loading.loaders_of(track)
+        known = track.loaders()
         contenders = {
             each: environment
             for each, environment in self._able(known).items()
@@ -119,7 +120,7 @@ class Bench:
         }
         if contenders:
             print(f"\n{part} {name}", file=sys.stderr)
-            yield part, name, loading.race(track, contenders, self.packs, self.rounds)
+            yield part, name, race_loaders(track, contenders, self.packs, self.rounds)
 
     def _able(
         self, contenders: Mapping[str, Packer] | Mapping[str, Loader]
@@ -150,15 +151,13 @@ class Bench:
 
     def _readers(self, packers: Iterable[str]) -> dict[str, Environment]:
         """Return the environment that reads each output; TensorFlow reads imgrec's."""
-        tensorflow = self._environment("tensorflow")
-        if tensorflow is None:
-            raise SystemExit("TensorFlow is needed to read back what imgrec packs")
-        return {
-            name: tensorflow
-            if PACKERS[name].is_ours
-            else self._environments[PACKERS[name].environment] or THIS_PYTHON
+        found = {
+            name: self._environment(PACKERS[name].reader or PACKERS[name].environment)
             for name in packers
         }
+        if not all(found.values()):
+            raise SystemExit("TensorFlow is needed to read back what imgrec packs")
+        return {name: environment or THIS_PYTHON for name, environment in found.items()}
 
 
 def _is_asked(name: str, contender: Packer | Loader, peers: Iterable[str]) -> bool:
@@ -178,7 +177,8 @@ def main() -> None:
         figures.write_readme(CHECKOUT / "README.md", known)
         figures.draw(known, CHECKOUT / ".github" / "speed.svg")
         return
-    loading.use_two_cpus()
+    if hasattr(os, "sched_setaffinity"):  # two CPUs, whatever the machine has
+        os.sched_setaffinity(0, {0, 1} & os.sched_getaffinity(0) or os.sched_getaffinity(0))
     options.work.mkdir(parents=True, exist_ok=True)
     if known.get("is_quick") != options.quick:
         known = {"is_quick": options.quick}

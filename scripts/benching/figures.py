@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benching.loading import LOADERS, READERS, Loader
-from benching.packing import PACKERS
+from benching.loaders import LOADERS, READERS, Loader
+from benching.packers import PACKERS
 from benching.resume import median_ratio
 
 Figures = Mapping[str, Any]

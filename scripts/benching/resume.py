@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benching.images import ImageSet, make_images
-from benching.packing import imgrec_pack
+from benching.packers import imgrec_pack
 from benching.runs import FailedError, cleared, environment, timed
 
 SHARDS, FINISHED = 50, 45

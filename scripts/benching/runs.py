@@ -1,4 +1,4 @@
-"""Commands that are timed, with the memory that they and their children take. Needs /proc."""
+"""Timing commands, with the memory of the process and its children. Needs /proc."""
 
 from __future__ import annotations
 
@@ -17,37 +17,32 @@ from pathlib import Path
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOOKS_EVERY_S = 0.05
 CHECKOUT = Path(__file__).resolve().parents[2]
-PEERS = CHECKOUT / "scripts" / "bench_peers"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TQDM_DISABLE": "1", "PYTHONWARNINGS": "ignore"}
 
 
 class FailedError(Exception):
-    """A contender failed, or did not do what it should have; says how."""
+    """A contender failed, or its output is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run took."""
+    """The time and memory of one run."""
 
     wall_s: float
     cpu_s: float
     peak_bytes: int
-    """Most memory at one time, of the process and all below it: shared pages count for each."""
-    main_bytes: int
-    """Most memory of the process itself."""
-    worker_bytes: int
-    """Most memory of any one process below it."""
+    """The peak of the process and all below it; shared pages count for each."""
 
     def as_value(self) -> dict[str, float]:
-        """Return it as a JSON value."""
+        """Return this as JSON."""
         return asdict(self)
 
 
 class Watch:
-    """Looks at the memory of a process and of all below it, until it is left."""
+    """Samples the memory of a process and all below it."""
 
     def __init__(self, pid: int) -> None:
-        self.peak_bytes = self.main_bytes = self.worker_bytes = 0
+        self.peak_bytes = 0
         self._pid = pid
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -62,10 +57,7 @@ class Watch:
 
     def _look(self) -> None:
         while True:
-            sizes = {pid: _resident_bytes(pid) for pid in family(self._pid)}
-            self.peak_bytes = max(self.peak_bytes, sum(sizes.values()))
-            self.main_bytes = max(self.main_bytes, sizes.pop(self._pid, 0))
-            self.worker_bytes = max([self.worker_bytes, *sizes.values()])
+            self.peak_bytes = max(self.peak_bytes, sum(map(_resident_bytes, family(self._pid))))
             if self._over.wait(_LOOKS_EVERY_S):
                 return
 
@@ -90,16 +82,17 @@ def _resident_bytes(pid: int) -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a process that runs the imgrec of this checkout, quietly."""
-    path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    """Return an environment that runs the imgrec of this checkout, quietly."""
+    here = str(CHECKOUT), str(CHECKOUT / "scripts"), os.environ.get("PYTHONPATH")
+    path = os.pathsep.join(filter(None, here))
     found = {**os.environ, "PYTHONPATH": path, **QUIET}
-    # With that, every process would compile imgrec anew, as pip did not for the peers.
+    # Else every process would compile imgrec again.
     found.pop("PYTHONDONTWRITEBYTECODE", None)
     return found
 
 
 def timed(command: Sequence[str]) -> tuple[Run, str]:
-    """Run a command; return what it took and what it printed."""
+    """Run a command; return its figures and its output."""
     before, start = _cpu_s_of_children(), time.perf_counter()
     with subprocess.Popen(
         command,
@@ -114,7 +107,7 @@ def timed(command: Sequence[str]) -> tuple[Run, str]:
     if process.returncode:
         raise FailedError(complaint.strip() or f"exit code {process.returncode}")
     cpu_s = _cpu_s_of_children() - before
-    return Run(wall_s, cpu_s, watch.peak_bytes, watch.main_bytes, watch.worker_bytes), printed
+    return Run(wall_s, cpu_s, watch.peak_bytes), printed
 
 
 def _cpu_s_of_children() -> float:
@@ -123,7 +116,7 @@ def _cpu_s_of_children() -> float:
 
 
 def cleared(folder: Path) -> Path:
-    """Empty a folder and sync the disk, so that no run pays for what another left to be written."""
+    """Empty a folder and sync the disk, so that no run pays for the writes of another."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     os.sync()
@@ -131,7 +124,7 @@ def cleared(folder: Path) -> Path:
 
 
 def drop_caches() -> str:
-    """Make the kernel forget the files it has in memory; return why it did not, or nothing."""
+    """Drop the kernel's file caches; return the reason if that fails."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
@@ -141,13 +134,13 @@ def drop_caches() -> str:
 
 
 def bytes_of(folder: Path) -> int:
-    """Return how many bytes the files of a folder have."""
+    """Return the size of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What a loader gave in one epoch, and what it took."""
+    """The figures of one epoch of a loader."""
 
     images: int
     bytes: int
@@ -155,14 +148,9 @@ class Epoch:
     like: str
     wall_s: float
 
-    @property
-    def rate(self) -> float:
-        """Return images a second."""
-        return self.images / self.wall_s
-
 
 class Server:
-    """A loader in a process that stays, and goes through its data whenever it is asked to."""
+    """A loader in its own process, which runs an epoch on request."""
 
     def __init__(self, command: Sequence[str], complaints: Path) -> None:
         self._complaints = complaints
@@ -170,7 +158,7 @@ class Server:
         self.first_s = 0.0
         """From the start of the process to its first batch."""
         self.peak_bytes = 0
-        # A file, as nobody reads a pipe meanwhile, and a full one would stop the process.
+        # A file, not a pipe: nobody reads it meanwhile, and a full pipe would stop the process.
         with complaints.open("w") as file:
             self._process = subprocess.Popen(
                 command,
@@ -194,7 +182,7 @@ class Server:
             raise FailedError(self._complaints.read_text().strip()[-2000:])
         epoch = Epoch(**json.loads(answer.removeprefix("epoch ")))
         if not self.first_s:
-            # The process was asked as soon as it was started, so its epoch waited for nothing.
+            # The first epoch was requested at once, so it waited for nothing.
             waited = time.perf_counter() - asked - epoch.wall_s
             self.first_s = asked - self._started + waited + epoch.first_s
         return epoch
@@ -208,7 +196,7 @@ class Server:
 
 
 def interleaved(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
-    """Yield each name once a round, each round beginning with another."""
+    """Yield each name once per round; each round starts with another name."""
     for number in range(rounds):
         start = number * len(names) // max(rounds, 1)
         for name in (*names[start:], *names[:start]):
@@ -216,6 +204,6 @@ def interleaved(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that has text: the error of a traceback."""
+    """Return the last line with text: the error of a traceback."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "no reason given"

@@ -1,7 +1,7 @@
-"""What else packs images, each as its documentation shows. Runs in the Python of the peer.
+"""The packers: imgrec and its peers, each used as its documentation shows.
 
-packers.py pack NAME SOURCE OUTPUT WORKERS
-packers.py check NAME OUTPUT                 prints the number of records and of image bytes
+`python -m benching.packers pack NAME SOURCE OUTPUT` packs in the Python of the peer.
+`python -m benching.packers sizes NAME OUTPUT` prints the number of images and of their bytes.
 """
 
 from __future__ import annotations
@@ -15,28 +15,45 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shared import Source, images_of, parts
-
 SHARD_BYTES = 128 << 20
+WORKERS = 2
 
 
-class Packer(NamedTuple):
-    """How a peer packs a folder, and how its output is read back."""
+class Source(NamedTuple):
+    """An image file; `key` is its name in the folder, without the extension."""
 
-    pack: Callable[[Path, Path, int], None]
-    """Takes source, output and the number of workers."""
-    sizes: Callable[[Path], Iterator[int]]
-    """Yields the bytes of each image in an output."""
+    path: str
+    key: str
+    label: int
+
+    def read(self) -> bytes:
+        """Return its bytes."""
+        return Path(self.path).read_bytes()
+
+
+def images_of(folder: str | Path) -> list[Source]:
+    """List the images of a folder of class folders."""
+    return [
+        Source(f"{folder}/{name}/{file}", f"{name}/{file[:-4]}", label)
+        for label, name in enumerate(sorted(os.listdir(folder)))
+        for file in sorted(os.listdir(f"{folder}/{name}"))
+    ]
+
+
+def halves(images: Sequence[Source], count: int = WORKERS) -> list[Sequence[Source]]:
+    """Divide images into a run for each worker."""
+    size = -(-len(images) // count)
+    return [images[start : start + size] for start in range(0, len(images), size)]
 
 
 def _in_processes(
-    write: Callable[[Sequence[Source], str], None], pattern: str
-) -> Callable[[Path, Path, int], None]:
-    """Let each worker write a part of its own, where a peer has no workers itself."""
+    write: Callable[[Sequence[Source], str], None], ending: str, workers: int = WORKERS
+) -> Callable[[Path, Path], None]:
+    """Let each worker write its own part, where a peer has no workers itself."""
 
-    def pack(source: Path, output: Path, workers: int) -> None:
-        runs = parts(images_of(source), workers)
-        jobs = [(part, f"{output}/{number}{pattern}") for number, part in enumerate(runs)]
+    def pack(source: Path, output: Path) -> None:
+        runs = halves(images_of(source), workers)
+        jobs = [(part, f"{output}/{number}{ending}") for number, part in enumerate(runs)]
         if workers == 1:
             write(*jobs[0])
             return
@@ -69,14 +86,14 @@ def _array_record_sizes(output: Path) -> Iterator[int]:
 # Hugging Face datasets: an image folder to Parquet, with the bytes in it.
 
 
-def _pack_huggingface(source: Path, output: Path, workers: int) -> None:
+def _pack_huggingface(source: Path, output: Path) -> None:
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
     os.environ["HF_HOME"] = str(output / ".home")
     from datasets import load_dataset_builder
 
     cache = str(output / ".cache")
     builder = load_dataset_builder("imagefolder", data_dir=str(source), cache_dir=cache)
-    builder.download_and_prepare(str(output), file_format="parquet", num_proc=workers)
+    builder.download_and_prepare(str(output), file_format="parquet", num_proc=WORKERS)
 
 
 def _parquet_sizes(output: Path) -> Iterator[int]:
@@ -91,18 +108,18 @@ def _parquet_sizes(output: Path) -> Iterator[int]:
 
 
 def litdata_sample(image: Source) -> dict[str, Any]:
-    """Return what LitData stores of an image."""
+    """Return the sample that LitData stores."""
     return {"image": image.read(), "label": image.label}
 
 
-def _pack_litdata(source: Path, output: Path, workers: int) -> None:
+def _pack_litdata(source: Path, output: Path) -> None:
     import litdata
 
     litdata.optimize(
         fn=litdata_sample,
         inputs=images_of(source),
         output_dir=str(output / "data"),
-        num_workers=workers,
+        num_workers=WORKERS,
         chunk_bytes="64MB",
     )
 
@@ -125,8 +142,8 @@ def _write_mds(images: Sequence[Source], folder: str) -> None:
             sink.write({"image": image.read(), "label": image.label})
 
 
-def _pack_mds(source: Path, output: Path, workers: int) -> None:
-    _in_processes(_write_mds, "")(source, output, workers)
+def _pack_mds(source: Path, output: Path) -> None:
+    _in_processes(_write_mds, "")(source, output)
     from streaming.base.util import merge_index
 
     merge_index(str(output), keep_local=True)
@@ -157,10 +174,14 @@ def _tar_sizes(output: Path) -> Iterator[int]:
             yield from (member.size for member in shard if member.name.endswith(".jpg"))
 
 
+def _file_sizes(output: Path) -> Iterator[int]:
+    yield from (path.stat().st_size for path in output.rglob("*.jpg"))
+
+
 # TFDS: a GeneratorBasedBuilder as its guide has it. And tf.io.TFRecordWriter, as tutorials use it.
 
 
-def _pack_tfds(source: Path, output: Path, _workers: int) -> None:
+def _pack_tfds(source: Path, output: Path) -> None:
     import tensorflow_datasets as tfds
 
     class Peer(tfds.core.GeneratorBasedBuilder):
@@ -206,7 +227,7 @@ def _write_tfrecord(images: Sequence[Source], path: str) -> None:
 
 
 def _tfrecord_sizes(output: Path) -> Iterator[int]:
-    """Read TFRecords with TensorFlow alone, whoever wrote them."""
+    """Read TFRecords with TensorFlow alone."""
     import tensorflow as tf
 
     paths = [path for path in output.glob("**/*.tfrecord*") if path.suffix != ".idx"]
@@ -216,7 +237,7 @@ def _tfrecord_sizes(output: Path) -> Iterator[int]:
         yield from tf.strings.length(tf.io.parse_example(batch, spec)["image"]).numpy().tolist()
 
 
-# libjpeg-turbo alone: what no packer that decodes every image can beat.
+# libjpeg-turbo alone: no packer that decodes every image can be faster.
 
 
 def _decode(paths: Sequence[str]) -> int:
@@ -228,10 +249,10 @@ def _decode(paths: Sequence[str]) -> int:
     return len(paths)
 
 
-def _decode_all(source: Path, output: Path, workers: int) -> None:
+def _decode_all(source: Path, output: Path) -> None:
     paths = [image.path for image in images_of(source)]
-    with Pool(workers) as pool:
-        counts = pool.map(_decode, [paths[n::workers] for n in range(workers)], chunksize=1)
+    with Pool(WORKERS) as pool:
+        counts = pool.map(_decode, [paths[n::WORKERS] for n in range(WORKERS)], chunksize=1)
     (output / "decoded").write_text(str(sum(counts)))
 
 
@@ -239,28 +260,96 @@ def _decoded_sizes(output: Path) -> Iterator[int]:
     yield from [0] * int((output / "decoded").read_text())
 
 
+def imgrec_pack(source: Path, output: Path, *options: str) -> Sequence[str]:
+    """Return the command that packs a source with imgrec."""
+    return [
+        *(sys.executable, "-P", "-m", "imgrec", "pack", str(source), "--quiet"),
+        *("--data-dir", str(output), "--workers", "2", "--val-split", "0.1", *options),
+    ]
+
+
+class Packer(NamedTuple):
+    """A contender that packs a folder of images."""
+
+    title: str
+    pack: Callable[[Path, Path], object]
+    """Packs a source into an output; or returns the command that does so."""
+    sizes: Callable[[Path], Iterator[int]]
+    """Yields the size of each image in an output."""
+    environment: str = ""
+    """The environment of the peer; "" for this one."""
+    is_command: bool = False
+    reader: str = ""
+    """The environment that reads the output back, if it is another one."""
+    photos_only: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is imgrec."""
+        return self.title.startswith("**")
+
+
+def _imgrec(title: str, check: str) -> Packer:
+    return Packer(
+        title, lambda source, output: imgrec_pack(source, output, "--check", check),
+        _tfrecord_sizes, is_command=True, reader="tensorflow",
+    )  # fmt: skip
+
+
 PACKERS: Mapping[str, Packer] = {
-    "array_record": Packer(
-        _in_processes(_write_array_record, ".array_record"), _array_record_sizes
+    "tar": Packer(
+        "`tar cf`",
+        lambda source, output: ["tar", "cf", f"{output}/all.tar", "-C", f"{source}", "."],
+        _tar_sizes, is_command=True,
     ),
-    "huggingface": Packer(_pack_huggingface, _parquet_sizes),
-    "libjpeg": Packer(_decode_all, _decoded_sizes),
-    "litdata": Packer(_pack_litdata, _litdata_sizes),
-    "mds": Packer(_pack_mds, _mds_sizes),
-    "tfds": Packer(_pack_tfds, _tfrecord_sizes),
-    "tutorial": Packer(_in_processes(_write_tfrecord, ".tfrecord"), _tfrecord_sizes),
-    "webdataset": Packer(_in_processes(_write_tar, "-"), _tar_sizes),
-}
+    "cp": Packer(
+        "`cp -r`", lambda source, output: ["cp", "-r", f"{source}", f"{output}/copy"],
+        _file_sizes, is_command=True,
+    ),
+    "libjpeg": Packer(
+        "libjpeg-turbo alone, 1/8 scale, 2 processes", _decode_all, _decoded_sizes,
+        photos_only=True,
+    ),
+    "structure": _imgrec("**imgrec** `--check structure`", "structure"),
+    "decode": _imgrec("**imgrec**, every image decoded", "decode"),
+    "tfds": Packer(
+        "TFDS `GeneratorBasedBuilder`", _pack_tfds, _tfrecord_sizes, "tensorflow"
+    ),
+    "tutorial": Packer(
+        "`tf.io.TFRecordWriter`", _in_processes(_write_tfrecord, ".tfrecord", 1),
+        _tfrecord_sizes, "tensorflow",
+    ),
+    "tutorial2": Packer(
+        "`tf.io.TFRecordWriter`, 2 processes", _in_processes(_write_tfrecord, ".tfrecord"),
+        _tfrecord_sizes, "tensorflow",
+    ),
+    "webdataset": Packer(
+        "webdataset `ShardWriter`, 2 processes", _in_processes(_write_tar, "-"), _tar_sizes,
+        "webdataset",
+    ),
+    "mds": Packer("MosaicML `MDSWriter`, 2 processes", _pack_mds, _mds_sizes, "mosaicml"),
+    "huggingface": Packer(
+        "Hugging Face imagefolder to Parquet, `num_proc=2`", _pack_huggingface, _parquet_sizes,
+        "huggingface",
+    ),
+    "array_record": Packer(
+        "array_record, uncompressed, 2 processes",
+        _in_processes(_write_array_record, ".array_record"), _array_record_sizes, "grain",
+    ),
+    "litdata": Packer(
+        "LitData `optimize`, `num_workers=2`", _pack_litdata, _litdata_sizes, "litdata"
+    ),
+}  # fmt: skip
 
 
 def main() -> None:
-    """Pack, or print what was packed."""
-    verb, name, *others = sys.argv[1:]
+    """Pack, or print the sizes of a pack."""
+    verb, name, *folders = sys.argv[1:]
     if verb == "pack":
-        PACKERS[name].pack(Path(others[0]), Path(others[1]), int(others[2]))
+        PACKERS[name].pack(Path(folders[0]), Path(folders[1]))
         return
-    sizes = list(PACKERS[name].sizes(Path(others[0])))
-    print(json.dumps({"records": len(sizes), "bytes": sum(sizes)}))
+    sizes = list(PACKERS[name].sizes(Path(folders[0])))
+    print(json.dumps([len(sizes), sum(sizes)]))
 
 
 if __name__ == "__main__":

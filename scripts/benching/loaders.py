@@ -1,6 +1,6 @@
-"""Loaders of images, imgrec's own and others, each as its documentation shows.
+"""The loaders: imgrec and its peers, each used as its documentation shows.
 
-loaders.py NAME TASK      runs an epoch for each line of input, and prints what it took
+`python -m benching.loaders NAME TASK` runs an epoch for each line of input, and prints its figures.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shared import images_of, parts
+from benching.packers import halves, images_of
 
 
 class Task(NamedTuple):
-    """What a loader goes through."""
+    """The data of a loader."""
 
     folder: str
     """The images in class folders."""
     packed: str
-    """What the packer of the same peer made of them."""
+    """The same images, packed by the same peer."""
     size: int
-    """The side that images are resized to; 0 if they have one size."""
+    """The side to resize to; 0 if all images have one size."""
     batch: int
-    """Images in a batch; 0 to read records at random, one by one, as bytes."""
+    """Images in a batch; 0 to read single records at random."""
 
 
 Epoch = Callable[[], Iterable[Any]]
-"""Goes through everything once: yields batches of images, or the bytes of single ones."""
+"""Goes through the data once; yields batches of images, or the bytes of single images."""
 Maker = Callable[[Task], Epoch]
 
 
 def _first_of(batches: Iterable[Any]) -> Epoch:
-    """Yield the images of batches of images and labels."""
+    """Drop the labels of batches."""
 
     def epoch() -> Iterator[Any]:
         for images, _labels in batches:
@@ -60,7 +60,7 @@ def _torch_batches(data: Any, batch: int, **more: Any) -> Epoch:
 
 
 def _pixels(image: Any, size: int) -> Any:
-    """Return a picture of Pillow as an array: resized bilinearly, channels last."""
+    """Convert a Pillow image to an array, resized bilinearly, channels last."""
     import numpy as np
     from PIL import Image
 
@@ -123,11 +123,11 @@ def _imgrec_at_random(task: Task) -> Epoch:
     return lambda: (data[number].image for number in order)
 
 
-# Grain: threads, or processes that stay from one epoch to the next.
+# Grain: threads, or processes that live across epochs.
 
 
 class ArrayRecord:
-    """Turns a record into pixels and a label; a class, as Grain sends it to processes."""
+    """Decodes a record; a class, as Grain pickles it for processes."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -161,7 +161,7 @@ def _processes(source: Callable[[Task], Any]) -> Maker:
         import grain
 
         data = source(task).batch(task.batch)
-        # What is read ahead between two epochs is not timed, so it must be little.
+        # Reading ahead between two epochs is not timed, so keep it small.
         ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=1)
         workers = grain.MultiprocessingOptions(num_workers=2)
         batches = iter(data.repeat().to_iter_dataset(ahead).mp_prefetch(workers))
@@ -184,7 +184,7 @@ def _array_record_at_random(task: Task) -> Epoch:
 
 
 def _tfds(task: Task) -> Epoch:
-    """Load as the documentation shows; TFDS keeps sets of less than 250 MiB in memory."""
+    """Load as documented; TFDS keeps datasets below 250 MiB in memory."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -198,7 +198,7 @@ def _tfds(task: Task) -> Epoch:
 
 
 def _tfds_tuned(task: Task) -> Epoch:
-    """Load as the performance guide has it: decode in parallel, in any order, batch at once."""
+    """Load as the performance guide shows: decode in parallel, in any order."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -313,7 +313,7 @@ def _huggingface(task: Task) -> Epoch:
     return _torch_batches(data.with_transform(transform), task.batch, collate_fn=collate)
 
 
-# libjpeg-turbo alone, at the smallest scale that covers the size: the limit of what decodes.
+# libjpeg-turbo alone, at the smallest scale that covers the size: the limit for any loader.
 
 
 def _decode(job: tuple[Sequence[str], int]) -> int:
@@ -328,48 +328,115 @@ def _decode(job: tuple[Sequence[str], int]) -> int:
 
 
 def _libjpeg(task: Task) -> Epoch:
-    """Decode everything; the batches hold no pixels, only their number."""
+    """Decode everything; batches have the right length but no pixels."""
     import numpy as np
 
-    halves = [[image.path for image in part] for part in parts(images_of(task.folder), 2)]
+    runs = [[image.path for image in run] for run in halves(images_of(task.folder))]
     pool = Pool(2)
 
     def epoch() -> Iterator[Any]:
-        for count in pool.imap_unordered(_decode, [(half, task.size) for half in halves]):
+        for count in pool.imap_unordered(_decode, [(run, task.size) for run in runs]):
             yield np.empty((count, task.size or 32, task.size or 32, 0), np.uint8)
 
     return epoch
 
 
-LOADERS: Mapping[str, Maker] = {
-    "load": _load(),
-    "load_float": _load(dtype="float32"),
-    "load_exact": _load(exact=True),
-    "load_cached": _load(cache=True),
-    "torch": _torch(),
-    "torch_exact": _torch(exact=True),
-    "grain": _threads(_grain_source),
-    "grain2": _processes(_grain_source),
-    "imgrec": _imgrec_at_random,
-    "libjpeg": _libjpeg,
-    "tfds": _tfds,
-    "tfds_tuned": _tfds_tuned,
-    "keras": _keras,
-    "folder": _folder,
-    "folder_tuned": _folder_tuned,
-    "webdataset": _webdataset,
-    "mds": _mds,
-    "huggingface": _huggingface,
-    "grain_threads": _threads(_array_records),
-    "grain_processes": _processes(_array_records),
-    "array_record": _array_record_at_random,
+class Loader(NamedTuple):
+    """A contender that loads the images."""
+
+    title: str
+    pixels: str
+    """How it resizes, and the type it yields."""
+    make: Maker
+    packer: str = ""
+    """The packer whose output it reads; "" for the raw folder."""
+    environment: str = ""
+    against: str = ""
+    """The loader of imgrec that does the same work."""
+
+
+TF, TF8 = "bilinear, float32", "bilinear, uint8"
+PIL = "antialiased bilinear, uint8"
+SCALED = "scaled decoding, then "
+OURS = "structure"
+
+LOADERS: Mapping[str, Loader] = {
+    "libjpeg": Loader(
+        "libjpeg-turbo alone, 2 processes", "scaled decoding, not resized", _libjpeg, against="load"
+    ),
+    "load": Loader("**`imgrec.load`**", SCALED + TF8, _load(), OURS),
+    "load_float": Loader(
+        "**`imgrec.load(dtype='float32')`**", SCALED + TF, _load(dtype="float32"), OURS
+    ),
+    "load_exact": Loader("**`imgrec.load(exact=True)`**", TF8, _load(exact=True), OURS),
+    "load_cached": Loader(
+        "**`imgrec.load(cache=True)`**", "kept in memory, uint8", _load(cache=True), OURS
+    ),
+    "torch": Loader("**`imgrec.torch_dataset`**", SCALED + PIL, _torch(), OURS),
+    "torch_exact": Loader("**`imgrec.torch_dataset(exact=True)`**", PIL, _torch(exact=True), OURS),
+    "grain": Loader(
+        "**`imgrec.grain_source`**, threads", SCALED + TF8, _threads(_grain_source), OURS
+    ),
+    "grain2": Loader(
+        "**`imgrec.grain_source`**, 2 processes", SCALED + TF8, _processes(_grain_source), OURS
+    ),
+    "tfds": Loader("`tfds.load`, as documented", TF, _tfds, "tfds", "tensorflow", "load_float"),
+    "tfds_tuned": Loader(
+        "`tfds.load`, as its performance guide has it",
+        TF8,
+        _tfds_tuned,
+        "tfds",
+        "tensorflow",
+        "load",
+    ),
+    "keras": Loader(
+        "`keras.utils.image_dataset_from_directory`", TF, _keras, "", "tensorflow", "load_float"
+    ),
+    "folder": Loader("torch `ImageFolder`", PIL, _folder, "", "torchvision", "torch"),
+    "folder_tuned": Loader(
+        "torch `ImageFolder`, `torchvision.io`", PIL, _folder_tuned, "", "torchvision", "torch"
+    ),
+    "webdataset": Loader("webdataset", PIL, _webdataset, "webdataset", "webdataset", "torch"),
+    "mds": Loader("MosaicML `StreamingDataset`", PIL, _mds, "mds", "mosaicml", "torch"),
+    "huggingface": Loader(
+        "Hugging Face `datasets`", PIL, _huggingface, "huggingface", "huggingface", "torch"
+    ),
+    "grain_threads": Loader(
+        "Grain and array_record, threads",
+        PIL,
+        _threads(_array_records),
+        "array_record",
+        "grain",
+        "grain",
+    ),
+    "grain_processes": Loader(
+        "Grain and array_record, 2 processes",
+        PIL,
+        _processes(_array_records),
+        "array_record",
+        "grain",
+        "grain2",
+    ),
+}
+READERS: Mapping[str, Loader] = {
+    "imgrec": Loader(
+        "**`imgrec.open_dataset`**, checksums checked", "bytes", _imgrec_at_random, OURS
+    ),
+    "array_record": Loader(
+        "array_record", "bytes", _array_record_at_random, "array_record", "grain", "imgrec"
+    ),
+    "mds": Loader("MosaicML `StreamingDataset`", "bytes", _mds, "mds", "mosaicml", "imgrec"),
+    "huggingface": Loader(
+        "Hugging Face `datasets`", "bytes", _huggingface, "huggingface", "huggingface", "imgrec"
+    ),
 }
 
 
 def main() -> None:
-    """Run an epoch for each line of input; print what it gave and what it took."""
+    """Run an epoch for each line of input; print its figures."""
     name, text = sys.argv[1:]
-    epoch = LOADERS[name](Task(**json.loads(text)))
+    task = Task(**json.loads(text))
+    epoch = (LOADERS if task.batch else READERS)[name].make(task)
     for _ in sys.stdin:
         start = time.perf_counter()
         first_s, images, size, like = 0.0, 0, 0, ""
