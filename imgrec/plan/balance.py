@@ -1,4 +1,13 @@
-"""Even out splits: folds of equal size, and every label in every split."""
+"""Even out splits: folds of about equal size, and every label in every split.
+
+Images of several labels are divided by the rarest label of each (`plan.split`), so a label whose
+images all have a rarer one may be missing from val. `spread_labels` then exchanges an image of
+train that has the label for an image of val that is not needed there. It prefers exchanges that
+keep the sizes of splits, and among these exchanges of two images with the same rarest label.
+
+The best division is hard to find (it is set splitting), so this is a local search. It makes every
+exchange that helps, and every one that helps together with those that follow from it.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +23,21 @@ from typing import NamedTuple, TypeAlias
 from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.options import SplitOptions
 
+_MOST_TRIED = 64
+"""How many images are tried in one place; a label with more images is hardly ever missing."""
+_MOST_FOLLOWED = 8
+"""How many are tried where others follow."""
+_MOST_IN_ALL = 50_000
+"""How many exchanges are tried in all, which takes a few seconds."""
 
-def cut(units: Sequence[int], label: int, known: Counter[str], count: int) -> dict[int, str]:
-    """Cut the units of a class into folds that are even, along with the units known in each.
+Wanted: TypeAlias = frozenset[str]
+"""Splits, at least one of which should have every label."""
 
-    The odd ones go to other folds for other classes.
+
+def cut_folds(units: Sequence[int], label: int, known: Counter[str], count: int) -> dict[int, str]:
+    """Cut the units of a class into even folds, given how many units are known in each.
+
+    The odd units go to other folds for other classes.
     """
     folds = [f"{FOLD}{(fold + label) % count}" for fold in range(count)]
     smallest = [(known[fold], place) for place, fold in enumerate(folds)]
@@ -32,82 +51,48 @@ def cut(units: Sequence[int], label: int, known: Counter[str], count: int) -> di
     return dict(zip(units, names, strict=True))
 
 
-def level(
+def even_out_folds(
     splits: dict[int, str], labels: Mapping[int, int], pins: Mapping[int, str], count: int
 ) -> None:
-    """If a fold has nothing, move units until none has two more than another.
+    """If a fold is empty, move units until no fold has two more than another.
 
     Each class stays as even as it is: a fold that has two more than another has more of some class
-    as well, and one of that class goes. Where some class reaches all folds, nothing is moved, so
-    that one image more moves few others.
+    as well, and one of that class moves. If no fold is empty, nothing moves, so that one more image
+    moves few others.
     """
-    counts: dict[str, Counter[int]] = {f"{FOLD}{fold}": Counter() for fold in range(count)}
+    names = [f"{FOLD}{fold}" for fold in range(count)]
+    counts: dict[str, Counter[int]] = {name: Counter() for name in names}
     free: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for unit, label in sorted(labels.items(), key=itemgetter(1)):  # by class, as they are drawn
+    for unit, label in sorted(labels.items(), key=itemgetter(1)):  # by class, in drawing order
         if (fold := splits.get(unit, "")) in counts:
             counts[fold][label] += 1
             if unit not in pins:
                 free[fold, label].append(unit)
-    sizes = [(found.total(), place) for place, found in enumerate(counts.values())]
-    if min(sizes)[0] > 0:
+    by_size = sorted((counts[name].total(), place) for place, name in enumerate(names))
+    if by_size[0][0] > 0:
         return
-    folds = _Folds(tuple(counts), tuple(counts.values()), free, sorted(sizes))
-    while move := folds.find_move():
-        splits[folds.move(move)] = folds.names[move.taker]
 
-
-class _Move(NamedTuple):
-    """One unit of a label that goes from a fold to another, both by number."""
-
-    giver: int
-    taker: int
-    label: int
-
-
-class _Folds(NamedTuple):
-    """What is in each fold."""
-
-    names: Sequence[str]
-    counts: Sequence[Counter[int]]
-    """How many units of which label it has."""
-    free: dict[tuple[str, int], list[int]]
-    """The units of a fold and a label that may be moved."""
-    by_size: list[tuple[int, int]]
-    """How many units it has, and its number; sorted."""
-
-    def find_move(self) -> _Move | None:
-        """Return a fold that can give another, which has at least two less, one of a label."""
-        for taken, taker in self.by_size:
-            for given, giver in reversed(self.by_size):
+    def find_move() -> tuple[int, int, int] | None:
+        """Return two folds, the first of which can give the second a unit of a label."""
+        for taken, taker in by_size:
+            for given, giver in reversed(by_size):
                 if given < taken + 2:
                     break
-                for label in self.counts[giver] - self.counts[taker]:
-                    if self.free[self.names[giver], label]:
-                        return _Move(giver, taker, label)
+                for label in counts[names[giver]] - counts[names[taker]]:
+                    if free[names[giver], label]:
+                        return giver, taker, label
         return None
 
-    def move(self, move: _Move) -> int:
-        """Move one unit, and return it."""
+    while move := find_move():
         giver, taker, label = move
-        unit = self.free[self.names[giver], label].pop()
-        self.free[self.names[taker], label].append(unit)
-        for fold, change in ((giver, -1), (taker, 1)):
-            size = self.counts[fold].total()
-            del self.by_size[bisect_left(self.by_size, (size, fold))]
-            insort(self.by_size, (size + change, fold))
-            self.counts[fold][label] += change
-        return unit
-
-
-_MOST_TRIED = 64
-"""How many images are tried in one place; a label with more images is hardly ever missing."""
-_MOST_FOLLOWED = 8
-"""How many are tried where others follow."""
-_MOST_IN_ALL = 50_000
-"""How many exchanges are tried in all, which takes a few seconds."""
-
-Wanted: TypeAlias = frozenset[str]
-"""Splits, one of which every label should be in."""
+        unit = free[names[giver], label].pop()
+        free[names[taker], label].append(unit)
+        splits[unit] = names[taker]
+        for place, change in ((giver, -1), (taker, 1)):
+            size = counts[names[place]].total()
+            del by_size[bisect_left(by_size, (size, place))]
+            insort(by_size, (size + change, place))
+            counts[names[place]][label] += change
 
 
 class Unit(NamedTuple):
@@ -120,32 +105,29 @@ class Unit(NamedTuple):
     size: int
 
 
-def repair(
+def spread_labels(
     splits: dict[int, str], units: Mapping[int, Unit], pins: Collection[int], options: SplitOptions
 ) -> None:
     """Exchange units between splits where that brings a label to a split without it.
 
-    `units` come in the order in which they are drawn; those in `pins` stay. A label should be in
-    train first of all, then in val, then in test; of folds, in each.
+    `units` come in the order of drawing; those in `pins` stay. A label should be in train first of
+    all, then in val, then in test; with folds, in each of them.
     """
     for unit in units:
         splits.setdefault(unit, TRAIN)
-    board = _Board(splits, units, pins, _tiers(options))
+    folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
+    tiers = [[frozenset(folds or [TRAIN])]]
+    tiers += [[frozenset([VAL])]] if options.val_split else []
+    tiers += [[frozenset([TEST])]] if options.test_split else []
+    tiers += [[frozenset([fold]) for fold in folds]] if folds else []
+    board = _Board(splits, units, pins, tiers)
     for depth in (0, 2):
         while sum(_bring(board, lack, depth) for lack in board.lacks()):
             pass
 
 
-def _tiers(options: SplitOptions) -> Sequence[Sequence[Wanted]]:
-    """Return where every label should be, the most important first."""
-    folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
-    held_out = [VAL] * bool(options.val_split) + [TEST] * bool(options.test_split)
-    each = [[frozenset([fold]) for fold in folds]] if folds else []
-    return [[frozenset(folds or [TRAIN])], *([frozenset([split])] for split in held_out), *each]
-
-
 class _Lack(NamedTuple):
-    """A label that is in none of some splits."""
+    """A label that none of some splits has."""
 
     label: int
     wanted: Wanted
@@ -165,10 +147,10 @@ class _Exchange(NamedTuple):
 
 
 def _bring(board: _Board, lack: _Lack, depth: int, moved: frozenset[int] = frozenset()) -> bool:
-    """Bring a label to where it is missing, if fewer are missing then; tell whether it did.
+    """Bring a label to where it is missing, if fewer labels are missing then; return whether so.
 
-    With a `depth`, labels that are missing because of an exchange are brought back by others,
-    which leave what was `moved` before where it is.
+    With a `depth`, labels that go missing in the exchange are brought back by further exchanges,
+    which leave units that were already `moved` in place.
     """
     if not board.is_lacking(lack):
         return False
@@ -190,7 +172,10 @@ def _bring(board: _Board, lack: _Lack, depth: int, moved: frozenset[int] = froze
 
 
 class _Board:
-    """Which units are in which split, and how many labels are missing."""
+    """Which units are in which split, and how many labels are missing.
+
+    `tiers` are the splits that every label should be in, the most important first.
+    """
 
     def __init__(
         self,
@@ -214,15 +199,16 @@ class _Board:
         self.tried = 0
         """How many exchanges were made, undone ones included."""
         self.moves: list[tuple[int, str]] = []
-        """All moves, as units and the splits that they were in."""
+        """All moves, as units and the splits that they left."""
         self.missing = [0] * len(tiers)
         """How many labels are missing, by tier."""
         for lack in self.lacks():
             self.missing[lack.tier] += 1
 
+    # Both are needed only if a label is missing.
+
     @cached_property
     def _of_label(self) -> Mapping[int, list[int]]:
-        """The units of each label that may be moved; not needed if no label is missing."""
         found = defaultdict(list)
         for unit in self._free:
             for label in self._units[unit].labels:
@@ -239,16 +225,26 @@ class _Board:
     def lacks(self) -> list[_Lack]:
         """Return all labels that are missing, the rarest of the most important tier first."""
         labels = sorted(self._counts, key=lambda label: (self._counts[label].total(), label))
-        return list(filter(self.is_lacking, self._places(labels)))
+        return self._lacking(labels)
+
+    def caused_by(self, exchange: _Exchange) -> list[_Lack]:
+        """Return the labels of an exchange that are missing somewhere."""
+        labels = frozenset[int]().union(*(self._units[unit].labels for unit in exchange.units))
+        return self._lacking(sorted(labels))
+
+    def _lacking(self, labels: Iterable[int]) -> list[_Lack]:
+        lacks = (
+            _Lack(label, wanted, at)
+            for at, tier in enumerate(self._tiers)
+            for label in labels
+            for wanted in tier
+        )
+        return list(filter(self.is_lacking, lacks))
 
     def is_lacking(self, lack: _Lack) -> bool:
-        """Tell whether a label is still missing."""
+        """Return whether a label is still missing."""
         counts = self._counts[lack.label]
         return not any(counts[split] for split in lack.wanted)
-
-    def _places(self, labels: Iterable[int]) -> Iterator[_Lack]:
-        for at, tier in enumerate(self._tiers):
-            yield from (_Lack(label, wanted, at) for label in labels for wanted in tier)
 
     def exchanges(self, lack: _Lack, most: int) -> Iterator[_Exchange]:
         """Yield exchanges that bring a label, at most so many of each kind."""
@@ -290,13 +286,8 @@ class _Board:
         if back is not None:
             self._move(back, at)
 
-    def caused_by(self, exchange: _Exchange) -> list[_Lack]:
-        """Return what is missing of the labels in an exchange that was made."""
-        labels = frozenset[int]().union(*(self._units[unit].labels for unit in exchange.units))
-        return list(filter(self.is_lacking, self._places(sorted(labels))))
-
     def undo(self, moves: int) -> None:
-        """Undo all but the first moves."""
+        """Undo all but the first `moves`."""
         while len(self.moves) > moves:
             self._move(*self.moves.pop())
             self.moves.pop()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from imgrec.errors import PlanError
-from imgrec.layout import dataset_name, legal_name, shard_filename
+from imgrec.layout import dataset_name, legal_name
 from imgrec.model import (
     FOLD,
     TEST,
@@ -19,32 +19,91 @@ from imgrec.model import (
     Label,
     Plan,
     Samples,
-    ShardTask,
     known_label,
     labels_by_split,
     picked,
-    split_order,
 )
 from imgrec.notes import Note, NoteKind, Notes, groups_of_copies, of_kinds, warnings_of
 from imgrec.options import OnLeak, PackOptions, SourceOptions
 from imgrec.plan.classes import FoundClasses, number_classes, rarest, without_rare
-from imgrec.plan.groups import find_groups, leaked_copies, note_copies, refuse_leaks
-from imgrec.plan.shards import (
-    cut,
-    facts_about,
-    facts_of,
-    fingerprint,
-    lengths_of,
-    options_for,
-    record_bytes,
+from imgrec.plan.groups import (
+    Group,
+    divided_groups,
+    find_groups,
+    leaked_copies,
+    note_copies,
+    refuse_leaks,
 )
+from imgrec.plan.shards import dataset_facts, fingerprint, lengths_of, make_tasks, task_facts
 from imgrec.plan.split import assign_splits, draw_order, write_order
 from imgrec.text import globs_pattern, own_name, printable
-from imgrec.text import picked as picked_group
+from imgrec.text import picked as picked_text
+
+SHOWN = 10
+"""How many names a warning lists."""
+
+
+def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
+    """Decide label, split, shard and place of every sample.
+
+    The same samples and options give the same plan, in whatever order the samples come.
+    """
+    name = dataset_name(catalog.name, options.name)
+    catalog = choose(catalog, options.source)
+    if options.source.limit_per_class is not None:
+        catalog = _limit(catalog, options.source.limit_per_class, options.seed)
+    samples = catalog.samples
+    found_classes = FoundClasses(
+        folders=catalog.class_folders,
+        images=samples.count_classes(),
+        order=catalog.class_order,
+        earlier=catalog.earlier_classes,
+    )
+    classes, label_of = number_classes(found_classes, options)
+    label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.class_sets]
+    labels = rarest(label_sets) if label_sets else [label_of[name] for name in samples.class_names]
+    splits = assign_splits(samples, labels, options.split_options, label_sets)
+    groups = find_groups(samples)
+    about_copies = note_copies(samples, groups, label_sets or labels, splits)
+    left_out = _leave_out(samples, groups, splits, about_copies, options.on_leak)
+    order = write_order(samples, options.seed)
+    kept = [place for place in order if place not in left_out] if left_out else order
+    planned = replace(
+        samples, labels=tuple(labels), label_sets=tuple(label_sets), splits=tuple(splits)
+    )
+    tasks = tuple(make_tasks(name, planned, kept, options))
+    contents = picked(samples.contents, kept)
+    submission = catalog.submission and catalog.submission.named(label_of, classes)
+    return Plan(
+        name=name,
+        version=options.version,
+        source=catalog.name,
+        layout=catalog.layout,
+        classes=classes,
+        tasks=tasks,
+        check=options.check,
+        shrink_to=options.shrink_options,
+        fingerprint=fingerprint(
+            dataset_facts(name, classes, options, submission),
+            map(task_facts, tasks),
+            (b"".join(contents),),
+            (lengths_of(contents),),
+        ),
+        notes=(
+            *catalog.notes,
+            *sorted(left_out.values()),
+            *about_copies,
+            *warnings_of(_warnings(catalog, classes, options, splits, labels_by_split(tasks))),
+        ),
+        near_duplicates=catalog.near.sum_up(*_by_name(planned, kept)) if catalog.near else None,
+        options=options.deciding(),
+        submission=submission,
+        beyond_limit=catalog.beyond_limit,
+    )
 
 
 def choose(catalog: Catalog, options: SourceOptions) -> Catalog:
-    """Return the part of a catalog that globs and rare classes leave, with groups by path."""
+    """Leave out what globs and rare classes exclude, and group images by their paths."""
     for globs, is_exclusion in ((options.include, False), (options.exclude, True)):
         if globs:
             catalog = _filter(catalog, globs, is_exclusion=is_exclusion)
@@ -75,9 +134,13 @@ def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Ca
         f"left out by {option} {' '.join(globs)}",
     )
     everything = [*names, *(file.filename for file in bad)]
-    open_globs = [glob for glob in globs if glob not in catalog.matched_globs]
-    idle = [glob for glob in open_globs if not any(map(globs_pattern([glob]).match, everything))]
-    return chosen.warn(*(f"{option} {glob} matches no file" for glob in idle))
+    unmatched = [
+        glob
+        for glob in globs
+        if glob not in catalog.matched_globs
+        and not any(map(globs_pattern([glob]).match, everything))
+    ]
+    return chosen.warn(*(f"{option} {glob} matches no file" for glob in unmatched))
 
 
 def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
@@ -86,35 +149,34 @@ def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
             "the source has groups of its own, so --group-by cannot make others",
             hint="leave out --group-by or --group-col",
         )
-    pattern = re.compile(group_by)
-    matches = [pattern.search(filename) for filename in catalog.samples.filenames]
-    groups = tuple(picked_group(match, "group") if match else "" for match in matches)
-    if groups and not any(groups):
+    names = catalog.samples.filenames
+    matches = map(re.compile(group_by).search, names)
+    groups = tuple(picked_text(match, "group") if match else "" for match in matches)
+    alone = [name for name, group in zip(names, groups, strict=True) if not group]
+    if names and len(alone) == len(names):
         raise PlanError(
             f"--group-by {group_by!r} matches no file of the source",
             hint="it is searched for in paths such as "
-            + ", ".join(map(printable, sorted(catalog.samples.filenames)[:2])),
+            + ", ".join(map(printable, sorted(names)[:2])),
         )
-    if alone := [
-        name for name, group in zip(catalog.samples.filenames, groups, strict=True) if not group
-    ]:
+    if alone:
         catalog = catalog.warn(
             f"{len(alone)} images are in no group by --group-by, such as {printable(min(alone))}"
         )
     return replace(catalog, samples=replace(catalog.samples, groups=groups))
 
 
-def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
-    """Keep the `most` images that are drawn first of each class in each split of the source.
+def _limit(catalog: Catalog, most: int, seed: int) -> Catalog:
+    """Keep the `most` images drawn first of each class in each split of the source.
 
     An image of several classes is kept if it is among the first of one of them.
     """
     samples = catalog.samples
-    label_sets = samples.class_sets or [(name,) for name in samples.class_names]
+    class_sets = samples.class_sets or [(name,) for name in samples.class_names]
     counts: Counter[tuple[str, str]] = Counter()
     kept = []
-    for place in order:
-        strata = {(samples.splits[place], name) for name in label_sets[place] or ("",)}
+    for place in draw_order(samples, seed):
+        strata = {(samples.splits[place], name) for name in class_sets[place] or ("",)}
         counts.update(strata)
         if any(counts[stratum] <= most for stratum in strata):
             kept.append(place)
@@ -122,38 +184,72 @@ def limit(catalog: Catalog, order: Sequence[int], most: int) -> Catalog:
     return replace(limited, beyond_limit=len(samples) - len(kept))
 
 
-def straddling(samples: Samples, splits: Sequence[str]) -> list[str]:
-    """Return the groups that the source itself has put into more than one split."""
-    homes: dict[str, str] = {}
-    parted = set()
-    for group, split in zip(samples.groups, splits, strict=bool(samples.groups)):
-        if group and homes.setdefault(group, split) != split:
-            parted.add(group)
-    return sorted(parted)
+def _leave_out(
+    samples: Samples,
+    groups: Sequence[Group],
+    splits: Sequence[str],
+    about_copies: Notes,
+    on_leak: OnLeak,
+) -> dict[int, Note]:
+    if on_leak is OnLeak.FAIL:
+        leaks = groups_of_copies(of_kinds(about_copies, NoteKind.LEAK))
+        refuse_leaks(leaks, len(leaks))
+    return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
 
 
-SHOWN = 10
-"""How many names a warning has."""
+def _by_name(samples: Samples, order: Sequence[int]) -> tuple[dict[str, str], dict[str, object]]:
+    """Return split and label of each image that is to be packed, by its name."""
+    names, splits = samples.filenames, samples.splits
+    labels: Sequence[Label] = samples.label_sets or samples.labels
+    return (
+        {names[place]: splits[place] for place in order},
+        {names[place]: known_label(labels[place], splits[place]) for place in order},
+    )
 
 
-def parted_groups(parted: Sequence[str], total: int) -> Iterator[str]:
-    """Name the first of the groups, `total` in all, that the source itself parts."""
-    if parted:
-        shown = _enumerate(list(map(printable, parted)), "groups", total)
+def _warnings(
+    catalog: Catalog,
+    classes: Sequence[str],
+    options: PackOptions,
+    splits: Sequence[str],
+    found: Mapping[str, Collection[int]],
+) -> Iterator[str]:
+    """Yield what may surprise about a plan, given the labels found in each split."""
+    samples, earlier = catalog.samples, len(catalog.earlier_classes)
+    if not options.name and legal_name(catalog.name) == legal_name("") != catalog.name.lower():
+        source = printable(catalog.name)
+        yield f"no letter of {source} can be in a name: pass --name for a better one"
+    divided = divided_groups(samples, splits)
+    yield from warn_of_divided_groups(divided, len(divided))
+    yield from _doubtful_pins(samples, options)
+    yield from missing_splits(found, options, are_pinned="" not in (samples.pinned or [""]))
+    used = set().union(*found.values())
+    gone = [label for label in range(earlier) if label not in used]
+    if gone:
+        yield (
+            f"no images of {_shown([classes[label] for label in gone], 'classes')}, which "
+            f"{own_name(options.split_from)} has: these classes are empty and keep their labels"
+        )
+    yield from missing_classes(classes, found, gone)
+
+
+def warn_of_divided_groups(groups: Sequence[str], total: int) -> Iterator[str]:
+    """Name the first of the groups, `total` in all, that the source itself divides."""
+    if groups:
+        shown = _shown(list(map(printable, groups)), "groups", total)
         yield f"groups that the source has in more than one split: {shown}"
 
 
-def doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
+def _doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
     """Yield what may surprise about images that stay in the splits they had."""
     if not samples.pinned:
         return
     own = set(samples.splits)
+    rows = zip(samples.filenames, samples.pinned, samples.splits, strict=True)
     moved = [
         (filename, pin, split)
-        for filename, pin, split in zip(
-            samples.filenames, samples.pinned, samples.splits, strict=True
-        )
-        # A val or test that the source has not was taken out of its train.
+        for filename, pin, split in rows
+        # A val or test that the source does not have was taken out of its train.
         if pin and split not in ("", pin) and (split != TRAIN or pin in own)
     ]
     if moved:
@@ -168,16 +264,10 @@ def doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
         yield f"{new} new images are not divided: pass --val-split as well, or they go to train"
 
 
-def nameless(source: str, name: str, options: PackOptions) -> Iterator[str]:
-    """Say so if nothing of a source's name is left in the dataset's."""
-    if not options.name and name == legal_name("") != source.lower():
-        yield f"no letter of {printable(source)} can be in a name: pass --name for a better one"
-
-
 def missing_splits(
     found: Collection[str], options: PackOptions, *, are_pinned: bool = False
 ) -> Iterator[str]:
-    """Name the splits that were asked for and that got nothing; all images may be pinned."""
+    """Name the splits that were asked for and got nothing, perhaps as all images are pinned."""
     why = "no class has images or groups enough to spare one"
     if are_pinned:
         why = "the splits of all images are known already"
@@ -186,162 +276,25 @@ def missing_splits(
             yield f"there is no {split}: {why}"
     folds = [f"{FOLD}{fold}" for fold in range(options.folds)]
     if missing := [fold for fold in folds if fold not in found]:
-        yield f"there is no {_enumerate(missing, 'folds')}: too few images are left for them"
-
-
-def gone_classes(
-    earlier: Sequence[str], found: Mapping[str, Collection[int]], dataset: str
-) -> Iterator[str]:
-    """Name the classes of an earlier dataset of which there are no images any more.
-
-    `found` are the labels of each split.
-    """
-    if gone := [earlier[label] for label in gone_labels(len(earlier), found)]:
-        yield (
-            f"no images of {_enumerate(gone, 'classes')}, which {dataset} has: "
-            "these classes are empty and keep their labels"
-        )
-
-
-def gone_labels(earlier: int, found: Mapping[str, Collection[int]]) -> list[int]:
-    """Return those of the first labels, which an earlier dataset has, that no image has now."""
-    used = set().union(*found.values())
-    return [label for label in range(earlier) if label not in used]
+        yield f"there is no {_shown(missing, 'folds')}: too few images are left for them"
 
 
 def missing_classes(
     classes: Sequence[str], found: Mapping[str, Collection[int]], gone: Collection[int] = ()
 ) -> Iterator[str]:
-    """Name the classes that a split does not have; its labels are the same all the same.
+    """Name the classes that a split lacks, given the labels of each split.
 
-    `found` are the labels of each split, and `gone` those that no split has, which is told already.
+    Labels that are `gone` from all splits are left out.
     """
     for split, labels in found.items():
         if set(labels) <= {UNLABELLED}:
             continue
         there = {*labels, *gone}
         if missing := [classes[label] for label in range(len(classes)) if label not in there]:
-            yield f"{split} has no images of {_enumerate(missing, 'classes')}"
+            yield f"{split} has no images of {_shown(missing, 'classes')}"
 
 
-def _enumerate(names: Sequence[str], what: str, total: int | None = None) -> str:
+def _shown(names: Sequence[str], what: str, total: int | None = None) -> str:
     more = (len(names) if total is None else total) - SHOWN
     rest = f" and {more} more {what}" if more > 0 else ""
     return ", ".join(names[:SHOWN]) + rest
-
-
-def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
-    """Decide label, split, shard and place of every sample.
-
-    The same samples and options give the same plan, in whatever order the samples come.
-    """
-    name = dataset_name(catalog.name, options.name)
-    catalog = choose(catalog, options.source)
-    if options.source.limit_per_class is not None:
-        drawn = draw_order(catalog.samples, options.seed)
-        catalog = limit(catalog, drawn, options.source.limit_per_class)
-    samples = catalog.samples
-    found_classes = FoundClasses(
-        folders=catalog.class_folders,
-        images=samples.count_classes(),
-        order=catalog.class_order,
-        earlier=catalog.earlier_classes,
-    )
-    classes, label_of = number_classes(found_classes, options)
-    asked = catalog.submission
-    submission = asked.named(label_of, classes) if asked else None
-    label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.class_sets]
-    labels = (
-        rarest(label_sets)
-        if label_sets
-        else [label_of[class_name] for class_name in samples.class_names]
-    )
-    splits = assign_splits(samples, labels, options.split_options, label_sets)
-    groups = find_groups(samples)
-    about_copies = note_copies(samples, groups, label_sets or labels, splits)
-    left_out = _leave_out(samples, groups, splits, about_copies, options.on_leak)
-    order = write_order(samples, options.seed)
-    kept = [place for place in order if place not in left_out] if left_out else order
-    planned = replace(
-        samples, labels=tuple(labels), label_sets=tuple(label_sets), splits=tuple(splits)
-    )
-    tasks = tuple(_tasks(name, planned, kept, options))
-    found = labels_by_split(tasks)
-    contents = picked(samples.contents, kept)
-    parted = straddling(samples, splits)
-    warnings = (
-        *nameless(catalog.name, name, options),
-        *parted_groups(parted, len(parted)),
-        *doubtful_pins(samples, options),
-        *missing_splits(found, options, are_pinned="" not in (samples.pinned or [""])),
-        *gone_classes(classes[: len(catalog.earlier_classes)], found, own_name(options.split_from)),
-        *missing_classes(classes, found, gone_labels(len(catalog.earlier_classes), found)),
-    )
-    return Plan(
-        name=name,
-        version=options.version,
-        source=catalog.name,
-        layout=catalog.layout,
-        classes=classes,
-        tasks=tasks,
-        check=options.check,
-        shrink_to=options.shrink_options,
-        fingerprint=fingerprint(
-            facts_about(name, classes, options, submission),
-            map(facts_of, tasks),
-            (b"".join(contents),),
-            (lengths_of(contents),),
-        ),
-        notes=(*catalog.notes, *sorted(left_out.values()), *about_copies, *warnings_of(warnings)),
-        near_duplicates=catalog.near.sum_up(*_by_name(planned, kept)) if catalog.near else None,
-        options=options.deciding(),
-        submission=submission,
-        beyond_limit=catalog.beyond_limit,
-    )
-
-
-def _leave_out(
-    samples: Samples,
-    groups: Sequence[tuple[int, ...]],
-    splits: Sequence[str],
-    about_copies: Notes,
-    on_leak: OnLeak,
-) -> dict[int, Note]:
-    if on_leak is OnLeak.FAIL:
-        leaks = groups_of_copies(of_kinds(about_copies, NoteKind.LEAK))
-        refuse_leaks(leaks, len(leaks))
-    return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
-
-
-def _tasks(
-    name: str, samples: Samples, order: Sequence[int], options: PackOptions
-) -> Iterator[ShardTask]:
-    orders: dict[str, list[int]] = defaultdict(list)
-    for place in order:
-        orders[samples.splits[place]].append(place)
-    counts = {split: len(places) for split, places in orders.items()}
-    compression, to_write = options.shard_compression, samples.to_write()
-    for split in sorted(counts, key=split_order):
-        ordered = to_write.pick(orders[split])
-        planned = record_bytes(ordered.sizes, ordered.filenames)
-        lengths = cut(planned, options_for(split, counts, options.shard_options))
-        end = 0
-        for index, length in enumerate(lengths):
-            start, end = end, end + length
-            yield ShardTask(
-                split=split,
-                index=index,
-                filename=shard_filename(name, split, index, len(lengths), compression),
-                expected_bytes=sum(planned[start:end]),
-                samples=ordered.slice(start, end),
-            )
-
-
-def _by_name(samples: Samples, order: Sequence[int]) -> tuple[dict[str, str], dict[str, object]]:
-    """Return split and label of each image that is to be packed, by its name."""
-    names, splits = samples.filenames, samples.splits
-    labels: Sequence[Label] = samples.label_sets or samples.labels
-    return (
-        {names[place]: splits[place] for place in order},
-        {names[place]: known_label(labels[place], splits[place]) for place in order},
-    )

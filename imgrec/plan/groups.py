@@ -1,4 +1,10 @@
-"""Images that belong together: copies, groups and near-duplicates."""
+"""Images that belong together: copies, groups and near-duplicates.
+
+A unit is a set of samples that no split may separate. Units of several images are dealt out to
+splits here: each goes to the split that it brings nearest to what that split should have, of every
+label and in all. The distance is squared and relative, so all splits fill at the same pace and get
+units of all sizes. Large units go first, so that small ones even out what remains.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +18,46 @@ from imgrec.options import SplitOptions
 from imgrec.text import printable
 
 Group = tuple[int, ...]
-"""Places of the samples of one image, two or more, in order of their file names."""
+"""Places of two or more samples with the same bytes, in order of their file names."""
+
+_LABELS_PER_TOTAL = 3
+"""For this many labels, the number of all images counts as much as that of one label.
+
+Otherwise each of many classes could be as little below the fraction as its groups allow, and all
+of them together far below. Tried with 1,000 random sets of groups: with this, no split misses its
+fraction by much more than the largest group, and classes are spread hardly less evenly.
+"""
 
 
 def find_groups(samples: Samples) -> tuple[Group, ...]:
-    """Return the groups of samples whose bytes are identical."""
+    """Return the groups of samples with identical bytes."""
     if len(set(samples.contents)) == len(samples.contents):
-        return ()  # as it mostly is, and counting takes twice as long
-    repeated = {content for content, count in Counter(samples.contents).items() if count > 1}
+        return ()  # the usual case
     members: dict[bytes, list[int]] = defaultdict(list)
     for place, content in enumerate(samples.contents):
-        if content in repeated:
-            members[content].append(place)
+        members[content].append(place)
     by_name = samples.filenames.__getitem__
-    ordered = (tuple(sorted(places, key=by_name)) for places in members.values())
-    return tuple(sorted(ordered, key=lambda group: by_name(group[0])))
+    groups = [tuple(sorted(own, key=by_name)) for own in members.values() if len(own) > 1]
+    return tuple(sorted(groups, key=lambda group: by_name(group[0])))
 
 
 def note_copies(
-    samples: Samples,
-    groups: Sequence[Group],
-    labels: Sequence[Label],
-    splits: Sequence[str],
+    samples: Samples, groups: Sequence[Group], labels: Sequence[Label], splits: Sequence[str]
 ) -> Notes:
-    """Note which groups are duplicates, leaks and conflicts, given label and split of each sample.
+    """Note which groups are duplicates, leaks and conflicts, given the label and split of samples.
 
-    A leak is in more than one split, and a conflict under more than one label; a copy without a
-    label contradicts none.
+    A leak is in more than one split. A conflict has more than one label; a copy without a label
+    contradicts none.
     """
 
-    def noted(kind: NoteKind, chosen: Sequence[Group]) -> Notes:
+    def noted(kind: NoteKind, chosen: Iterable[Group]) -> Notes:
         return copies(kind, [[samples.filenames[place] for place in group] for group in chosen])
 
+    def known_labels(group: Group) -> set[Label | None]:
+        return {known_label(labels[place], splits[place]) for place in group} - {None}
+
     leaks = [group for group in groups if len({splits[place] for place in group}) > 1]
-    conflicts = [
-        group
-        for group in groups
-        if len({known_label(labels[place], splits[place]) for place in group} - {None}) > 1
-    ]
+    conflicts = [group for group in groups if len(known_labels(group)) > 1]
     return (
         *noted(NoteKind.DUPLICATE, groups),
         *noted(NoteKind.LEAK, leaks),
@@ -60,9 +68,9 @@ def note_copies(
 def leaked_copies(
     samples: Samples, groups: Sequence[Group], splits: Sequence[str]
 ) -> dict[int, Note]:
-    """Return the copies to leave out so that no image is in two splits.
+    """Return the copies to leave out so that no image is in two splits, by place.
 
-    The copy that is kept is the one furthest from training: test before val before train.
+    The copy furthest from training is kept: test before val before train.
     """
     dropped: dict[int, Note] = {}
     for group in groups:
@@ -86,50 +94,41 @@ def refuse_leaks(leaks: Sequence[SameImage], total: int) -> None:
 
 
 def find_units(samples: Samples) -> Sequence[int]:
-    """Return for each sample the number of its unit: the place of the unit's first sample.
+    """Return the unit of each sample: the place of the unit's first sample.
 
-    Samples of identical bytes are in one unit, and so are those of one group, or that look alike.
+    Samples with identical bytes, of one group, or that look alike are in one unit. If every sample
+    is a unit of its own, the result is a `range`.
     """
-    parents = range(len(samples))
-    linked = _linked(samples.contents)
-    for groups in (samples.groups, samples.near):
-        linked += _linked(groups, apart="")
-    return _united(list(parents), linked) if linked else parents
+    places = range(len(samples))
+    parents = list(places)
 
-
-def _linked(values: Sequence[Hashable], apart: Hashable = None) -> list[tuple[int, int]]:
-    """Return pairs of places that have one value, enough of them to connect all that have it."""
-    if len(set(values)) == len(values):
-        return []
-    repeated = {value for value, count in Counter(values).items() if count > 1 and value != apart}
-    first: dict[Hashable, int] = {}
-    return [
-        (first.setdefault(value, place), place)
-        for place, value in enumerate(values)
-        if value in repeated
-    ]
-
-
-def _united(parents: list[int], pairs: Sequence[tuple[int, int]]) -> list[int]:
     def root(place: int) -> int:
         while parents[place] != place:
             parents[place] = parents[parents[place]]
             place = parents[place]
         return place
 
-    for one, other in pairs:
-        low, high = sorted((root(one), root(other)))
-        parents[high] = low
-    return [root(place) for place in range(len(parents))]
+    is_linked = False
+    keyed: tuple[Sequence[Hashable], ...] = (samples.contents, samples.groups, samples.near)
+    for keys in keyed:
+        if len(set(keys)) == len(keys):
+            continue
+        first: dict[Hashable, int] = {}
+        for place, key in enumerate(keys):
+            if key != "" and first.setdefault(key, place) != place:
+                low, high = sorted((root(first[key]), root(place)))
+                parents[high] = low
+                is_linked = True
+    return [root(place) for place in places] if is_linked else places
 
 
-_LABELS_PER_TOTAL = 3
-"""For every so many labels, the number of all images counts as much as that of one label.
-
-Otherwise each of many classes could be as little below the fraction as its groups allow, and all
-of them together far below. Tried with 1,000 random sets of groups: with this, no split misses its
-fraction by much more than the largest group, and classes are spread hardly less evenly.
-"""
+def divided_groups(samples: Samples, splits: Sequence[str]) -> list[str]:
+    """Return the groups that the source itself has in more than one split."""
+    homes: dict[str, str] = {}
+    rows = zip(samples.groups, splits, strict=bool(samples.groups))
+    return sorted(
+        {group for group, split in rows if group and homes.setdefault(group, split) != split}
+    )
 
 
 def deal(
@@ -137,9 +136,8 @@ def deal(
 ) -> dict[int, str]:
     """Return the split of each unit, given how many images of which label it has.
 
-    `units` come in the order in which they are drawn, which decides between units of about one
-    size. One with all that there is of its classes is train: to validate them, they must be
-    learned first.
+    `units` come in the order of drawing, which decides between units of about the same size. A
+    unit with all images of its classes goes to train: a class must be learned to be validated.
     """
     totals: Counter[int] = Counter()
     uses: Counter[int] = Counter()
@@ -161,17 +159,17 @@ def deal(
 
 
 def turn_of(labels: Counter[int]) -> int:
-    """Return when a unit is dealt: the lower, the sooner.
+    """Return when a unit is dealt: lower is sooner.
 
-    Sizes of one power of two count as one, so that the seed has a say among all of them.
+    Sizes with the same power of two count as equal, so that the seed decides among them.
     """
     return -labels.total().bit_length()
 
 
 class Dealer:
-    """Chooses a split for one unit after the other, given how many images each label has in all.
+    """Chooses a split for one unit after the other.
 
-    `uses` are the numbers of units that have images of a label.
+    `totals` are the images of each label, and `uses` the units that have images of it.
     """
 
     def __init__(
@@ -179,28 +177,28 @@ class Dealer:
     ) -> None:
         self.fractions = _fractions(options)
         self._uses = uses
-        self._lacks = {
-            split: _Lack(totals, uses, fraction) for split, fraction in self.fractions.items()
+        self._quotas = {
+            split: _Quota(totals, uses, fraction) for split, fraction in self.fractions.items()
         }
 
     def is_alone(self, labels: Iterable[int]) -> bool:
-        """Tell whether a unit has all that there is of its classes, and so must be train."""
+        """Return whether a unit has all images of its classes, and so must be train."""
         return TRAIN in self.fractions and all(self._uses[label] == 1 for label in labels)
 
     def seat(self, labels: Counter[int], split: str) -> None:
-        """Count in a unit whose split is known."""
-        if split in self._lacks:
-            self._lacks[split].take(labels)
+        """Count a unit whose split is known."""
+        if split in self._quotas:
+            self._quotas[split].take(labels)
 
     def place(self, labels: Counter[int]) -> str:
-        """Choose the split of a unit, and count it in."""
-        split = max(self._lacks, key=lambda split: self._lacks[split].gain(labels))
-        self._lacks[split].take(labels)
+        """Choose the split of a unit, and count it."""
+        split = max(self._quotas, key=lambda split: self._quotas[split].gain(labels))
+        self._quotas[split].take(labels)
         return split
 
 
 def _fractions(options: SplitOptions) -> dict[str, float]:
-    """Return the part of the images that each split is to have; of equals the first is chosen."""
+    """Return the fraction of images for each split; of equals the first is chosen."""
     if options.folds:
         rest = 1 - options.test_split
         wanted = {f"{FOLD}{fold}": rest / options.folds for fold in range(options.folds)}
@@ -211,11 +209,11 @@ def _fractions(options: SplitOptions) -> dict[str, float]:
     return {split: fraction for split, fraction in wanted.items() if fraction}
 
 
-class _Lack:
-    """What a split is to have, and what it still lacks, of each label and in all."""
+class _Quota:
+    """How many images a split should have, and still lacks, of each label and in all."""
 
     def __init__(self, totals: Counter[int], uses: Mapping[int, int], fraction: float) -> None:
-        # If it can be, a split is to have something of a class that is too rare for its fraction.
+        # A split should have an image of a class even if the class is too rare for its fraction.
         self._wanted = {
             label: max(total * fraction, 1 if uses[label] > 1 else 0)
             for label, total in totals.items()
@@ -225,7 +223,7 @@ class _Lack:
         self._weight_in_all = len(totals) / _LABELS_PER_TOTAL
 
     def gain(self, labels: Counter[int]) -> float:
-        """Return how much nearer a unit brings the split to what it is to have."""
+        """Return how much nearer a unit brings the split to its quota."""
         in_all = _gain(labels.total(), self._lacking_in_all, self._wanted_in_all)
         return self._weight_in_all * in_all + sum(
             _gain(count, self._lacking[label], self._wanted[label])
@@ -233,14 +231,14 @@ class _Lack:
         )
 
     def take(self, labels: Counter[int]) -> None:
-        """Count a unit in."""
+        """Count a unit."""
         self._lacking_in_all -= labels.total()
         for label, count in labels.items():
             self._lacking[label] -= count
 
 
 def _gain(count: int, lacking: float, wanted: float) -> float:
-    """Return by how much `count` images shorten the way to what is wanted, as squares."""
+    """Return by how much `count` images reduce the squared, relative distance to the quota."""
     return count * (2 * lacking - count) / wanted
 
 
@@ -250,9 +248,9 @@ def fill_empty(
     pins: Mapping[int, str],
     fractions: Mapping[str, float],
 ) -> None:
-    """Give each split that got nothing the smallest unit of one that has more than one.
+    """Give each empty split the smallest unit of a split that has more than one.
 
-    Train gets one even if that was another's only one.
+    Train gets one even if it is the only one of its split.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for unit, split in splits.items():

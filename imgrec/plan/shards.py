@@ -1,16 +1,18 @@
-"""Cut splits into shards, and fingerprint what decides their bytes."""
+"""Cut splits into shards, and fingerprint everything that decides their bytes."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 from imgrec.errors import PlanError
-from imgrec.model import FORMAT, TRAIN, ShardTask, Submission
+from imgrec.layout import shard_filename
+from imgrec.model import FORMAT, TRAIN, Samples, ShardTask, Submission, split_order
 from imgrec.options import NearDups, PackOptions, ShardOptions
 
 _SPREAD_BYTES = 16 << 20
@@ -18,27 +20,48 @@ _SPREAD_SHARDS = 8
 _MOST_TRIED = 1 << 19
 """How many shards are cut to find an even cut, so that planning time grows with records only."""
 _RECORD_BYTES = 96
-"""What a record takes beside the image and the file name: frame, keys, lengths and numbers."""
+"""The size of a record without the image and the file name: frame, keys, lengths and numbers."""
+
+
+def make_tasks(
+    name: str, samples: Samples, order: Sequence[int], options: PackOptions
+) -> Iterator[ShardTask]:
+    """Yield the shards of all splits, given the places of samples in the order of writing."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place in order:
+        places[samples.splits[place]].append(place)
+    counts = {split: len(own) for split, own in places.items()}
+    to_write = samples.to_write()
+    for split in sorted(counts, key=split_order):
+        ordered = to_write.pick(places[split])
+        ends = list(accumulate(record_bytes(ordered.sizes, ordered.filenames)))
+        lengths = cut(ends, options_for(split, counts, options.shard_options))
+        bounds = pairwise(accumulate(lengths, initial=0))
+        for index, (start, end) in enumerate(bounds):
+            yield ShardTask(
+                split=split,
+                index=index,
+                filename=shard_filename(
+                    name, split, index, len(lengths), options.shard_compression
+                ),
+                expected_bytes=ends[end - 1] - (ends[start - 1] if start else 0),
+                samples=ordered.slice(start, end),
+            )
 
 
 def record_bytes(sizes: Sequence[int], filenames: Sequence[str]) -> list[int]:
-    """Return the most that the record of each image takes in a shard, if it is packed as it is."""
+    """Return the most that each record takes in a shard, if its image is packed as it is."""
     named = zip(sizes, map(len, filenames), strict=True)
     return [size + 4 * length + _RECORD_BYTES for size, length in named]
 
 
-def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:
-    """Return how many records each shard holds, given the size of each record in order.
+def cut(ends: Sequence[int], options: ShardOptions) -> list[int]:
+    """Return how many records each shard holds, given where each record ends in one long file.
 
     With `options.count` there are exactly that many shards. Otherwise none is larger than
     `options.max_bytes`, except that a record larger than that is a shard of its own. From 16 MiB up
-    there are a multiple of 8, if there are as many records.
+    there are a multiple of 8, if there are as many records. `ends` may be lazy: few are read.
     """
-    return cut_at(list(itertools.accumulate(sizes)), options)
-
-
-def cut_at(ends: Sequence[int], options: ShardOptions) -> list[int]:
-    """Do as `cut` does, given where each record ends: no more of them are looked at than must."""
     if options.count is not None:
         return _cut_evenly(ends, options.count)
     step = _SPREAD_SHARDS if ends[-1] >= _SPREAD_BYTES else 1
@@ -53,8 +76,8 @@ def cut_at(ends: Sequence[int], options: ShardOptions) -> list[int]:
 def _cut_evenly_within(ends: Sequence[int], max_bytes: int, step: int) -> list[int] | None:
     """Cut into the fewest shards of nearly equal bytes that are small enough.
 
-    Return None if many numbers of shards were tried in vain: records close to the limit would need
-    a lucky cut on both sides of each of them.
+    Returns None after too many tries: records close to the limit would need a lucky cut on both
+    sides of each of them.
     """
     count = -(-ends[-1] // (max_bytes * step)) * step
     tried = 0
@@ -81,7 +104,7 @@ def _fill(ends: Sequence[int], max_bytes: int) -> list[int]:
 
 
 def _split_up(ends: Sequence[int], lengths: list[int], count: int) -> list[int]:
-    """Halve the largest shards that can be, until there are `count`."""
+    """Halve the largest shard of two or more records until there are `count`."""
     while len(lengths) < min(count, len(ends)):
         sizes = _sizes(ends, lengths)
         place = max(range(len(lengths)), key=lambda place: (lengths[place] > 1, sizes[place]))
@@ -99,20 +122,17 @@ def _cut_evenly(ends: Sequence[int], count: int) -> list[int]:
     for shard in range(1, count):
         fair = bisect_left(ends, total * shard / count) + 1
         cuts.append(min(max(fair, cuts[-1] + 1), length - count + shard))
-    return [end - start for start, end in itertools.pairwise([*cuts, length])]
+    return [end - start for start, end in pairwise([*cuts, length])]
 
 
 def _sizes(ends: Sequence[int], lengths: Sequence[int]) -> list[int]:
-    """Return how many bytes each shard has."""
-    bounds = [0, *(ends[end - 1] for end in itertools.accumulate(lengths))]
-    return [end - start for start, end in itertools.pairwise(bounds)]
+    """Return the bytes of each shard."""
+    bounds = [0, *(ends[end - 1] for end in accumulate(lengths))]
+    return [end - start for start, end in pairwise(bounds)]
 
 
-def options_for(split: str, counts: dict[str, int], options: ShardOptions) -> ShardOptions:
-    """Return the options for one split.
-
-    A number of shards that is asked for is train's; others get theirs in proportion.
-    """
+def options_for(split: str, counts: Mapping[str, int], options: ShardOptions) -> ShardOptions:
+    """Return the options for one split: `--shards` is for train, others get a proportion of it."""
     if options.count is None:
         return options
     if TRAIN in counts and options.count > counts[TRAIN]:
@@ -126,25 +146,22 @@ def options_for(split: str, counts: dict[str, int], options: ShardOptions) -> Sh
 
 
 def fingerprint(
-    about: bytes, tasks: Iterable[bytes], contents: Iterable[bytes], lengths: Iterable[bytes]
+    dataset: bytes, tasks: Iterable[bytes], contents: Iterable[bytes], lengths: Iterable[bytes]
 ) -> str:
-    """Return the fingerprint of a plan, from the pieces that the functions below make.
+    """Hash everything that decides the bytes of the output, as the functions below return it.
 
-    `contents` and `lengths` are those of all samples in the order of their rank, in pieces of any
-    size: with 100 million samples, they do not fit into memory.
+    `contents` and `lengths` are those of all samples in the order of writing, in pieces of any
+    size: 100 million of them do not fit into memory.
     """
-    sha256 = hashlib.sha256(about)
+    sha256 = hashlib.sha256(dataset)
     for pieces in (tasks, contents, lengths):
         for piece in pieces:
             sha256.update(piece)
     return sha256.hexdigest()
 
 
-def facts_about(
-    name: str,
-    classes: Sequence[str],
-    options: PackOptions,
-    submission: Submission | None = None,
+def dataset_facts(
+    name: str, classes: Sequence[str], options: PackOptions, submission: Submission | None = None
 ) -> bytes:
     """Return what decides about all shards."""
     asked = [f"--also {also}" for also in options.also]
@@ -152,7 +169,7 @@ def facts_about(
         asked += [f"{what} {value}" for what, value in options.shrink_options.deciding().items()]
     if options.thumbnails is not None:
         asked.append(f"--thumbnails {options.thumbnails}")
-    if options.near_dups is not NearDups.AUTO:  # which decides what is known of each image
+    if options.near_dups is not NearDups.AUTO:  # it decides what is known about each image
         asked.append(f"--near-dups {options.near_dups}")
     if submission is not None:
         sample = hashlib.sha256(submission.sample).hexdigest()
@@ -162,21 +179,15 @@ def facts_about(
     return "".join(f"{fact}\n" for fact in facts).encode("utf-8", "surrogateescape")
 
 
-def facts_of(task: ShardTask) -> bytes:
+def task_facts(task: ShardTask) -> bytes:
     """Return what decides about one shard."""
-    columns = (
-        task.filename,
-        "\0".join(task.samples.filenames),
-        *map(
-            repr,
-            (*filter(None, (task.samples.label_sets, task.samples.groups)), *task.samples.columns),
-        ),
-    )
+    samples = task.samples
+    others = (*filter(None, (samples.label_sets, samples.groups)), *samples.columns)
+    texts = (task.filename, "\0".join(samples.filenames), *map(repr, others))
     numbers = (
-        struct.pack(f"<{len(column)}q", *column)
-        for column in (task.samples.labels, task.samples.sizes)
+        struct.pack(f"<{len(column)}q", *column) for column in (samples.labels, samples.sizes)
     )
-    return b"".join(("\n".join(columns).encode("utf-8", "surrogateescape"), *numbers))
+    return b"".join(("\n".join(texts).encode("utf-8", "surrogateescape"), *numbers))
 
 
 def lengths_of(contents: Iterable[bytes]) -> bytes:

@@ -1,10 +1,20 @@
-"""Which split each sample goes to: stratified, exact, without leaks, and steady as a set grows."""
+"""Choose the split of each sample: stratified, exact, without leaks, and stable as a set grows.
+
+Samples have two orders, both random by content and seed. They are written in one and drawn for
+splits in the other. If val took the first images of each class in the order of writing, train would
+begin with images of the classes that gave the least.
+
+Units (`plan.groups`) are drawn class by class. The first `round(n * val_split)` units of a class
+are val, the last `round(n * test_split)` are test, the rest train. One more image moves at most one
+other across each boundary, and a renamed image stays. Groups of images are dealt out instead
+(`plan.groups`). Where images have several labels, `plan.balance` brings missing labels to splits.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import pairwise
@@ -13,50 +23,44 @@ from typing import NamedTuple
 from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Samples, split_order
 from imgrec.options import SplitOptions
-from imgrec.plan.balance import Unit, cut, level, repair
+from imgrec.plan.balance import Unit, cut_folds, even_out_folds, spread_labels
 from imgrec.plan.groups import deal, find_units
 
 _KEY_BYTES = 8
-_MOST = (1 << 64) - 1
+_MAX_RANK = (1 << 64) - 1
 
 
 def write_order(samples: Samples, seed: int) -> list[int]:
-    """Return the places of all samples in the order in which they are written.
-
-    Copies of one image stand together, in order of their names.
-    """
+    """Return the places of all samples in the order of writing; copies come together, by name."""
     return _sorted(samples, ranks_of(samples.contents, seed))
 
 
 def draw_order(samples: Samples, seed: int) -> list[int]:
-    """Return the places of all samples in the order in which splits and limits draw them.
-
-    Copies of one image stand together, in order of their names.
-    """
+    """Return the places of all samples in the order of drawing; copies come together, by name."""
     return _sorted(samples, draws_of(samples.contents, seed))
 
 
 def ranks_of(contents: Sequence[bytes], seed: int) -> list[int]:
-    """Return a number below 2 ** 64 for each content, by which they are written."""
-    # A content is a hash already; multiplying it by a random odd number shuffles what it orders.
-    # Only the part of a content that never changes ranks: see `source.probe.contents`.
+    """Return a number below 2 ** 64 for each content, which orders writing."""
+    # A content is a hash already. Multiplying it by a random odd number shuffles the order. Only
+    # the part of a content that never changes is used: see `source.probe.contents`.
     noise = _noise(f"imgrec {seed}")
     factor = int.from_bytes(noise[:8], "big") | 1
     mask = int.from_bytes(noise[8:], "big")
     heads = b"".join([content[:_KEY_BYTES] for content in contents])
     keys = struct.unpack(f"<{len(contents)}Q", heads)
-    return [(key ^ mask) * factor & _MOST for key in keys]
+    return [(key ^ mask) * factor & _MAX_RANK for key in keys]
 
 
 def draws_of(contents: Sequence[bytes], seed: int) -> list[int]:
-    """Return a number below 2 ** 64 for each content, by which they are drawn.
+    """Return a number below 2 ** 64 for each content, which orders drawing.
 
-    Two contents have one number if and only if they have one rank.
+    Two contents have the same number if and only if they have the same rank.
     """
-    # What is first by rank is known by the upper half of its bits. Folding that onto the lower
-    # half, which is noise, before multiplying anew spreads it over all numbers.
+    # The upper bits of a rank decide what is written first. Folding them onto the lower bits,
+    # which are noise, and multiplying again makes the two orders independent.
     factor = int.from_bytes(_noise(f"imgrec draw {seed}")[:8], "big") | 1
-    return [(rank ^ rank >> 32) * factor & _MOST for rank in ranks_of(contents, seed)]
+    return [(rank ^ rank >> 32) * factor & _MAX_RANK for rank in ranks_of(contents, seed)]
 
 
 def _noise(text: str) -> bytes:
@@ -64,7 +68,7 @@ def _noise(text: str) -> bytes:
 
 
 def _sorted(samples: Samples, numbers: Sequence[int]) -> list[int]:
-    """Sort places by number, and those of one number by content and name."""
+    """Sort places by number; equal numbers by content and name."""
     order = sorted(range(len(numbers)), key=numbers.__getitem__)
     if len(set(numbers)) == len(numbers):
         return order
@@ -80,26 +84,16 @@ def _sorted(samples: Samples, numbers: Sequence[int]) -> list[int]:
     return order
 
 
-class Drawn(NamedTuple):
-    """Samples in the order in which they are drawn, with what is known of each."""
-
-    samples: Samples
-    labels: Sequence[int]
-    units: Sequence[int]
-    order: Sequence[int]
-
-
 def assign_splits(
     samples: Samples,
     labels: Sequence[int],
     options: SplitOptions,
     label_sets: Sequence[Sequence[int]] = (),
 ) -> list[str]:
-    """Return the split of each sample, given the label by which it is drawn, and all of them.
+    """Return the split of each sample, given the label by which it is drawn, and all its labels.
 
-    A sample keeps the split that the source gives it or that it is pinned to, except that val and
-    test, or folds, where the source has none, are taken out of its train. Raises PlanError if it
-    has them already.
+    A sample keeps the split that the source gives it or that it is pinned to. Val, test and folds
+    are taken out of the source's train. Raises PlanError if the source has them already.
     """
     refuse_unfit(set(samples.splits), options)
     splits = [split or TRAIN for split in samples.splits]
@@ -107,45 +101,40 @@ def assign_splits(
     if not splits or not (is_divided or samples.pinned):
         return splits
     units = find_units(samples)
-    drawn = Drawn(samples, labels, units, draw_order(samples, options.seed))
-    homes = find_homes(drawn, splits, folds=bool(options.folds))
+    order = draw_order(samples, options.seed)
+    free = find_free_units(samples, labels, units, order, folds=bool(options.folds))
     what = "groups" if samples.groups else "images"
-    if options.folds > len(homes.labels):
-        # They are too few before any goes to test: only count, with folds that take no time.
-        places = _divide(homes, replace(options, folds=2))
-        _refuse_few(homes, places, options.folds, what)
+    if options.folds > len(free.labels):
+        # Too few even before any goes to test. Count with 2 folds, since thousands take long.
+        _refuse_few(free, _divide(free, replace(options, folds=2)), options.folds, what)
     _refuse_other_pins(samples, splits, options)
-    places = _divide(homes, options)
+    homes = _divide(free, options)
     if options.folds:
-        _refuse_few(homes, places, options.folds, what)
+        _refuse_few(free, homes, options.folds, what)
     if label_sets:
-        repair(places, _several_labels(homes, units, label_sets), homes.pins, options)
+        spread_labels(homes, _with_all_labels(free, units, label_sets), free.pins, options)
     for place, split in enumerate(splits):
         if split == TRAIN:
-            splits[place] = places.get(units[place], TRAIN)
-    return _pinned(samples, splits)
+            splits[place] = homes.get(units[place], TRAIN)
+    if not samples.pinned:
+        return splits
+    return [pin or split for pin, split in zip(samples.pinned, splits, strict=True)]
 
 
-def _divide(homes: Homes, options: SplitOptions) -> dict[int, str]:
-    if homes.sizes:
-        return deal(homes.sizes, homes.pins, options)
-    return _held_out(homes.labels, homes.pins, options)
+def _divide(free: FreeUnits, options: SplitOptions) -> dict[int, str]:
+    if free.sizes:
+        return deal(free.sizes, free.pins, options)
+    return _held_out(free.labels, free.pins, options)
 
 
-def _refuse_few(homes: Homes, splits: Mapping[int, str], folds: int, what: str) -> None:
-    """Raise PlanError if there are fewer units than folds to put them into."""
-    count = sum(splits[unit] != TEST for unit in homes.labels)
+def _refuse_few(free: FreeUnits, homes: Mapping[int, str], folds: int, what: str) -> None:
+    """Raise PlanError if there are fewer units than folds."""
+    count = sum(homes[unit] != TEST for unit in free.labels)
     if count < folds:
         raise PlanError(
             f"{folds} folds cannot be made of {count} different {what}",
             hint=f"give --folds {count} or less" if count > 1 else "leave out --folds",
         )
-
-
-def _pinned(samples: Samples, splits: list[str]) -> list[str]:
-    if not samples.pinned:
-        return splits
-    return [pin or split for pin, split in zip(samples.pinned, splits, strict=True)]
 
 
 def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: SplitOptions) -> None:
@@ -163,83 +152,88 @@ def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: SplitOp
 
 
 def refuse_unfit(given: Collection[str], options: SplitOptions) -> None:
-    """Raise PlanError if the splits that the source has leave no room for those asked for."""
-    _refuse_second_split(given, VAL, options.val_split, "--val-split")
-    _refuse_second_split(given, TEST, options.test_split, "--test-split")
-    _refuse_second_split(given, VAL, options.folds, "--folds")
-    is_divided = options.val_split or options.test_split or options.folds
+    """Raise PlanError if the splits of the source leave no room for those asked for."""
+    wanted = (
+        (VAL, options.val_split, "--val-split"),
+        (TEST, options.test_split, "--test-split"),
+        (VAL, options.folds, "--folds"),
+    )
+    for split, value, option in wanted:
+        if value and split in given:
+            raise PlanError(
+                f"the source has a {split} split of its own, so {option} cannot make another",
+                hint=f"leave out {option}, or move the images of {split} into train",
+            )
+    is_divided = any(value for _, value, _ in wanted)
     if given and is_divided and not {"", TRAIN}.intersection(given):
         raise PlanError("the source has no train images to take a split from")
 
 
-def _refuse_second_split(given: Iterable[str], split: str, wanted: float, option: str) -> None:
-    if wanted and split in given:
-        raise PlanError(
-            f"the source has a {split} split of its own, so {option} cannot make another",
-            hint=f"leave out {option}, or move the images of {split} into train",
-        )
-
-
-class Homes(NamedTuple):
-    """The units that may leave train, in the order in which they are drawn."""
+class FreeUnits(NamedTuple):
+    """The units that may leave train, in the order of drawing."""
 
     labels: dict[int, int]
-    """Of each unit: one of several labels is the smallest."""
+    """The smallest label of each unit."""
     sizes: dict[int, Counter[int]]
-    """How many images of which label each unit has; only known for groups."""
+    """How many images of each label a unit has; empty unless there are groups."""
     pins: dict[int, str]
     """The split that a unit must be in, because one of its images must."""
 
 
-def find_homes(drawn: Drawn, splits: Sequence[str], *, folds: bool) -> Homes:
-    """Return the units of which some may leave train, given the split that each sample is in."""
-    samples, labels, units, order = drawn
+def find_free_units(
+    samples: Samples,
+    labels: Sequence[int],
+    units: Sequence[int],
+    order: Sequence[int],
+    *,
+    folds: bool,
+) -> FreeUnits:
+    """Return the units that may leave train, given label, unit and order of samples."""
+    splits = [split or TRAIN for split in samples.splits]
     if {*splits} != {TRAIN}:
         elsewhere = {units[place] for place, split in enumerate(splits) if split != TRAIN}
-        # What the source also has in val or test stays in train: in another val it would leak
-        # anew. But there is no train beside folds.
+        # A unit that the source also has in val or test stays in train: in another val it would
+        # be a new leak. With folds there is no train to stay in.
         taken = set() if folds else elsewhere
         order = [place for place in order if splits[place] == TRAIN and units[place] not in taken]
-    homes = Homes({}, defaultdict(Counter), {})
+    free = FreeUnits({}, defaultdict(Counter), {})
     if isinstance(units, range):  # each sample is a unit of its own
-        homes.labels.update(zip(order, map(labels.__getitem__, order), strict=True))
+        free.labels.update(zip(order, map(labels.__getitem__, order), strict=True))
     else:
         for place in order:
             unit, label = units[place], labels[place]
-            if homes.labels.setdefault(unit, label) > label:
-                homes.labels[unit] = label
-    # What looks alike is a group, too: drawn by the first of its images, large ones would all come
-    # early. Copies, which have one place in the order, count once.
+            if free.labels.setdefault(unit, label) > label:
+                free.labels[unit] = label
+    # Near-duplicates form groups, too: drawn by the first of their images, large groups would all
+    # come early. Copies have one place in the order, so they count once.
     if samples.groups or any(samples.near):
         for place in order:
-            homes.sizes[units[place]][labels[place]] += 1
+            free.sizes[units[place]][labels[place]] += 1
     for place, pin in enumerate(samples.pinned):
         if pin:
-            known = homes.pins.get(units[place], pin)
-            homes.pins[units[place]] = max(known, pin, key=split_order)
-    return homes
+            known = free.pins.get(units[place], pin)
+            free.pins[units[place]] = max(known, pin, key=split_order)
+    return free
 
 
-def _several_labels(
-    homes: Homes, units: Sequence[int], label_sets: Sequence[Sequence[int]]
+def _with_all_labels(
+    free: FreeUnits, units: Sequence[int], label_sets: Sequence[Sequence[int]]
 ) -> dict[int, Unit]:
-    """Return the units that may leave train, with all labels of their images."""
     labels: dict[int, set[int]] = defaultdict(set)
     for unit, own in zip(units, label_sets, strict=True):
         labels[unit].update(own)
-    sized = bool(homes.sizes)
     return {
-        unit: Unit(frozenset(labels[unit]), stratum, homes.sizes[unit].total() if sized else 1)
-        for unit, stratum in homes.labels.items()
+        unit: Unit(frozenset(labels[unit]), stratum, free.sizes[unit].total() if free.sizes else 1)
+        for unit, stratum in free.labels.items()
     }
 
 
 def _held_out(
     labels: Mapping[int, int], pins: Mapping[int, str], options: SplitOptions
 ) -> dict[int, str]:
-    """Return the split of each unit, exact by class; those not named stay in train."""
+    """Return the split of each unit, exact for each class; units not named stay in train."""
     by_class: dict[int, list[int]] = defaultdict(list)
-    for unit, label in labels.items():  # as they are drawn
+    for unit, label in labels.items():  # in the order of drawing
         by_class[label].append(unit)
     splits = dict(pins)
     for label, units in by_class.items():
@@ -254,26 +248,23 @@ def _held_out(
         splits |= dict.fromkeys(free[:val], VAL)
         splits |= dict.fromkeys(free[val + len(rest) :], TEST)
         if options.folds:
-            splits |= cut(rest, label, known, options.folds)
+            splits |= cut_folds(rest, label, known, options.folds)
     if options.folds:
-        level(splits, labels, pins, options.folds)
+        even_out_folds(splits, labels, pins, options.folds)
     return splits
 
 
 def held_out_counts(images: int, options: SplitOptions) -> tuple[int, int]:
     """Return how many of a class's `images` go to val and to test.
 
-    Each gets at least one, and train keeps at least one, as far as there are enough.
+    Each gets at least one, and train keeps at least one, if there are enough.
 
     >>> held_out_counts(20, SplitOptions(val_split=0.1))
     (2, 0)
     """
-    val = _share(images, options.val_split, kept=1)
-    test = _share(images, options.test_split, kept=1 + val)
-    return val, test
 
+    def count(fraction: float, kept: int) -> int:
+        return max(min(max(round(images * fraction), 1), images - kept), 0) if fraction else 0
 
-def _share(images: int, fraction: float, *, kept: int) -> int:
-    if not fraction:
-        return 0
-    return max(min(max(round(images * fraction), 1), images - kept), 0)
+    val = count(options.val_split, 1)
+    return val, count(options.test_split, 1 + val)

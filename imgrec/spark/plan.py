@@ -29,11 +29,11 @@ from imgrec.notes import (
     warnings_of,
 )
 from imgrec.options import OnLeak, SplitOptions
-from imgrec.plan.build import SHOWN, missing_classes, missing_splits, parted_groups
+from imgrec.plan.build import SHOWN, missing_classes, missing_splits, warn_of_divided_groups
 from imgrec.plan.classes import FoundClasses, number_classes
 from imgrec.plan.groups import find_groups, find_units, leaked_copies, note_copies, refuse_leaks
-from imgrec.plan.shards import cut_at, lengths_of, options_for, record_bytes
-from imgrec.plan.split import Drawn, draws_of, find_homes, held_out_counts, write_order
+from imgrec.plan.shards import cut, lengths_of, options_for, record_bytes
+from imgrec.plan.split import draws_of, find_free_units, held_out_counts, write_order
 from imgrec.source.probe import contents
 from imgrec.spark.job import Ends, Job, Part, read_result, write_ends, write_result
 from imgrec.spark.scan import Scanned
@@ -114,9 +114,9 @@ class Train(NamedTuple):
 
 def train_of(samples: Samples, labels: list[int]) -> Train:
     """Return the units of a bucket that may leave train, in no particular order."""
-    drawn = Drawn(samples, labels, find_units(samples), range(len(samples)))
-    splits = [split or TRAIN for split in samples.splits]
-    return Train(find_homes(drawn, splits, folds=False).labels, drawn.units, splits)
+    units = find_units(samples)
+    free = find_free_units(samples, labels, units, range(len(samples)), folds=False)
+    return Train(free.labels, units, [split or TRAIN for split in samples.splits])
 
 
 def list_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -415,7 +415,7 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
     parted = groups.split_groups(ranked, SHOWN) if scanned.has_groups else ([], 0)
     notes = summary.notes.notes(*KINDS)
     warnings = (
-        *parted_groups(*parted),
+        *warn_of_divided_groups(*parted),
         *missing_splits(summary.counts(), options),
         *missing_classes(classes, {split: summary.labels[split] for split in summary.counts()}),
     )
@@ -437,7 +437,7 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
 def _shards(summary: Summary, job: Job) -> Shards:
     options, counts = job.options, summary.counts()
     lengths = {
-        split: cut_at(Ends(summary.parts[split]), options_for(split, counts, options.shard_options))
+        split: cut(Ends(summary.parts[split]), options_for(split, counts, options.shard_options))
         for split in counts
     }
     close_files()

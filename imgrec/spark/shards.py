@@ -23,7 +23,7 @@ from imgrec.notes import NoteCollector, NoteKind, warnings_of
 from imgrec.options import ColumnKind
 from imgrec.options.source import ColumnValue
 from imgrec.outcome import Report, ShardResult
-from imgrec.plan.shards import facts_about, facts_of, fingerprint, record_bytes
+from imgrec.plan.shards import dataset_facts, fingerprint, record_bytes, task_facts
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, refuse_loss
 from imgrec.publish.samples import TableForm, create_samples
@@ -137,7 +137,7 @@ class _Writing:
         write_result(
             self.folder, f"{number}.result", told + b"\n" + json_files.encode_result(result)
         )
-        write_result(self.folder, _facts_file(number), facts_of(task))
+        write_result(self.folder, _facts_file(number), task_facts(task))
         yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
 
 
@@ -322,7 +322,7 @@ def fingerprint_of(planned: RowPlan, job: Job) -> str:
 
     buckets = planned.summary.buckets
     return fingerprint(
-        facts_about(job.options.name, planned.classes, job.options),
+        dataset_facts(job.options.name, planned.classes, job.options),
         pieces(map(_facts_file, range(len(planned.shards)))),
         pieces(bucket_file(bucket, "contents") for bucket in buckets),
         pieces(bucket_file(bucket, "lengths") for bucket in buckets),

@@ -63,7 +63,7 @@ def test_new_classes_are_in_the_order_that_is_usual_for_the_source() -> None:
 
 def test_classes_are_appended_to_a_file_of_them_on_request() -> None:
     assert numbered(("a", "c"), (), classes=("b", "a"), classes_append=True) == ("b", "a", "c")
-    with pytest.raises(PlanError, match=r"(?m)does not name: c$") as caught:
+    with pytest.raises(PlanError, match=r"(?m)does not list: c$") as caught:
         numbered(("a", "c"), (), classes=("b", "a"))
     assert "--classes-append" in caught.value.hint
 

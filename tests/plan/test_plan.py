@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from catalogs import catalog, sample, sample_lists
@@ -20,7 +20,11 @@ from imgrec.notes import Note, NoteKind, SameImage
 from imgrec.options import ClassOrder, OnLeak, PackOptions, ShardOptions, SourceOptions
 from imgrec.plan.build import make_plan
 from imgrec.plan.classes import FoundClasses, number_classes, parse_classes
-from imgrec.plan.shards import cut
+from imgrec.plan.shards import cut as cut_at
+
+
+def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:
+    return cut_at(list(accumulate(sizes)), options)
 
 
 def labels(*folders: str, **options: object) -> tuple[str, ...]:
@@ -44,7 +48,7 @@ def test_labels_are_in_the_order_of_the_classes_file() -> None:
 
 
 def test_folders_that_the_classes_file_does_not_name_are_all_listed() -> None:
-    with pytest.raises(PlanError, match=r"(?m)does not name: cow, eel$"):
+    with pytest.raises(PlanError, match=r"(?m)does not list: cow, eel$"):
         labels("cat", "eel", "cow", classes=("cat",))
 
 

@@ -194,7 +194,7 @@ def test_a_classes_file_may_name_both_spellings_if_they_are_kept(tmp_path: Path)
 
 def test_a_class_that_is_given_twice_is_refused() -> None:
     found = FoundClasses(folders={"a": ("a",)}, images={"a": 1})
-    with pytest.raises(PlanError, match="--classes names a class twice: a"):
+    with pytest.raises(PlanError, match="--classes lists a class twice: a"):
         number_classes(found, PackOptions(classes=("a", "b", "a")))
 
 
