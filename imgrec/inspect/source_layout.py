@@ -9,17 +9,11 @@ import re
 
 from imgrec.options import SourceKind
 from imgrec.outcome import Report
+from imgrec.source.kinds import KINDS
 
 _CLASS_FOLDERS = re.compile(
     r"(archive of )?(?P<split><split>/)?(?P<classes>(<class>/)+)\*\*/image(, .*)?"
 )
-_ARRAYS = {
-    "CIFAR": SourceKind.CIFAR,
-    "IDX": SourceKind.IDX,
-    "pixels": SourceKind.PIXELS,
-    "TFRecords": SourceKind.TFRECORD,
-    "NumPy": SourceKind.NUMPY,
-}
 
 
 def class_depths(report: Report | None) -> tuple[int, int] | None:
@@ -32,9 +26,10 @@ def class_depths(report: Report | None) -> tuple[int, int] | None:
 
 
 def array_kind(report: Report | None) -> SourceKind | None:
-    """Return the kind of a source of raw pixels; None for image files."""
+    """Return the kind of a source with images inside other files; None for image files."""
     layout = report.layout.removeprefix("archive of ") if report else ""
-    return next((kind for word, kind in _ARRAYS.items() if layout.startswith(word)), None)
+    words = {name: kind.layout for name, kind in KINDS.items() if kind.layout}
+    return next((name for name, word in words.items() if layout.startswith(word)), None)
 
 
 def has_coarse_labels(report: Report) -> bool:

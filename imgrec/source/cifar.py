@@ -9,6 +9,7 @@ A python batch is a pickled dict with an array `data` of 3072 bytes an image and
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,11 +21,11 @@ from imgrec.notes import warnings_of
 from imgrec.options import CifarLabels
 from imgrec.options.source import LabelLine
 from imgrec.source.label_names import read_label_names
-from imgrec.source.raw_pixels import (
+from imgrec.source.pixels import (
     Classes,
     Faults,
+    PixelSamples,
     Raster,
-    RawSamples,
     RecordLayout,
     Records,
     home_of,
@@ -35,6 +36,7 @@ from imgrec.source.tree import Context, Match, Tally, TreeFile
 from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import Look, look, read_blob
 
+NAMES = re.compile(r"^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
 _RASTER = Raster(height=32, width=32, channels=3, is_planar=True)
 _MAX_WHOLE_BYTES = 1 << 30
 """The most that is read of a pickle or a list of names; the largest pickle has 155 MB."""
@@ -50,7 +52,7 @@ class _Labels(NamedTuple):
     labels_key: str = ""
     """Key of the labels in a pickled batch."""
     lead: int = 0
-    """Which of the bytes before an image of a binary batch it is."""
+    """Which of the bytes before an image of a binary batch is the label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ class _Form:
     lead_bytes: int = 0
     """Labels before each image; none in pickles."""
     is_vague: bool = False
-    """Whether files of these names are common elsewhere too."""
+    """Whether other sources have files of these names too."""
 
     @property
     def files(self) -> frozenset[str]:
@@ -75,18 +77,17 @@ class _Form:
         return frozenset((*self.training, self.test, *metas))
 
 
-_NUMBERS = range(1, 6)
 _FORMS = (
     _Form(
         title="CIFAR-10, python batches",
-        training=tuple(f"data_batch_{number}" for number in _NUMBERS),
+        training=tuple(f"data_batch_{number}" for number in range(1, 6)),
         test="test_batch",
         labels=dict.fromkeys(CifarLabels, _Labels("batches.meta", "label_names", "labels")),
         least=2,
     ),
     _Form(
         title="CIFAR-10, binary batches",
-        training=tuple(f"data_batch_{number}.bin" for number in _NUMBERS),
+        training=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
         test="test_batch.bin",
         labels=dict.fromkeys(CifarLabels, _Labels("batches.meta.txt")),
         least=2,
@@ -115,7 +116,7 @@ _FORMS = (
         lead_bytes=2,
     ),
 )
-_NAMES = frozenset[str]().union(*(form.files for form in _FORMS))
+_FILES = frozenset[str]().union(*(form.files for form in _FORMS))
 
 
 class _CifarSet(NamedTuple):
@@ -124,7 +125,7 @@ class _CifarSet(NamedTuple):
     folder: str
     form: _Form
     files: Mapping[str, TreeFile]
-    """Those of the form, by name."""
+    """The files of the form, by name."""
 
 
 def detect(listing: Sequence[TreeFile], _: Context) -> Match | None:
@@ -139,7 +140,7 @@ def _sets(listing: Sequence[TreeFile]) -> Iterator[_CifarSet]:
     folders: dict[str, dict[str, TreeFile]] = {}
     for file in listing:
         folder, _, name = file.path.rpartition("/")
-        if name in _NAMES and "/" not in folder:
+        if name in _FILES and "/" not in folder:
             folders.setdefault(folder, {})[name] = file
     for folder, named in folders.items():
         for form in _FORMS:
@@ -156,38 +157,28 @@ def _is_pickle(file: TreeFile) -> bool:
         return False
 
 
-class _Batch(NamedTuple):
-    """A batch to read."""
-
-    file: TreeFile
-    size: int
-    form: _Form
-    labels: _Labels
-    classes: Classes
-
-
 def scan(match: Match, _: str, context: Context) -> Catalog:
-    """List the images of CIFAR.
-
-    Raises SourceError, for all files at once, if they are not what they should be.
-    """
+    """List the images of CIFAR; raise SourceError, for all files at once, if they are damaged."""
     form, files = _only(list(_sets(match.files)))
     labels = form.labels[context.options.cifar100_labels]
     _refuse_missing(form, labels, files, context)
     faults = Faults()
-    seen: dict[str, Look] = {}
-    for filename, file in files.items():
+    looks: dict[str, Look] = {}
+    for name, file in files.items():
         with faults.of(file):
-            seen[filename] = look(file.blob, file.size, 1, dated=True)
+            looks[name] = look(file.blob, file.size, 1, dated=True)
     faults.check()
-    classes = _classes(labels, files, seen, context)
-    places = classes.places()
-    images = RawSamples()
+    if context.options.label_names is not None:
+        classes = _given_classes(context.options.label_names)
+    else:
+        classes = _own_classes(labels, files[labels.meta], looks[labels.meta].size)
+    class_folders = classes.class_folders()
+    images = PixelSamples()
     read = _read_binary if form.lead_bytes else _read_pickled
     for name in filter(files.__contains__, (*form.training, form.test)):
         with faults.of(files[name]):
-            batch = _Batch(files[name], seen[name].size, form, labels, classes)
-            numbers, records = read(batch, context)
+            numbers, records = read(files[name], looks[name].size, form, labels, context)
+            classes.refuse_unnamed(numbers)
             split = TEST if name == form.test else TRAIN
             images.add(split, [classes.names[number] for number in numbers], records)
     faults.check()
@@ -195,14 +186,15 @@ def scan(match: Match, _: str, context: Context) -> Catalog:
     for file in match.others:
         tally.add("not a file of CIFAR", file.path)
     missing_test = [] if form.test in files else [f"{form.test} is missing: there is no test split"]
+    has_coarse = len(set(form.labels.values())) > 1
     return Catalog(
         name="",
-        layout=_layout(form, context),
+        layout=form.title + f", {context.options.cifar100_labels} labels" * has_coarse,
         samples=images.samples(),
-        class_folders=places,
+        class_folders=class_folders,
         class_order=classes.order,
         notes=(*tally.ignored(), *warnings_of(missing_test)),
-        stamp=NO_STAMP.merged(*(one.stamp for one in seen.values())),
+        stamp=NO_STAMP.merged(*(one.stamp for one in looks.values())),
     )
 
 
@@ -219,68 +211,52 @@ def _only(found: Sequence[_CifarSet]) -> tuple[_Form, Mapping[str, TreeFile]]:
 def _refuse_missing(
     form: _Form, labels: _Labels, files: Mapping[str, TreeFile], context: Context
 ) -> None:
-    needed = list(form.training)
-    if context.options.label_names is None:
-        needed.append(labels.meta)
-    if missing := [name for name in needed if name not in files]:
+    meta = [labels.meta] if context.options.label_names is None else []
+    if missing := [name for name in (*form.training, *meta) if name not in files]:
         raise SourceError(
             f"{form.title}: {', '.join(missing)} missing beside {', '.join(files)}",
-            hint="unpack all of the archive as it is published, or pack the archive itself",
+            hint="unpack the whole published archive, or pack the archive itself",
         )
 
 
-def _classes(
-    labels: _Labels, files: Mapping[str, TreeFile], seen: Mapping[str, Look], context: Context
-) -> Classes:
-    if context.options.label_names is not None:
-        names = _given_names(context.options.label_names)
-        return Classes(dict(enumerate(names)), "--label-names")
-    meta = files[labels.meta]
-    faults = Faults()
-    names = ()
-    with faults.of(meta):
-        data = _whole(meta, seen[labels.meta].size)
-        names = _pickled_names(data, labels.names_key) if labels.names_key else _listed_names(data)
-    faults.check()
-    return Classes(dict(enumerate(names)), meta.path)
-
-
-def _given_names(given: Sequence[LabelLine]) -> tuple[str, ...]:
+def _given_classes(given: Sequence[LabelLine]) -> Classes:
     named = read_label_names(given, ["0"])
     if list(named.names) != [str(number) for number in range(len(named.names))]:
         raise SourceError(
             "--label-names does not name CIFAR's labels, which start at 0",
             hint="give a name for each label, from 0 on",
         )
-    return named.order
+    return Classes(dict(enumerate(named.order)), "--label-names")
+
+
+def _own_classes(labels: _Labels, meta: TreeFile, size: int) -> Classes:
+    faults = Faults()
+    names: list[str] = []
+    with faults.of(meta):
+        data = _whole(meta, size)
+        if labels.names_key:
+            names = [_text(name) for name in _list_in(loads(data), labels.names_key)]
+        else:
+            lines = _text(data).removeprefix("\ufeff").splitlines()
+            names = [line.strip() for line in lines if line.strip()]
+    faults.check()
+    return Classes(dict(enumerate(names)), meta.path)
 
 
 def _whole(file: TreeFile, size: int) -> bytes:
     if size > _MAX_WHOLE_BYTES:
-        raise SourceError(f"{size:,} bytes, far more than such a file of CIFAR has")
+        raise SourceError(f"{size:,} bytes are too many for such a file of CIFAR")
     return read_blob(file.blob, size)
 
 
-def _listed_names(data: bytes) -> tuple[str, ...]:
-    lines = _text(data).removeprefix("\ufeff").splitlines()
-    return tuple(line.strip() for line in lines if line.strip())
-
-
-def _pickled_names(data: bytes, key: str) -> tuple[str, ...]:
-    names = _entry(loads(data), key)
-    if not isinstance(names, list):
-        raise SourceError(f"its {key} are not a list")
-    texts = [_text(name) if isinstance(name, bytes) else name for name in names]
-    if not all(isinstance(text, str) for text in texts):
-        raise SourceError(f"its {key} are not all text")
-    return tuple(map(str, texts))
-
-
-def _text(data: bytes) -> str:
+def _text(value: Value) -> str:
     try:
-        return data.decode()
+        text = value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError as error:
         raise SourceError("its names are not UTF-8", offset=error.start) from error
+    if not isinstance(text, str):
+        raise SourceError("its names are not all text")
+    return text
 
 
 def _entry(pickled: Mapping[str, Value], key: str) -> Value:
@@ -289,41 +265,42 @@ def _entry(pickled: Mapping[str, Value], key: str) -> Value:
     return pickled[key]
 
 
-def _read_pickled(batch: _Batch, context: Context) -> tuple[Sequence[int], Records]:
-    pickled = loads(_whole(batch.file, batch.size))
-    data, labels = _entry(pickled, "data"), _entry(pickled, batch.labels.labels_key)
+def _list_in(pickled: Mapping[str, Value], key: str) -> list[Value]:
+    entry = _entry(pickled, key)
+    if not isinstance(entry, list):
+        raise SourceError(f"its {key} are not a list")
+    return entry
+
+
+def _read_pickled(
+    file: TreeFile, size: int, _: _Form, labels: _Labels, context: Context
+) -> tuple[Sequence[int], Records]:
+    pickled = loads(_whole(file, size))
+    data = _entry(pickled, "data")
     if not isinstance(data, ByteArray) or data.shape[1:] != (_RASTER.size,):
         shape = data.shape if isinstance(data, ByteArray) else "not an array"
         raise SourceError(f"its data is {shape}, expected (images, {_RASTER.size})")
-    if not isinstance(labels, list):
-        raise SourceError(f"its {batch.labels.labels_key} are not a list")
-    numbers = [label for label in labels if type(label) is int]
-    if len(numbers) != len(labels):
-        place = next(place for place, label in enumerate(labels) if type(label) is not int)
-        raise SourceError(f"the label of image {place} is not an integer")
+    numbers: list[int] = []
+    for place, label in enumerate(_list_in(pickled, labels.labels_key)):
+        if type(label) is not int:  # a bool is an int, too
+            raise SourceError(f"the label of image {place} is not an integer")
+        numbers.append(label)
     images = data.shape[0]
     if images != len(numbers) or not images:
         raise SourceError(f"{images:,} images, but {len(numbers):,} labels")
-    batch.classes.refuse_unnamed(numbers)
     return numbers, read_records(io.BytesIO(data.data), RecordLayout(images, _RASTER), context)
 
 
-def _read_binary(batch: _Batch, context: Context) -> tuple[Sequence[int], Records]:
-    stride = batch.form.lead_bytes + _RASTER.size
-    images, left = divmod(batch.size, stride)
-    if left or not images:
+def _read_binary(
+    file: TreeFile, size: int, form: _Form, labels: _Labels, context: Context
+) -> tuple[Sequence[int], Records]:
+    stride = form.lead_bytes + _RASTER.size
+    images, rest = divmod(size, stride)
+    if rest or not images:
         raise SourceError(
-            f"{batch.size:,} bytes do not divide into images of {stride:,} bytes: "
-            f"{images:,} and {left:,} bytes"
+            f"{size:,} bytes are not a multiple of {stride:,}: {images:,} images and {rest:,} bytes"
         )
-    layout = RecordLayout(images, _RASTER, batch.form.lead_bytes, home_of(batch.file))
-    with open_file(batch.file, batch.size) as stream:
+    layout = RecordLayout(images, _RASTER, form.lead_bytes, home_of(file))
+    with open_file(file, size) as stream:
         records = read_records(stream, layout, context)
-    numbers = records.leads[batch.labels.lead]
-    batch.classes.refuse_unnamed(numbers)
-    return numbers, records
-
-
-def _layout(form: _Form, context: Context) -> str:
-    has_two = len(set(form.labels.values())) > 1
-    return f"{form.title}, {context.options.cifar100_labels} labels" if has_two else form.title
+    return records.leads[labels.lead], records

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from imgrec.errors import ImgrecError, SourceError
 from imgrec.options import SourceOptions
-from imgrec.source.kinds import ARRAY_NAME
+from imgrec.source.kinds import has_set_name
 from imgrec.storage.urls import is_url
 
 _TABLE_NAME = re.compile(r"\.(csv|tsv|jsonl?|ndjson|parquet)(\.gz)?$", re.I)
@@ -82,7 +82,7 @@ def _must_be_copied(paths: list[str]) -> bool:
     tops = {path.partition("/")[0] for path in paths if path[0] not in "._"}
     inner = next(iter(tops)) + "/" if len(tops) == 1 else ""
     names = [path.removeprefix(inner) for path in paths]
-    if any(ARRAY_NAME.search(name) for name in names if "/" not in name):
+    if any(has_set_name(name) for name in names if "/" not in name):
         return True
     seen = [name for name in paths if name[0] not in "._"]
     return bool(seen) and all(_TABLE_NAME.search(name) for name in seen)

@@ -15,14 +15,14 @@ from imgrec.codec.idx import GZIP_MAGIC, HEAD_BYTES, IMAGES, LABELS, Header, par
 from imgrec.codec.pillow import refuse_bomb
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, VAL, Catalog, split_order
-from imgrec.notes import Notes, warnings_of
+from imgrec.notes import warnings_of
 from imgrec.options import SourceOptions
 from imgrec.source.label_names import read_label_names
-from imgrec.source.raw_pixels import (
+from imgrec.source.pixels import (
     Classes,
     Faults,
+    PixelSamples,
     Raster,
-    RawSamples,
     Readable,
     RecordLayout,
     home_of,
@@ -33,6 +33,7 @@ from imgrec.source.tree import Context, Match, Tally, TreeFile
 from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import Look, look, read_blob
 
+NAMES = re.compile("ubyte", re.I)
 _NAME = re.compile(
     r"(?:(?P<set>.+?)[-_.])??(?:(?P<part>train|t10k|test|val)[-_.])?"
     r"(?:images[-_.]idx3|(?P<labels>labels)[-_.]idx1)[-_.]ubyte(?P<gz>\.gz)?",
@@ -46,27 +47,26 @@ _MAX_MAPPING_BYTES = 1 << 20
 _BOTH = "put the -images-idx3-ubyte and the -labels-idx1-ubyte file of each split into one folder"
 
 
-class _Named(NamedTuple):
-    """An IDX file, and the facts in its name."""
+class _IdxFile(NamedTuple):
+    """An IDX file, by its name."""
 
+    file: TreeFile
     set_name: str
-    """What stands before the split: `emnist-letters`, or "" for MNIST itself."""
+    """What comes before the split: `emnist-letters`, or "" for MNIST itself."""
     part: str
     """Its word for the split; "" for none."""
     dimensions: int
-    is_packed: bool
-    file: TreeFile
+    is_gzip: bool
 
 
 class _IdxSet(NamedTuple):
     """The files of one set."""
 
     name: str
-    home: str
-    """The folder they are in."""
-    files: list[_Named]
-    copies: list[_Named]
-    """Files that hold the same, by their names, as one of the others."""
+    folder: str
+    files: list[_IdxFile]
+    copies: list[_IdxFile]
+    """Files that have the same content, by their names, as one of `files`."""
 
 
 class _Opened(NamedTuple):
@@ -74,7 +74,7 @@ class _Opened(NamedTuple):
 
     file: TreeFile
     look: Look
-    is_packed: bool
+    is_gzip: bool
     header: Header
 
     @property
@@ -90,15 +90,11 @@ class _Part(NamedTuple):
     images: _Opened
     labels: _Opened | None
 
-    @property
-    def files(self) -> list[_Opened]:
-        return [self.images, *([self.labels] if self.labels else [])]
-
 
 def detect(listing: Sequence[TreeFile], _: Context) -> Match | None:
     """Find IDX files, by their names, in the root of a tree or one folder below it."""
-    likely = (file for file in listing if "ubyte" in file.path.lower())
-    files = {file for file in likely if "/" not in _home(file.path) and _named(file)}
+    likely = (file for file in listing if NAMES.search(file.path))
+    files = {file for file in likely if "/" not in _folder(file.path) and _parse_name(file)}
     if not files:
         return None
     others = tuple(file for file in listing if file not in files)
@@ -106,66 +102,66 @@ def detect(listing: Sequence[TreeFile], _: Context) -> Match | None:
 
 
 def scan(match: Match, _: str, context: Context) -> Catalog:
-    """List the images of a set of IDX files.
-
-    Raises SourceError, for all files at once, if they are not what they should be.
-    """
+    """List the images of IDX files; raise SourceError, for all at once, if they are damaged."""
     idx_set, faults = _only_set(match.files), Faults()
-    parts = _open_parts(idx_set.files, context, faults)
+    parts = _open_parts(idx_set.files, faults)
+    opened = [file for part in parts for file in (part.images, part.labels) if file]
+    _refuse_bombs(opened, context)
     labels = _read_labels(parts, faults)
     mapping = _find_mapping(idx_set, match.others)
     classes = _classes(set().union(*labels.values()), mapping, context.options)
-    places = classes.places()
+    class_folders = classes.class_folders()
     for part in parts:
         if part.labels:
             with faults.of(part.labels.file):
                 classes.refuse_unnamed(labels[part.split])
     faults.check()
-    images = RawSamples()
+    images = PixelSamples()
     for part in parts:
         with faults.of(part.images.file), _body(part.images) as stream:
             records = read_records(stream, _layout(part.images), context)
-            numbers = labels.get(part.split)
             names = [""] * part.images.items
-            if numbers is not None:
-                names = [classes.names[number] for number in numbers]
+            if part.labels:
+                names = [classes.names[number] for number in labels[part.split]]
             images.add(part.split, names, records)
     faults.check()
+    tally = Tally()
+    for file in match.others:
+        if file.path != classes.named_by:
+            tally.add("not an IDX file", file.path)
+    for copy in idx_set.copies:
+        tally.add("a second copy of an IDX file", copy.file.path)
     return Catalog(
         name="",
         layout=_describe(idx_set, parts),
         samples=images.samples(),
-        class_folders=places,
+        class_folders=class_folders,
         class_order=classes.order,
-        notes=(
-            *_ignored(match.others, idx_set, classes.where),
-            *warnings_of((*classes.warnings, *_warnings(idx_set))),
-        ),
-        stamp=NO_STAMP.merged(*(file.look.stamp for part in parts for file in part.files)),
+        notes=(*tally.ignored(), *warnings_of((*classes.warnings, *_warnings(idx_set)))),
+        stamp=NO_STAMP.merged(*(file.look.stamp for file in opened)),
     )
 
 
 # Which files belong together, by their names.
 
 
-def _named(file: TreeFile) -> _Named | None:
-    """Parse the name of a file; None if it is not that of an IDX file."""
+def _parse_name(file: TreeFile) -> _IdxFile | None:
     match = _NAME.fullmatch(file.path.rpartition("/")[2])
     if match is None:
         return None
-    return _Named(
+    return _IdxFile(
+        file,
         set_name=(match["set"] or "").lower(),
         part=(match["part"] or "").lower(),
         dimensions=LABELS if match["labels"] else IMAGES,
-        is_packed=bool(match["gz"]),
-        file=file,
+        is_gzip=bool(match["gz"]),
     )
 
 
-def _home(path: str) -> str:
+def _folder(path: str) -> str:
     """Return the folder of a file; some tools unpack each file into a folder of its own name.
 
-    >>> _home("mnist/train-images-idx3-ubyte/train-images-idx3-ubyte")
+    >>> _folder("mnist/train-images-idx3-ubyte/train-images-idx3-ubyte")
     'mnist'
     """
     folder, _, name = path.rpartition("/")
@@ -174,36 +170,33 @@ def _home(path: str) -> str:
 
 
 def _only_set(files: Sequence[TreeFile]) -> _IdxSet:
-    """Return the one set of files there is; raise SourceError if there are more."""
-    homes: dict[str, list[_Named]] = defaultdict(list)
+    """Return the only set of files; raise SourceError if there are several."""
+    folders: dict[str, list[_IdxFile]] = defaultdict(list)
     for file in files:
-        if name := _named(file):
-            homes[_home(file.path)].append(name)
-    if len(homes) > 1:
-        folders = ", ".join(home or "the root" for home in sorted(homes))
+        if named := _parse_name(file):
+            folders[_folder(file.path)].append(named)
+    if len(folders) > 1:
+        names = ", ".join(folder or "the root" for folder in sorted(folders))
         raise SourceError(
-            f"there are IDX files in several folders: {folders}", hint="pack one of these folders"
+            f"there are IDX files in several folders: {names}", hint="pack one of these folders"
         )
-    ((home, named),) = homes.items()
-    sets = sorted({file.set_name for file in named})
+    ((folder, found),) = folders.items()
+    sets = sorted({file.set_name for file in found})
     if len(sets) > 1:
         raise SourceError(
-            f"there are several sets of IDX files in {home or 'the root'}: "
+            f"there are several sets of IDX files in {folder or 'the root'}: "
             + ", ".join(name or "one without a name" for name in sets),
             hint="keep the files of one set in the folder",
         )
-    alike: dict[tuple[str, int], list[_Named]] = defaultdict(list)
-    for one in sorted(named, key=lambda one: (one.is_packed, one.file.path)):  # plain ones first
-        alike[one.part, one.dimensions].append(one)
-    kept = [same[0] for same in alike.values()]
-    return _IdxSet(sets[0], home, kept, [copy for same in alike.values() for copy in same[1:]])
+    same: dict[tuple[str, int], list[_IdxFile]] = defaultdict(list)
+    for one in sorted(found, key=lambda one: (one.is_gzip, one.file.path)):  # plain ones first
+        same[one.part, one.dimensions].append(one)
+    copies = [copy for group in same.values() for copy in group[1:]]
+    return _IdxSet(sets[0], folder, [group[0] for group in same.values()], copies)
 
 
-def _open_parts(files: Sequence[_Named], context: Context, faults: Faults) -> list[_Part]:
-    """Pair images with labels, by split, and read all headers before any data.
-
-    Raises SourceError for everything that is missing or wrong at once.
-    """
+def _open_parts(files: Sequence[_IdxFile], faults: Faults) -> list[_Part]:
+    """Pair images with labels, by split, and read all headers before any data."""
     pairs = _pairs(files, faults)
     faults.check()
     parts = []
@@ -220,16 +213,23 @@ def _open_parts(files: Sequence[_Named], context: Context, faults: Faults) -> li
         elif images:
             parts.append(_Part(split, images, labels))
     faults.check()
-    _refuse_bombs([file for part in parts for file in part.files], context)
     return parts
 
 
-def _pairs(files: Sequence[_Named], faults: Faults) -> list[tuple[str, TreeFile, TreeFile | None]]:
+def _pairs(
+    files: Sequence[_IdxFile], faults: Faults
+) -> list[tuple[str, TreeFile, TreeFile | None]]:
     """Return each split with its images and its labels; only test may have none."""
     by_part: dict[str, dict[int, TreeFile]] = defaultdict(dict)
     for file in files:
         by_part[file.part][file.dimensions] = file.file
-    _check_parts(by_part, faults)
+    first = {part: next(iter(held.values())).path for part, held in by_part.items()}
+    if "t10k" in first and "test" in first:
+        paths = f"{first['t10k']} and {first['test']}"
+        faults.add(f"{paths} are both for the split test", "remove one of them")
+    if "" in first and len(first) > 1:
+        other = min(first[part] for part in first if part)
+        faults.add(f"{first['']} names no split, but {other} does", "remove one of them")
     pairs = []
     for part, held in by_part.items():
         images, labels, split = held.get(IMAGES), held.get(LABELS), _SPLITS[part]
@@ -244,41 +244,27 @@ def _pairs(files: Sequence[_Named], faults: Faults) -> list[tuple[str, TreeFile,
     return sorted(pairs, key=lambda pair: split_order(pair[0]))
 
 
-def _check_parts(by_part: Mapping[str, Mapping[int, TreeFile]], faults: Faults) -> None:
-    """Note parts that mean the same split, or only some of which name one."""
-    first = {part: next(iter(held.values())).path for part, held in by_part.items()}
-    if "t10k" in first and "test" in first:
-        faults.add(
-            f"{first['t10k']} and {first['test']} both mean the split test", "remove one of them"
-        )
-    if "" in first and len(first) > 1:
-        faults.add(
-            f"{first['']} names no split, but {min(first[part] for part in first if part)} does",
-            "remove one of them",
-        )
-
-
 # Reading them.
 
 
 def _open(file: TreeFile, dimensions: int, faults: Faults) -> _Opened | None:
     with faults.of(file):
-        seen = look(file.blob, file.size, HEAD_BYTES, dated=True)
-        head, is_packed = seen.head, seen.head.startswith(GZIP_MAGIC)
-        if is_packed:
-            with _unpacked(file, seen, is_packed=True) as stream:
+        found = look(file.blob, file.size, HEAD_BYTES, dated=True)
+        head, is_gzip = found.head, found.head.startswith(GZIP_MAGIC)
+        if is_gzip:
+            with _unpacked(file, found.size, is_gzip=True) as stream:
                 head = stream.read(HEAD_BYTES)
         header = parse_header(head, dimensions)
-        if not is_packed and seen.size != header.size + header.data_size:
+        expected = header.size + header.data_size
+        if not is_gzip and found.size != expected:
             raise SourceError(
-                f"{seen.size:,} bytes, but by its header ({_shape(header)}) it should have "
-                f"{header.size + header.data_size:,}"
+                f"{found.size:,} bytes, expected {expected:,} by its header ({_shape(header)})"
             )
         if not header.data_size:
             raise SourceError(f"is empty: its header says {_shape(header)}")
         if dimensions == IMAGES:
             refuse_bomb(*header.sizes[1:])
-        return _Opened(file, seen, is_packed, header)
+        return _Opened(file, found, is_gzip, header)
     return None
 
 
@@ -287,14 +273,14 @@ def _shape(header: Header) -> str:
 
 
 def _refuse_bombs(files: Sequence[_Opened], context: Context) -> None:
-    packed = [file for file in files if file.is_packed]
-    unpacked_bytes = sum(file.header.data_size for file in packed)
+    gzipped = [file for file in files if file.is_gzip]
+    unpacked_bytes = sum(file.header.data_size for file in gzipped)
     if unpacked_bytes > context.options.max_archive_bytes:
         raise SourceError(
             f"the gzipped IDX files unpack to {unpacked_bytes:,} bytes, by their headers",
             hint=f"if that is right, pass --max-archive-bytes {unpacked_bytes}",
         )
-    for file in packed:
+    for file in gzipped:
         is_images = len(file.header.sizes) == IMAGES
         if is_images and file.items > _FREE_IMAGES + file.look.size:
             raise SourceError(
@@ -305,25 +291,25 @@ def _refuse_bombs(files: Sequence[_Opened], context: Context) -> None:
 
 
 @contextmanager
-def _unpacked(file: TreeFile, seen: Look, *, is_packed: bool) -> Iterator[Readable]:
+def _unpacked(file: TreeFile, size: int, *, is_gzip: bool) -> Iterator[Readable]:
     """Open a file; raise SourceError if its compressed data is damaged."""
     try:
-        with open_file(file, seen.size) as stream:
-            yield gzip.GzipFile(fileobj=stream) if is_packed else stream
+        with open_file(file, size) as stream:
+            yield gzip.GzipFile(fileobj=stream) if is_gzip else stream
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SourceError("its gzip data is damaged or cut short") from error
 
 
 @contextmanager
 def _body(opened: _Opened) -> Iterator[Readable]:
-    """Open a file behind its header; raise SourceError if data is left after reading it."""
-    with _unpacked(opened.file, opened.look, is_packed=opened.is_packed) as stream:
+    """Open a file after its header; raise SourceError if data is left after reading it."""
+    with _unpacked(opened.file, opened.look.size, is_gzip=opened.is_gzip) as stream:
         stream.read(opened.header.size)
         yield stream
-        # Nothing more is unpacked than the header promises, so that a bomb does not go off.
+        # No more is unpacked than the header promises, so that a bomb does not go off.
         if stream.read(1):
             raise SourceError(
-                f"goes on after the {opened.header.data_size:,} bytes in its header "
+                f"has more than the {opened.header.data_size:,} bytes in its header "
                 f"({_shape(opened.header)})"
             )
 
@@ -331,12 +317,12 @@ def _body(opened: _Opened) -> Iterator[Readable]:
 def _read_labels(parts: Sequence[_Part], faults: Faults) -> dict[str, bytes]:
     """Return the labels of each split that has any."""
     labels = {}
-    for part in parts:
-        if (file := part.labels) is None:
+    for split, _, file in parts:
+        if file is None:
             continue
         with faults.of(file.file), _body(file) as stream:
-            labels[part.split] = stream.read(file.items)
-            if (count := len(labels[part.split])) < file.items:
+            labels[split] = stream.read(file.items)
+            if (count := len(labels[split])) < file.items:
                 raise SourceError(f"ends after {count:,} of {file.items:,} labels")
     faults.check()
     return labels
@@ -344,7 +330,7 @@ def _read_labels(parts: Sequence[_Part], faults: Faults) -> dict[str, bytes]:
 
 def _layout(images: _Opened) -> RecordLayout:
     _, height, width = images.header.sizes
-    home = None if images.is_packed else home_of(images.file)
+    home = None if images.is_gzip else home_of(images.file)
     if home:
         home = home[0], home[1] + images.header.size
     return RecordLayout(images.items, Raster(height, width, 1), home=home)
@@ -356,7 +342,7 @@ def _layout(images: _Opened) -> RecordLayout:
 def _classes(used: Collection[int], mapping: TreeFile | None, options: SourceOptions) -> Classes:
     """Name the classes by `--label-names`, else by the set's own mapping, else by their numbers.
 
-    A mapping whose names cannot be used is skipped with a warning.
+    An unusable mapping is ignored with a warning.
     """
     if options.label_names is not None:
         named = read_label_names(options.label_names, [str(label) for label in used])
@@ -369,14 +355,20 @@ def _classes(used: Collection[int], mapping: TreeFile | None, options: SourceOpt
         names = _read_mapping(mapping)
         _refuse_unusable(names, used, options)
     except SourceError as error:
-        warning = f"{mapping.path}: {error}; so the classes are called by their numbers"
+        warning = f"{mapping.path}: {error}; so numbers are used as class names"
         return numbers._replace(warnings=(warning,))
-    return Classes(names, mapping.path, tuple(_moved(names, mapping)))
+    moved = [(new, old) for new, old in enumerate(sorted(names)) if new != old]
+    warnings = [
+        f"{mapping.path}: labels are numbered from 0 without gaps, "
+        f"so {names[old]} becomes {new} instead of {old}, and so on"
+        for new, old in moved[:1]
+    ]
+    return Classes(names, mapping.path, tuple(warnings))
 
 
 def _find_mapping(idx_set: _IdxSet, others: Sequence[TreeFile]) -> TreeFile | None:
     """Return the file that names the classes of a set, if it is beside the images."""
-    wanted = posixpath.join(idx_set.home, f"{idx_set.name}-mapping.txt").lower()
+    wanted = posixpath.join(idx_set.folder, f"{idx_set.name}-mapping.txt").lower()
     return next((file for file in others if file.path.lower() == wanted), None)
 
 
@@ -384,7 +376,7 @@ def _read_mapping(mapping: TreeFile) -> dict[int, str]:
     """Read lines of a label and the codes of its characters; the first character is its name."""
     size = look(mapping.blob, mapping.size, 1, dated=True).size
     if size > _MAX_MAPPING_BYTES:
-        raise SourceError(f"{size:,} bytes, far more than a mapping has")
+        raise SourceError(f"{size:,} bytes are too many for a mapping")
     lines = read_blob(mapping.blob, size).decode("ascii", "replace").splitlines()
     names: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
@@ -411,18 +403,7 @@ def _refuse_unusable(
     counts = Counter(name.casefold() for name in names.values())
     alike = [name for name in names.values() if counts[name.casefold()] > 1]
     if alike and not (options.keep_case or options.fold_case):
-        raise SourceError(f"names that differ by nothing but case: {' '.join(sorted(alike))}")
-
-
-def _moved(names: Mapping[int, str], mapping: TreeFile) -> Iterator[str]:
-    """Warn if a class gets another number than it has in the files."""
-    moved = [(new, old) for new, old in enumerate(sorted(names)) if new != old]
-    if moved:
-        new, old = moved[0]
-        yield (
-            f"{mapping.path}: labels are numbered from 0 without gaps, "
-            f"so {names[old]} becomes {new} instead of {old}, and so on"
-        )
+        raise SourceError(f"names that differ only in case: {' '.join(sorted(alike))}")
 
 
 # What to report.
@@ -438,23 +419,13 @@ def _describe(idx_set: _IdxSet, parts: Sequence[_Part]) -> str:
     return f"IDX{name}: {'; '.join(shown)}"
 
 
-def _ignored(others: Sequence[TreeFile], idx_set: _IdxSet, used: str) -> Notes:
-    tally = Tally()
-    for file in others:
-        if file.path != used:
-            tally.add("not an IDX file", file.path)
-    for copy in idx_set.copies:
-        tally.add("a second copy of an IDX file", copy.file.path)
-    return tally.ignored()
-
-
 def _warnings(idx_set: _IdxSet) -> Iterator[str]:
     if idx_set.copies:
         copies = ", ".join(copy.file.path for copy in idx_set.copies)
-        kept = ", ".join(name.file.path for name in idx_set.files)
-        yield f"not read, by their names copies of others: {copies}; read were {kept}"
+        kept = ", ".join(one.file.path for one in idx_set.files)
+        yield f"not read, because by their names they repeat {kept}: {copies}"
     if idx_set.name.startswith("emnist"):
         yield (
             f"{idx_set.name}: EMNIST stores its images with rows and columns swapped; "
-            "they are packed as they stand"
+            "they are packed unchanged"
         )

@@ -19,10 +19,10 @@ from imgrec.model import TEST, Catalog, Column, Samples
 from imgrec.notes import Note, warnings_of
 from imgrec.options import ColumnKind, SourceOptions
 from imgrec.source.manifests.columns import Header, is_label_column, is_split_column, squashed
-from imgrec.source.manifests.labels import Labels, first_rows, read_labels
+from imgrec.source.manifests.labels import first_rows, read_labels
 from imgrec.source.manifests.tables import Fault, TableKind, delimited_rows, kind_of
 from imgrec.source.manifests.text_file import with_fallback
-from imgrec.source.raw_pixels import Raster, RawSamples, spool
+from imgrec.source.pixels import PixelSamples, Raster, spool
 from imgrec.source.split_words import read_splits, split_of_name
 from imgrec.source.tree import Context, Tally
 from imgrec.stamp import NO_STAMP, stamp_of
@@ -32,21 +32,91 @@ _FEWEST_NAMED = 4
 _FEWEST_BARE = 64
 """So many numbers in a row without a header are taken for an image: a manifest has fewer."""
 _VALUES = {str(value): value for value in range(256)}
+_KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
+_CHUNK_BYTES = 8 << 20
 
 
-class PixelColumns(NamedTuple):
-    """Which columns of a table hold pixels, labels and splits."""
+# Finding tables of pixels.
 
-    header: Header
-    pixels: slice
-    """The columns with one pixel each, or the one with all."""
-    is_one_cell: bool
-    label: int | None
-    split: int | None
 
-    def values(self, cells: Sequence[str]) -> Sequence[str]:
-        """Return the numbers of an image."""
-        return cells[self.pixels.start].split() if self.is_one_cell else cells[self.pixels]
+def is_pixel_table(path: str) -> bool:
+    """Tell whether a file, or one directly in a folder, is a table of pixels."""
+    try:
+        if os.path.isdir(path):
+            return any(map(is_pixel_table, _tables_in(path)))
+        if kind_of(path) not in _KINDS:
+            return False
+        first, _ = with_fallback(partial(_first_row, path), path, "")
+    except SourceError:
+        return False
+    return _is_pixel_row(first)
+
+
+def _first_row(path: str, encoding: str = "") -> list[str]:
+    return next((cells for _, cells in delimited_rows(path, path, [], encoding)), [])
+
+
+def _tables_in(folder: str) -> list[str]:
+    """Return the files directly in a folder that are tables by their suffix."""
+    names = [name for name in _listing(folder) if name[0] not in "._" and "." in name]
+    paths = [os.path.join(folder, name) for name in names]
+    return [path for path in paths if kind_of(path) in (TableKind.CSV, TableKind.TSV)]
+
+
+def _listing(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise SourceError(f"cannot read {folder}: {error.strerror}", path=folder) from error
+
+
+class PixelFile(NamedTuple):
+    """A table of pixels, and the split of its rows unless a column has it: "" for none."""
+
+    path: str
+    split: str = ""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return name_of(os.path.basename(self.path))
+
+
+def choose_tables(tables: Sequence[str], path: str) -> tuple[list[PixelFile], tuple[str, ...]]:
+    """Choose the tables of pixels to read; return them, and a warning about the others.
+
+    Several tables are splits by their names. But a table with a column of splits that is about as
+    large as all others together is complete. Several such tables differ only in their columns, so
+    the first of them is read.
+    """
+    if len(tables) == 1:
+        return [PixelFile(tables[0])], ()
+    files = [PixelFile(table, split_of_name(table)) for table in tables]
+    with_splits = sorted(
+        (file for file in files if any(map(is_split_column, _first_row(file.path)))),
+        key=lambda file: file.name,
+    )
+    sizes = [os.path.getsize(file.path) for file in with_splits]
+    parts = sum(os.path.getsize(file.path) for file in files if file not in with_splits)
+    are_alike = bool(sizes) and min(sizes) * 100 >= 99 * max(sizes)
+    if are_alike and min(sizes) * 10 >= 9 * parts:
+        whole = with_splits[0]
+        others = ", ".join(file.name for file in files if file != whole)
+        return [PixelFile(whole.path)], (
+            f"{whole.name} holds all splits, so {others} are not read",
+        )
+    splits = {file.split for file in files}
+    if "" in splits or len(splits) < len(files):
+        raise SourceError(
+            f"{path} holds tables that are not one for each split: "
+            + ", ".join(file.name for file in files),
+            hint="call them train.csv, val.csv and test.csv, or give one of them",
+            path=path,
+        )
+    return files, ()
+
+
+# Understanding the first row.
 
 
 def raster_of(count: int) -> Raster | None:
@@ -64,9 +134,9 @@ def raster_of(count: int) -> Raster | None:
     return None
 
 
-def is_pixel_row(first: Sequence[str]) -> bool:
+def _is_pixel_row(first: Sequence[str]) -> bool:
     """Tell whether the first row of a table names columns of pixels, or is an image itself."""
-    named = sum(bool(_pixel_place(name)) for name in first)
+    named = sum(bool(_pixel_number(name)) for name in first)
     return named >= _FEWEST_NAMED or "pixels" in map(squashed, first) or _is_bare(first)
 
 
@@ -77,17 +147,28 @@ def _is_bare(first: Sequence[str]) -> bool:
     return all(cell.strip().isdecimal() for cell in first)
 
 
-def _pixel_place(name: str) -> tuple[int, ...]:
-    """Return the place in a column's name: `pixel7`, or `2x3` for row and column."""
+def _pixel_number(name: str) -> tuple[int, ...]:
+    """Return the numbers in a column's name: `pixel7`, or `2x3` for row and column."""
     text = squashed(name)
-    parts = [text.removeprefix("pixel")] if text.startswith("pixel") else text.split("x")
-    if len(parts) > 2 or not all(part.isdecimal() and len(part) < 10 for part in parts):
+    is_named = text.startswith("pixel")
+    parts = [text.removeprefix("pixel")] if is_named else text.split("x")
+    if len(parts) != 2 - is_named or not all(part.isdecimal() and len(part) < 10 for part in parts):
         return ()
-    is_bare_number = len(parts) == 1 and not text.startswith("pixel")
-    return () if is_bare_number else tuple(map(int, parts))
+    return tuple(map(int, parts))
 
 
-def columns_of(first: Sequence[str], where: str, options: SourceOptions) -> PixelColumns:
+class _Columns(NamedTuple):
+    """Which columns of a table hold pixels, labels and splits."""
+
+    header: Header
+    pixels: slice
+    """The columns with one pixel each, or the one with all."""
+    is_one_cell: bool = False
+    label: int | None = None
+    split: int | None = None
+
+
+def _columns_of(first: Sequence[str], where: str, options: SourceOptions) -> _Columns:
     """Understand the first row of a table of pixels; raise SourceError if it is ambiguous."""
     if _is_bare(first):
         names = tuple(map(str, range(1, len(first) + 1)))
@@ -97,40 +178,36 @@ def columns_of(first: Sequence[str], where: str, options: SourceOptions) -> Pixe
     if cells:
         pixels = slice(cells[0], cells[0] + 1)
     else:
-        places = [_pixel_place(name) for name in header.names]
-        named = [at for at, place in enumerate(places) if place]
+        numbers = [_pixel_number(name) for name in header.names]
+        named = [at for at, number in enumerate(numbers) if number]
         pixels = slice(named[0], named[-1] + 1)
-        if len(named) != pixels.stop - pixels.start or sorted(places[pixels]) != places[pixels]:
+        if len(named) != pixels.stop - pixels.start or sorted(numbers[pixels]) != numbers[pixels]:
             raise SourceError(
                 f"{where}: the columns of pixels are not one after another, in their order",
                 hint="sort the columns",
             )
-    return PixelColumns(
-        header=header,
-        pixels=pixels,
-        is_one_cell=bool(cells),
-        label=_only(header, "label", options.label_col),
-        split=_only(header, "split", options.split_col),
-    )
+    label = _find_column(header, "label", options.label_col)
+    split = _find_column(header, "split", options.split_col)
+    return _Columns(header, pixels, bool(cells), label, split)
 
 
-def _bare_columns(header: Header, options: SourceOptions) -> PixelColumns:
-    count = len(header.names)
+def _bare_columns(header: Header, options: SourceOptions) -> _Columns:
+    """Return the columns of a table without header: the label is the first or the last."""
+    last = len(header.names) - 1
     label = None
     if options.label_col:
         label = header.find(options.label_col, "--label-col")
-    elif raster_of(count) is None:
+    elif raster_of(len(header.names)) is None:
         label = 0
-    if label not in (None, 0, count - 1):
+    if label not in (None, 0, last):
         raise UsageError(
             f"--label-col {options.label_col}: the label is among the pixels",
             hint="give the first column or the last",
         )
-    ends = {None: (0, count), 0: (1, count)}.get(label, (0, count - 1))
-    return PixelColumns(header, slice(*ends), is_one_cell=False, label=label, split=None)
+    return _Columns(header, slice(int(label == 0), last + (label != last)), label=label)
 
 
-def _only(header: Header, what: str, given: str) -> int | None:
+def _find_column(header: Header, what: str, given: str) -> int | None:
     """Return the column of labels or of splits, if any; raise SourceError if several fit."""
     if given:
         return header.find(given, f"--{what}-col")
@@ -140,9 +217,39 @@ def _only(header: Header, what: str, given: str) -> int | None:
         names = " and ".join(header.names[at] for at in found)
         raise SourceError(
             f"{header.where}: the columns {names} may both hold the {what}s",
-            hint=f"say which with --{what}-col",
+            hint=f"choose one with --{what}-col",
         )
     return found[0] if found else None
+
+
+# Reading the rows.
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row of a table; splits, labels and ids become known when all rows are read."""
+
+    where: str
+    """File and line."""
+    number: int
+    """Its number in its file, from 1; blank and damaged rows count too."""
+    id: str
+    label: str
+    split: str
+    size: int
+    content: bytes
+    fault: str
+    """Why it cannot be packed; "" if it can."""
+    blob: Pixels | None = None
+    class_name: str = ""
+
+
+class _Table(NamedTuple):
+    columns: _Columns
+    raster: Raster
+    rows: list[_Row]
+    bad: list[Note]
+    """Lines that could not be parsed."""
 
 
 def pixel_bytes(values: Sequence[str]) -> bytes:
@@ -165,204 +272,84 @@ def _value(text: str) -> int:
     return value
 
 
-_KINDS = (TableKind.CSV, TableKind.TSV, TableKind.TEXT)
-_CHUNK_BYTES = 8 << 20
-_UNKNOWN = Raster(0, 0, 0)
-
-
-# Finding tables of pixels.
-
-
-def is_pixel_table(path: str) -> bool:
-    """Tell whether a file, or one right in a folder, is a table of pixels."""
-    try:
-        if os.path.isdir(path):
-            return any(map(is_pixel_table, _tables_in(path)))
-        if kind_of(path) not in _KINDS:
-            return False
-        first, _ = with_fallback(partial(_first_row, path), path, "")
-    except SourceError:
-        return False
-    return is_pixel_row(first)
-
-
-def _first_row(path: str, encoding: str = "") -> list[str]:
-    return next((cells for _, cells in delimited_rows(path, path, [], encoding)), [])
-
-
-def _tables_in(folder: str) -> list[str]:
-    """Return the files right in a folder that are tables by their suffix."""
-    names = [name for name in _listing(folder) if name[0] not in "._" and "." in name]
-    paths = [os.path.join(folder, name) for name in names]
-    return [path for path in paths if kind_of(path) in (TableKind.CSV, TableKind.TSV)]
-
-
-def _listing(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError as error:
-        raise SourceError(f"cannot read {folder}: {error.strerror}", path=folder) from error
-
-
-class PixelFile(NamedTuple):
-    """A table of pixels, and the split of its rows unless a column has it: "" for none."""
-
-    path: str
-    split: str
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return name_of(os.path.basename(self.path))
-
-
-class Chosen(NamedTuple):
-    """The tables of pixels to read, and a note on those that are not read."""
-
-    files: list[PixelFile]
-    notes: tuple[str, ...] = ()
-
-
-def one_for_each_split(tables: Sequence[str], path: str) -> Chosen:
-    """Choose the tables of pixels to read; where there are several, each is a split by its name.
-
-    A table with a column of splits that is about as large as all others together is the complete
-    one. Several such tables differ only in their columns, so the first of them is read.
-    """
-    files = [PixelFile(table, split_of_name(table)) for table in tables]
-    if len(files) == 1:
-        return Chosen([PixelFile(files[0].path, "")])
-    with_splits = sorted((f for f in files if _has_splits(f.path)), key=lambda file: file.name)
-    parts = sum(os.path.getsize(file.path) for file in files if file not in with_splits)
-    sizes = [os.path.getsize(file.path) for file in with_splits]
-    are_alike = bool(sizes) and min(sizes) * 100 >= 99 * max(sizes)
-    if are_alike and min(sizes) * 10 >= 9 * parts:
-        left = ", ".join(file.name for file in files if file != with_splits[0])
-        note = f"{with_splits[0].name} holds all splits, so {left} are not read"
-        return Chosen([PixelFile(with_splits[0].path, "")], (note,))
-    splits = {file.split for file in files}
-    if "" in splits or len(splits) < len(files):
-        names = ", ".join(file.name for file in files)
-        raise SourceError(
-            f"{path} holds tables that are not one for each split: {names}",
-            hint="call them train.csv, val.csv and test.csv, or give one of them",
-            path=path,
-        )
-    return Chosen(files)
-
-
-def _has_splits(path: str) -> bool:
-    return any(map(is_split_column, _first_row(path)))
-
-
-# Reading the rows.
-
-
-@dataclass(slots=True)
-class _Row:
-    """One row of a table, while more and more becomes known about it."""
-
-    where: str
-    """File and line."""
-    number: int
-    """Which row of its file it is, from 1; blank and damaged rows count too."""
-    id: str
-    label: str
-    split: str
-    blob: Pixels
-    """Where its pixels are in the spool; their shape is known when all rows are read."""
-    size: int
-    content: bytes
-    fault: str
-    """Why it cannot be packed; "" if it can."""
-    class_name: str = ""
-
-
-class _Table(NamedTuple):
-    columns: PixelColumns
-    raster: Raster
-    rows: list[_Row]
-    bad: list[Note]
-    """Lines that could not be parsed."""
-
-
 def _read_table(file: PixelFile, encoding: str, context: Context, id_column: str) -> _Table:
     """Read a table, copying its pixels to the spool."""
     name = file.name
     faults: list[Fault] = []
     lines = delimited_rows(file.path, name, faults, encoding)
     first = next(lines, None)
-    if first is None or not is_pixel_row(first[1]):
+    if first is None or not _is_pixel_row(first[1]):
         raise SourceError(f"{name} is not a table of pixels", path=file.path)
-    columns = columns_of(first[1], name, context.options)
+    columns = _columns_of(first[1], name, context.options)
     if not columns.header.is_told:
         lines = chain([first], lines)
     rows: list[_Row] = []
-    while some := list(_parse(lines, columns, squashed(id_column))):
-        path, offset = spool(b"".join(pixels for pixels, _ in some), context)
-        for pixels, row in some:
-            row.blob = Pixels(path, offset, *_UNKNOWN)
+    slices: list[tuple[str, int]] = []
+    while chunk := list(_parse(lines, columns, squashed(id_column))):
+        path, offset = spool(b"".join(pixels for pixels, _ in chunk), context)
+        for pixels, row in chunk:
+            slices.append((path, offset))
             offset += len(pixels)
             rows.append(row)
-        context.on_progress(len(some))
+        context.on_progress(len(chunk))
     if not rows:
         raise SourceError(f"{name} has no rows", path=file.path)
     raster = _find_raster(rows, name)
-    _find_splits(rows, columns, file)
+    for row, (path, offset) in zip(rows, slices, strict=True):
+        row.blob = Pixels(path, offset, *raster)
+        if row.size != raster.size and not row.fault:
+            row.fault = f"{row.size} values instead of {raster.size}"
+    _set_splits(rows, columns, file)
     bad = [Note(f"{name}:{line}", reason) for line, _, reason in faults]
     return _Table(columns, raster, rows, bad)
 
 
 def _parse(
-    lines: Iterator[tuple[int, list[str]]], columns: PixelColumns, id_column: str
+    lines: Iterator[tuple[int, list[str]]], columns: _Columns, id_column: str
 ) -> Iterator[tuple[bytes, _Row]]:
-    """Yield pixels with their rows, no more of them at once than fit well into memory."""
+    """Yield pixels with their rows, until they are enough for one write."""
     header, chunk_bytes = columns.header, 0
     names = [squashed(name) for name in header.names]
     id_at = names.index(id_column) if id_column in names else None
     for line, cells in lines:
         pixels, fault = b"", ""
+        values = (
+            cells[columns.pixels.start].split() if columns.is_one_cell else cells[columns.pixels]
+        )
         try:
-            pixels = pixel_bytes(columns.values(cells))
+            pixels = pixel_bytes(values)
         except ValueError as error:
             fault = str(error)
-        yield (
-            pixels,
-            _Row(
-                where=f"{header.where}:{line}",
-                number=line - header.is_told,
-                id="" if id_at is None else cells[id_at].strip(),
-                label="" if columns.label is None else cells[columns.label],
-                split="" if columns.split is None else cells[columns.split],
-                blob=Pixels("", 0, *_UNKNOWN),
-                size=len(pixels),
-                content=xxh3_128_digest(pixels),
-                fault=fault,
-            ),
+        row = _Row(
+            where=f"{header.where}:{line}",
+            number=line - header.is_told,
+            id="" if id_at is None else cells[id_at].strip(),
+            label="" if columns.label is None else cells[columns.label],
+            split="" if columns.split is None else cells[columns.split],
+            size=len(pixels),
+            content=xxh3_128_digest(pixels),
+            fault=fault,
         )
+        yield pixels, row
         chunk_bytes += len(pixels)
         if chunk_bytes >= _CHUNK_BYTES:
             return
 
 
 def _find_raster(rows: Sequence[_Row], name: str) -> Raster:
-    """Take the commonest number of values as that of an image, and others as faults."""
+    """Return the shape of most images."""
     sizes = Counter(row.size for row in rows if not row.fault)
     count = sizes.most_common(1)[0][0] if sizes else 1
     raster = raster_of(count)
     if raster is None:
         raise SourceError(
             f"{name}: {count} values an image make neither a grey square nor an RGB one",
-            hint="only square images can be recognised",
+            hint="imgrec reads square images only",
         )
-    for row in rows:
-        row.blob = Pixels(row.blob.path, row.blob.offset, *raster)
-        if row.size != count and not row.fault:
-            row.fault = f"{row.size} values instead of {count}"
     return raster
 
 
-def _find_splits(rows: Sequence[_Row], columns: PixelColumns, file: PixelFile) -> None:
+def _set_splits(rows: Sequence[_Row], columns: _Columns, file: PixelFile) -> None:
     """Set the splits by a column or the file's name; images without labels must be for testing."""
     if columns.split is not None:
         column = columns.header.names[columns.split]
@@ -392,7 +379,7 @@ def scan(path: str, context: Context) -> Catalog:
     """
     tally = Tally()
     if not os.path.isdir(path):
-        return scan_files(path, Chosen([PixelFile(path, "")]), tally, context)
+        return scan_tables([path], path, tally, context)
     tables = list(filter(is_pixel_table, _tables_in(path)))
     names = list(map(os.path.basename, tables))
     for name in _listing(path):
@@ -400,7 +387,7 @@ def scan(path: str, context: Context) -> Catalog:
             tally.add("not a table of pixels", name_of(name))
     if not tables:
         raise SourceError(f"{path} holds no table of pixels", path=path)
-    return scan_files(path, one_for_each_split(tables, path), tally, context)
+    return scan_tables(tables, path, tally, context)
 
 
 class AskedIds(NamedTuple):
@@ -416,17 +403,18 @@ class AskedIds(NamedTuple):
         return start if start in (0, 1) and sorted(numbers) == sorted(self.ids) else None
 
 
-def scan_files(
-    path: str, chosen: Chosen, tally: Tally, context: Context, asked: AskedIds | None = None
+def scan_tables(
+    paths: Sequence[str], root: str, tally: Tally, context: Context, asked: AskedIds | None = None
 ) -> Catalog:
-    """Read tables of pixels, called `path` in messages; images get ids where some are asked for.
+    """Read tables of pixels, called `root` in messages; images get the ids that are asked for.
 
     Ids are in a column named as in the sample, or the numbers of the rows, as the sample counts.
     """
+    files, notes = choose_tables(paths, root)
     rows: list[_Row] = []
     bad: list[Note] = []
     layouts, warnings = [], []
-    for file in chosen.files:
+    for file in files:
         id_column = asked.column if asked else ""
         read = partial(_read_table, file, context=context, id_column=id_column)
         table, warning = with_fallback(read, file.name, context.options.encoding)
@@ -434,19 +422,23 @@ def scan_files(
         bad += table.bad
         layouts.append(_describe(table, file.name))
         warnings += [warning] if warning else []
-    labels = read_labels([row.label for row in rows], path, context.options)
-    _add_labels(rows, labels)
-    has_ids = asked is not None and _add_ids(rows, asked)
+    labels = read_labels([row.label for row in rows], root, context.options)
+    for at, row in enumerate(rows):
+        row.class_name = "".join(labels.sets[at])
+        is_unlabelled = not row.class_name and row.split != TEST and at not in labels.faults
+        reasons = (row.fault, labels.faults.get(at, ""), "no label" if is_unlabelled else "")
+        row.fault = "; ".join(filter(None, reasons))
+    has_ids = asked is not None and _set_ids(rows, asked)
     bad += [Note(row.where, row.fault) for row in rows if row.fault]
-    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    folder = root if os.path.isdir(root) else os.path.dirname(root)
     return Catalog(
         name=name_of(os.path.basename(os.path.abspath(folder))) or "root",
         layout=f"pixels in CSV: {'; '.join(layouts)}",
-        samples=_samples(rows, has_ids=has_ids),
+        samples=_samples([row for row in rows if not row.fault], has_ids=has_ids),
         class_folders={name: (rows[at].where,) for name, at in first_rows(labels).items()},
         class_order=labels.order,
-        notes=(*sorted(bad), *tally.ignored(), *warnings_of((*warnings, *chosen.notes))),
-        stamp=NO_STAMP.merged(*(stamp_of(file.path) for file in chosen.files)),
+        notes=(*sorted(bad), *tally.ignored(), *warnings_of((*warnings, *notes))),
+        stamp=NO_STAMP.merged(*(stamp_of(file.path) for file in files)),
     )
 
 
@@ -465,16 +457,7 @@ def _describe(table: _Table, name: str) -> str:
     return ", ".join(parts)
 
 
-def _add_labels(rows: Sequence[_Row], labels: Labels) -> None:
-    for at, row in enumerate(rows):
-        row.class_name = "".join(labels.sets[at])
-        reasons = [row.fault, labels.faults.get(at, "")]
-        if not row.class_name and row.split != TEST and at not in labels.faults:
-            reasons.append("no label")
-        row.fault = "; ".join(filter(None, reasons))
-
-
-def _add_ids(rows: Sequence[_Row], asked: AskedIds) -> bool:
+def _set_ids(rows: Sequence[_Row], asked: AskedIds) -> bool:
     """Use row numbers as ids unless a column has ids; return whether there are any."""
     if any(row.id for row in rows):
         return True
@@ -487,13 +470,12 @@ def _add_ids(rows: Sequence[_Row], asked: AskedIds) -> bool:
 
 
 def _samples(rows: Sequence[_Row], *, has_ids: bool) -> Samples:
-    good = [row for row in rows if not row.fault]
-    ids = Column("id", ColumnKind.TEXT, tuple([row.id for row in good]))
-    return RawSamples(
-        splits=[row.split for row in good],
-        class_names=[row.class_name for row in good],
-        numbers=[row.number for row in good],
-        sizes=[row.size for row in good],
-        contents=[row.content for row in good],
-        blobs=[row.blob for row in good],
+    ids = Column("id", ColumnKind.TEXT, tuple([row.id for row in rows]))
+    return PixelSamples(
+        splits=[row.split for row in rows],
+        class_names=[row.class_name for row in rows],
+        numbers=[row.number for row in rows],
+        sizes=[row.size for row in rows],
+        contents=[row.content for row in rows],
+        blobs=[row.blob for row in rows if row.blob],
     ).samples((ids,) if has_ids else ())

@@ -275,8 +275,8 @@ def test_the_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         "test_batch.bin": binary_batch([[77]], pixels(0)),
     }
     assert str(refused(files, tmp_path)).split("; ") == [
-        "data_batch_1.bin: 0 bytes do not divide into images of 3,073 bytes: 0 and 0 bytes",
-        "data_batch_4.bin: 3,078 bytes do not divide into images of 3,073 bytes: 1 and 5 bytes",
+        "data_batch_1.bin: 0 bytes are not a multiple of 3,073: 0 images and 0 bytes",
+        "data_batch_4.bin: 3,078 bytes are not a multiple of 3,073: 1 images and 5 bytes",
         "test_batch.bin: has labels that batches.meta.txt does not name: 77 (image 0)",
     ]
 
@@ -312,9 +312,9 @@ def test_a_batch_that_is_not_as_it_should_be_is_named_with_the_reason(
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([], "batches.meta: the class names cannot be used: it is empty"),
-        (["a", "b", "a"], "batches.meta: the class names cannot be used: 'a' comes twice"),
-        (["a", " "], "batches.meta: the class names cannot be used: name 1 is blank"),
+        ([], "batches.meta: unusable class names: there are none"),
+        (["a", "b", "a"], "batches.meta: unusable class names: 'a' is repeated"),
+        (["a", " "], "batches.meta: unusable class names: name 1 is blank"),
     ],
 )
 def test_class_names_that_cannot_be_told_apart_are_refused(
@@ -334,7 +334,7 @@ def test_no_class_name_leads_out_of_the_tree_or_makes_filenames_equal(tmp_path: 
 
 def test_a_full_disk_is_an_error_of_the_run(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "c", {**python_files(), "not a folder": b""})
-    with pytest.raises(ExecutionError, match="does not take 6,144 bytes"):
+    with pytest.raises(ExecutionError, match="cannot write 6,144 bytes"):
         found(root, spool=root / "not a folder")
 
 

@@ -232,9 +232,7 @@ def test_a_gzipped_copy_beside_the_plain_file_is_passed_over_and_named(tmp_path:
         Ignored(kind="a second copy of an IDX file", count=1, examples=tuple(copy)),
     )
     (warning,) = catalog.warnings
-    assert warning.startswith(
-        "not read, by their names copies of others: train-images-idx3-ubyte.gz; "
-    )
+    assert warning.startswith("not read, because by their names they repeat ")
 
 
 def test_other_files_are_counted(tmp_path: Path) -> None:
@@ -247,7 +245,7 @@ def test_other_files_are_counted(tmp_path: Path) -> None:
 LETTERS = "emnist-letters-"
 SWAPPED = (
     "emnist-letters: EMNIST stores its images with rows and columns swapped; "
-    "they are packed as they stand"
+    "they are packed unchanged"
 )
 MOVED = (
     "emnist-letters-mapping.txt: labels are numbered from 0 without gaps, "
@@ -288,7 +286,7 @@ def test_labels_that_a_mapping_moves_are_told(tmp_path: Path) -> None:
     ("mapping", "reason"),
     [
         (b"0 65\n1 66\n", "it does not name the labels 2"),
-        (b"0 65\n1 66\n2 97\n", "names that differ by nothing but case: A a"),
+        (b"0 65\n1 66\n2 97\n", "names that differ only in case: A a"),
         (b"0 65\n1 66\n2 10\n", "labels 2 have no printable name"),
         (b"0 65\n1 66\n2 32\n", "labels 2 have no printable name"),
         (b"0 65\n1 66\n2 9999999\n", "labels 2 have no printable name"),
@@ -306,7 +304,7 @@ def test_a_mapping_that_cannot_be_used_is_passed_over_with_the_reason(
     catalog = found(write_tree(tmp_path / "m", files))
     assert catalog.class_order == ("0", "1", "2")
     assert catalog.warnings == (
-        f"emnist-letters-mapping.txt: {reason}; so the classes are called by their numbers",
+        f"emnist-letters-mapping.txt: {reason}; so numbers are used as class names",
         SWAPPED,
     )
 
@@ -357,7 +355,7 @@ def test_images_without_any_label_are_refused(tmp_path: Path) -> None:
 
 def test_two_names_for_one_split_are_refused(tmp_path: Path) -> None:
     error = refused({**mnist(), **mnist(test="test")}, tmp_path)
-    assert "both mean the split test" in str(error)
+    assert "are both for the split test" in str(error)
 
 
 def test_a_split_beside_files_without_one_is_refused(tmp_path: Path) -> None:
@@ -389,8 +387,8 @@ TRAIN_IMAGES = "train-images-idx3-ubyte"
         (b"<html>", "begins with 3c 68 74 6d, where images begin with 00 00 08 03"),
         (b"", "begins with nothing, where images begin with 00 00 08 03"),
         (images(1, 3)[:10], "10 bytes, where the header alone takes 16"),
-        (images(1, 3)[:-1], "33 bytes, but by its header (3 x 3 x 2) it should have 34"),
-        (images(1, 3) + b"x", "35 bytes, but by its header (3 x 3 x 2) it should have 34"),
+        (images(1, 3)[:-1], "33 bytes, expected 34 by its header (3 x 3 x 2)"),
+        (images(1, 3) + b"x", "35 bytes, expected 34 by its header (3 x 3 x 2)"),
         (encode_header(0, 3, 2), "is empty: its header says 0 x 3 x 2"),
         (encode_header(3, 0, 2), "is empty: its header says 3 x 0 x 2"),
         (encode_header(2**32 - 1, 0, 0), "is empty: its header says 4294967295 x 0 x 0"),
@@ -408,7 +406,7 @@ def test_a_file_that_is_not_what_its_header_says_is_named_with_both_numbers(
         (compressed(images(1, 3)[:-1]), "ends after 17 of 18 bytes of images"),
         (
             compressed(images(1, 3) + b"x"),
-            "goes on after the 18 bytes in its header (3 x 3 x 2)",
+            "has more than the 18 bytes in its header (3 x 3 x 2)",
         ),
         (compressed(images(1, 3))[:-9], "its gzip data is damaged or cut short"),
         (compressed(images(1, 3))[:5], "its gzip data is damaged or cut short"),
@@ -466,14 +464,14 @@ def test_a_bomb_is_unpacked_only_as_far_as_its_header_tells(tmp_path: Path) -> N
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert "goes on after the 18 bytes" in message
+    assert "has more than the 18 bytes" in message
     assert peak < 5 << 20
     assert sum(file.stat().st_size for file in (tmp_path / "spool").iterdir()) < 1000
 
 
 def test_a_full_disk_is_an_error_of_the_run(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "m", {**gzipped(mnist()), "not a folder": b""})
-    with pytest.raises(ExecutionError, match="does not take 18 bytes"):
+    with pytest.raises(ExecutionError, match="cannot write 18 bytes"):
         found(root, spool=root / "not a folder")
 
 

@@ -268,7 +268,7 @@ def test_folds_load_as_splits(cli: Cli, tmp_path: Path) -> None:
         (["pack", "flowers", "--split-from", "no"], 5, "no dataset 'no'"),
         (["pack", "flowers", "--split-file", "no.csv"], 3, "--split-file no.csv is not a file"),
         (["pack", "cut.zip"], 3, "cut.zip"),
-        (["pack", "text.zip"], 3, "text.zip is called as archives are, but holds none"),
+        (["pack", "text.zip"], 3, "text.zip has an archive extension but is not a valid archive"),
         (["pack", "empty.csv"], 3, "empty.csv is an empty file"),
         (
             ["pack", "flowers", "--label-sep", ","],
@@ -403,4 +403,4 @@ def test_labels_of_cifar_100_mean_nothing_for_class_folders(cli: Cli, tmp_path: 
     class_tree(tmp_path / "flowers", {"rose": 2})
     done = cli("plan", "flowers", "--cifar100-labels", "coarse")
     assert done.returncode == 2
-    assert "--cifar100-labels means nothing for flowers, which is not CIFAR-100" in done.stderr
+    assert "--cifar100-labels cannot be used with flowers, which is not CIFAR-100" in done.stderr

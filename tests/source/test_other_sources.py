@@ -116,7 +116,10 @@ def test_an_npz_of_images_is_a_source(save, tmp_path, data_dir):
     [
         ({"x_train": np.zeros((2, 4, 4)), "y_train": np.zeros(2, int)}, "not 8-bit pixels"),
         ({"x_train": np.zeros((2, 4, 4), np.uint8)}, "has no labels"),
-        ({"x_train": np.zeros((2, 4, 4), np.uint8), "y_train": np.zeros((2, 5), int)}, "not one"),
+        (
+            {"x_train": np.zeros((2, 4, 4), np.uint8), "y_train": np.zeros((2, 5), int)},
+            "expected one integer",
+        ),
         ({"x_train": np.array([{}], object), "y_train": np.zeros(1, int)}, "array of objects"),
         ({"weights": np.zeros(3)}, "has no array of images"),
     ],
@@ -339,7 +342,7 @@ def test_an_array_that_promises_more_than_it_holds_is_one_sentence(shape, form, 
 
 def test_an_array_with_half_a_header_is_cut_short(tmp_path, data_dir):
     (tmp_path / "x_train.npy").write_bytes(npy((5, 28, 28), b"")[:40])
-    with pytest.raises(SourceError, match="x_train is cut short in its header"):
+    with pytest.raises(SourceError, match="x_train is not a NumPy array: EOF"):
         pack(tmp_path / "x_train.npy", data_dir)
 
 
@@ -353,7 +356,7 @@ def test_a_record_that_promises_more_than_it_holds_is_one_sentence(length, tmp_p
     done = cli("pack", tmp_path / "train.tfrecord")
     assert done.returncode == 3
     assert "train.tfrecord: truncated record at byte 0" in done.stderr
-    assert "get the file again" in done.stderr
+    assert "download the file again" in done.stderr
 
 
 def test_a_path_out_of_the_source_in_coco_style_json_names_no_image(tmp_path):

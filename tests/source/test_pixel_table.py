@@ -289,13 +289,15 @@ def test_a_table_without_rows_is_an_error(tmp_path: Path) -> None:
 def test_options_for_manifests_are_an_error(tmp_path: Path) -> None:
     path = make(tmp_path, HEADER + "1,0,1,2,3\n")
     options = SourceOptions(group_col="x", column=(ColumnOption("y"),))
-    with pytest.raises(UsageError, match=r"(?m)^--group-col, --column mean nothing for .*pixels$"):
+    with pytest.raises(
+        UsageError, match=r"(?m)^--group-col, --column cannot be used with .*pixels$"
+    ):
         detect(str(path), options)
 
 
 def test_a_disk_that_does_not_take_the_pixels_is_an_error(tmp_path: Path) -> None:
     path = make(tmp_path, HEADER + "1,0,1,2,3\n")
-    with pytest.raises(ExecutionError, match="does not take 4 bytes of unpacked images") as caught:
+    with pytest.raises(ExecutionError, match="cannot write 4 bytes of unpacked images") as caught:
         scan(path, spool=path)
     assert "space" in caught.value.hint
 

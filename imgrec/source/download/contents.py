@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,9 +22,7 @@ from imgrec.source.download.tables import (
     read_named_table,
 )
 from imgrec.source.manifests.tables import kind_of, read_table
-from imgrec.source.numpy_arrays import is_numpy
 from imgrec.source.pixel_table import is_pixel_table
-from imgrec.source.tfrecord import is_tfrecord
 from imgrec.source.tree import Context, Folder, Lister, TreeFile, local_copy
 from imgrec.source.walk import place_of_test_images
 from imgrec.storage.blobs import look
@@ -99,9 +97,12 @@ class Contents:
         return found
 
 
-def read_contents(lister: Lister, context: Context) -> Contents:
-    """List a download and read the files that may explain it; images are not opened."""
-    files = _by_kind(lister.folders(), context.options)
+def read_contents(lister: Lister, context: Context, is_packed: Callable[[str], bool]) -> Contents:
+    """List a download and read the files that may explain it; images are not opened.
+
+    `is_packed` tells by its name whether a file may have images in it.
+    """
+    files = _by_kind(lister.folders(), context.options, is_packed)
     contents = Contents(
         root=lister.root,
         encoding=context.options.encoding,
@@ -188,14 +189,16 @@ def _set_test_images_apart(given: str, contents: Contents) -> None:
         )
 
 
-def _by_kind(folders: Iterable[Folder], options: SourceOptions) -> Mapping[str, list[TreeFile]]:
+def _by_kind(
+    folders: Iterable[Folder], options: SourceOptions, is_packed: Callable[[str], bool]
+) -> Mapping[str, list[TreeFile]]:
     """Group the files of a download; `--include` chooses images, `--exclude` any files."""
     included, excluded = globs_pattern(options.include), globs_pattern(options.exclude)
     found: dict[str, list[TreeFile]] = defaultdict(list)
     for folder in folders:
         by_kind: dict[str, list[TreeFile]] = defaultdict(list)
         for file in folder.tree_files():
-            kind = _kind(file.path.rpartition("/")[2])
+            kind = _kind(file.path.rpartition("/")[2], is_packed)
             is_chosen = not options.include or kind in _SUFFIXES or included.match(file.path)
             if is_chosen and not excluded.match(file.path):
                 by_kind[kind].append(file)
@@ -208,14 +211,14 @@ def _by_kind(folders: Iterable[Folder], options: SourceOptions) -> Mapping[str, 
     return found
 
 
-def _kind(name: str) -> str:
+def _kind(name: str, is_packed: Callable[[str], bool]) -> str:
     if extension(name) in IMAGE_EXTENSIONS:
         return "image"
     lower = name.lower()
     for kind, suffixes in _SUFFIXES.items():
         if lower.endswith(suffixes):
             return kind
-    if is_tfrecord(name) or is_numpy(name):
+    if is_packed(name):
         return "packed"
     return "other" if extension(name) in _OTHERS else ""
 

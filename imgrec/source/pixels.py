@@ -1,4 +1,4 @@
-"""Images stored as raw pixels in a few large files, and their rows in the catalog."""
+"""Images stored as raw pixels in a few large files: reading them, naming their classes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from imgrec.model import Column, Samples
 from imgrec.source.tree import Context, TreeFile
 from imgrec.storage.blobs import read_blob
 from imgrec.storage.files import append_to_spool
-from imgrec.text import printable
+from imgrec.text import listed, printable
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _CHUNK_BYTES = 8 << 20
-_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -35,28 +34,26 @@ class Faults:
 
     @contextmanager
     def of(self, file: TreeFile) -> Iterator[None]:
-        """Note a SourceError raised while a file is read, with the name of the file."""
+        """Collect a SourceError raised while a file is read, with the name of the file."""
         try:
             yield
         except SourceError as error:
-            hint = error.hint or "get this file again from where it is published"
+            hint = error.hint or "download this file again"
             self.add(f"{file.path}: {error}", hint, path=file.path, offset=error.offset)
 
     def add(self, message: str, hint: str, *, path: str = "", offset: int | None = None) -> None:
-        """Note an error."""
+        """Collect an error."""
         self.errors.append(SourceError(printable(message), hint=hint, path=path, offset=offset))
 
     def check(self) -> None:
-        """Raise one SourceError for everything noted, if there is anything."""
-        if not self.errors:
-            return
-        first = self.errors[0]
-        raise SourceError(
-            "; ".join(map(str, self.errors)),
-            hint="; ".join(dict.fromkeys(error.hint for error in self.errors if error.hint)),
-            path=first.path,
-            offset=first.offset,
-        )
+        """Raise one SourceError for all errors collected, if any."""
+        if self.errors:
+            raise SourceError(
+                "; ".join(map(str, self.errors)),
+                hint="; ".join(dict.fromkeys(error.hint for error in self.errors if error.hint)),
+                path=self.errors[0].path,
+                offset=self.errors[0].offset,
+            )
 
 
 def home_of(file: TreeFile) -> Slice | None:
@@ -67,7 +64,7 @@ def home_of(file: TreeFile) -> Slice | None:
 
 
 class _SliceReader(io.RawIOBase):
-    """A part of a file as a stream of its own."""
+    """A part of a file as a stream."""
 
     def __init__(self, start: Slice, size: int) -> None:
         super().__init__()
@@ -94,7 +91,7 @@ def open_file(file: TreeFile, size: int) -> io.BufferedReader | io.BytesIO:
 
 
 class Raster(NamedTuple):
-    """The shape of an image, and the order of its pixels."""
+    """The shape of an image, and the order of its pixels: the last fields of `Pixels`."""
 
     height: int
     width: int
@@ -108,10 +105,9 @@ class Raster(NamedTuple):
 
 
 class RecordLayout(NamedTuple):
-    """Images of one shape, one after another, each behind a few bytes of its own."""
+    """Images of one shape, one after another, each after a few bytes of its own."""
 
     images: int
-    """How many there are."""
     raster: Raster
     lead_bytes: int = 0
     home: Slice | None = None
@@ -119,7 +115,7 @@ class RecordLayout(NamedTuple):
 
 
 class Records(NamedTuple):
-    """Images that were read, by column."""
+    """Images, by column."""
 
     leads: tuple[bytes, ...]
     """Lead byte i of all images."""
@@ -140,19 +136,24 @@ class Readable(Protocol):
 def read_records(stream: Readable, layout: RecordLayout, context: Context) -> Records:
     """Hash images, and copy them to the spool unless they have a home on disk.
 
-    Raises SourceError if there are fewer, and ExecutionError if the spool is full.
+    Raises SourceError if there are too few, and ExecutionError if the disk of the spool is full.
     """
     raster, home = layout.raster, layout.home
     stride = layout.lead_bytes + raster.size
+    total_bytes, chunk_bytes = layout.images * stride, max(_CHUNK_BYTES // stride, 1) * stride
+    leads = [bytearray() for _ in range(layout.lead_bytes)]
     contents: list[bytes] = []
     blobs: list[Pixels] = []
-    leads = [bytearray() for _ in range(layout.lead_bytes)]
-    for chunk in _chunks(stream, layout.images * stride, stride):
-        path, at = (home[0], home[1] + len(blobs) * stride) if home else spool(chunk, context)
+    for at in range(0, total_bytes, chunk_bytes):
+        wanted = min(chunk_bytes, total_bytes - at)
+        chunk = stream.read(wanted)
+        if len(chunk) < wanted:
+            raise SourceError(f"ends after {at + len(chunk):,} of {total_bytes:,} bytes of images")
+        path, offset = (home[0], home[1] + at) if home else spool(chunk, context)
         view = memoryview(chunk)
-        starts = range(layout.lead_bytes, len(chunk), stride)
+        starts = range(layout.lead_bytes, wanted, stride)
         contents += [xxh3_128_digest(view[start : start + raster.size]) for start in starts]
-        offsets = range(at + layout.lead_bytes, at + len(chunk), stride)
+        offsets = range(offset + layout.lead_bytes, offset + wanted, stride)
         blobs += map(Pixels, repeat(path), offsets, *map(repeat, raster))
         for place, lead in enumerate(leads):
             lead += chunk[place::stride]
@@ -160,23 +161,12 @@ def read_records(stream: Readable, layout: RecordLayout, context: Context) -> Re
     return Records(tuple(map(bytes, leads)), contents, blobs, raster.size)
 
 
-def _chunks(stream: Readable, size: int, stride: int) -> Iterator[bytes]:
-    """Yield `size` bytes in chunks of whole records."""
-    most = max(_CHUNK_BYTES // stride, 1) * stride
-    for start in range(0, size, most):
-        wanted = min(most, size - start)
-        chunk = stream.read(wanted)
-        if len(chunk) < wanted:
-            raise SourceError(f"ends after {start + len(chunk):,} of {size:,} bytes of images")
-        yield chunk
-
-
 def spool(data: bytes, context: Context) -> Slice:
     """Copy bytes to the spool, where they stay until the dataset is written."""
     path, offset = append_to_spool(context.spool, [data])
     if not path:
         raise ExecutionError(
-            f"{context.spool} does not take {len(data):,} bytes of unpacked images",
+            f"cannot write {len(data):,} bytes of unpacked images to {context.spool}",
             hint="free some space on that disk",
             path=context.spool,
         )
@@ -187,7 +177,7 @@ class Classes(NamedTuple):
     """The names of classes, by label."""
 
     names: Mapping[int, str]
-    where: str
+    named_by: str
     """The file or option that names them."""
     warnings: tuple[str, ...] = ()
 
@@ -196,47 +186,45 @@ class Classes(NamedTuple):
         """Return the names in the order of their labels."""
         return tuple(self.names[label] for label in sorted(self.names))
 
-    def places(self) -> dict[str, tuple[str, ...]]:
+    def class_folders(self) -> dict[str, tuple[str, ...]]:
         """Return where each class is named; raise SourceError for blank or repeated names."""
         names = self.order
-        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         faults = [
-            *(["it is empty"] if not names else []),
-            *(f"{name!r} comes twice" for name in twice),
+            *([] if names else ["there are none"]),
+            *(f"{name!r} is repeated" for name in repeated),
             *(f"name {number} is blank" for number, name in enumerate(names) if not name.strip()),
         ]
         if faults:
             raise SourceError(
-                printable(f"{self.where}: the class names cannot be used: {'; '.join(faults)}"),
+                printable(f"{self.named_by}: unusable class names: {'; '.join(faults)}"),
                 hint="give each class one name of its own",
             )
-        return {name: (f"{self.where}: {name}",) for name in names}
+        return {name: (f"{self.named_by}: {name}",) for name in names}
 
     def refuse_unnamed(self, labels: Sequence[int]) -> None:
         """Raise SourceError for labels without a name."""
         counts = Counter(labels)
-        unnamed = sorted(label for label in counts if label not in self.names)
-        if not unnamed:
-            return
-        shown = ", ".join(
+        unnamed = [
             f"{label} (image {labels.index(label)}{', and others' if counts[label] > 1 else ''})"
-            for label in unnamed[:_SHOWN]
-        )
-        more = f" and {len(unnamed) - _SHOWN} more" if len(unnamed) > _SHOWN else ""
-        raise SourceError(
-            f"has labels that {self.where} does not name: {shown}{more}",
-            hint=f"check that {self.where} belongs to it; images are counted from 0",
-        )
+            for label in sorted(counts)
+            if label not in self.names
+        ]
+        if unnamed:
+            raise SourceError(
+                f"has labels that {self.named_by} does not name: {listed(unnamed)}",
+                hint=f"check that {self.named_by} belongs to it; images are counted from 0",
+            )
 
 
 @dataclass(slots=True)
-class RawSamples:
-    """Raw images on their way into the catalog, by column."""
+class PixelSamples:
+    """Images of raw pixels on their way into the catalog, by column."""
 
     splits: list[str] = field(default_factory=list)
     class_names: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    """What each is numbered in its split; part of its filename."""
+    """The number of each in its split; part of its filename."""
     sizes: list[int] = field(default_factory=list)
     contents: list[bytes] = field(default_factory=list)
     blobs: list[Pixels] = field(default_factory=list)
