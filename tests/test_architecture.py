@@ -21,7 +21,8 @@ TIERS = (
     "reuse request",
     "packing",
     "api spark view",
-    "cli builder loaders.tfds_builder",
+    "cli loaders.tfds_builder",
+    "builder",
 )
 """Rooms from the floor up: a module imports from lower tiers, or from its own room."""
 RANKS = {room: rank for rank, rooms in enumerate(TIERS) for room in rooms.split()}

@@ -46,13 +46,14 @@ def load(
 ) -> TfDataset:
     """Open a split as a tf.data.Dataset of `(images, labels)`, ready for `model.fit`.
 
-    Images are uint8, of `image_size` (height, width) if that is given, and come in the order of
-    the records unless they are shuffled. What each argument does is said in `LoadOptions`.
-    A dataset on an object store is copied to `cache_dir` once, and checked; or else streamed.
+    Images are uint8, of `image_size` (height, width) if it is given, in the order of the records
+    unless they are shuffled. `LoadOptions` describes each argument. With `cache_dir`, a dataset on
+    an object store is copied there once, and checked; without, it is streamed.
 
     Example: `imgrec.load("flowers", image_size=224, batch_size=32, shuffle=True)`.
     """
-    from imgrec.loaders.tf.load import load_folder
+    from imgrec.loaders.selection import select_records
+    from imgrec.read.samples import read_image_range
 
     options = LoadOptions(
         image_size=cast("tuple[int, int]", image_size),
@@ -78,7 +79,19 @@ def load(
         from imgrec.storage.remote.transfer import cached
 
         folder = cached(folder, parse_text("cache_dir", cache_dir))
-    return load_folder(folder, split, options)
+    selection, images = select_records(folder, split, options), read_image_range(folder)
+    # Importing TensorFlow takes seconds, so wrong arguments are refused before.
+    needed("tensorflow", extra="tfds", what="imgrec.load")
+    from imgrec.loaders.tf_decode import Decoder
+    from imgrec.loaders.tf_memory import load_from_memory
+    from imgrec.loaders.tf_pipeline import Pipeline
+
+    shape = selection.features.image_shape
+    decoder = Decoder(
+        options=options, channels=options.channels or shape[2], shape=shape, images=images
+    )
+    pipeline = Pipeline(selection=selection, decoder=decoder, options=options)
+    return load_from_memory(pipeline) if options.cache else pipeline.build()
 
 
 def class_weights(
@@ -87,15 +100,14 @@ def class_weights(
     *,
     data_dir: str | os.PathLike[str] = "",
 ) -> dict[int, float]:
-    """Return how much each label must count in training, so that all classes count alike.
+    """Return the weight of each label in training, so that all classes count the same.
 
     Example: `model.fit(train, class_weight=imgrec.class_weights("flowers"))`.
     """
-    from imgrec.loaders.weights import weights_of
+    from imgrec.loaders.selection import weigh_classes
 
-    return weights_of(
-        find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)), split
-    )
+    folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
+    return weigh_classes(folder, split)
 
 
 def torch_dataset(
@@ -114,16 +126,15 @@ def torch_dataset(
 ) -> TorchDataset:
     """Open a split as PyTorch's map-style dataset of images and labels.
 
-    A transform gets a picture of Pillow's, or a tensor if `tensors` is true; without one an image
-    is a uint8 tensor, channels first. With `image_size`, height and width, all are resized to it
-    before that, and JPEGs decoded at the smallest scale that covers it unless `exact` is true.
-    `decode_size` only decodes smaller, to no less than that, for a transform that resizes itself.
+    A transform gets a Pillow image, or a tensor if `tensors` is true. Without a transform, an image
+    is a uint8 tensor, channels first. With `image_size` (height, width), images are resized first,
+    and JPEGs are decoded at the smallest scale that covers it unless `exact` is true. `decode_size`
+    only decodes at a smaller scale, for a transform that resizes itself.
 
     Example: `DataLoader(imgrec.torch_dataset("flowers", image_size=224), batch_size=32)`.
     """
     needed("torch", extra="torch", what="torch_dataset")
     from imgrec.codec.decode import Decoding, parse_size
-    from imgrec.loaders.decoded import DecodedSplit
     from imgrec.loaders.torch import TorchDataset
 
     decoding = Decoding(
@@ -133,9 +144,13 @@ def torch_dataset(
         exact=exact,
         orient=orient,
     )
-    part = DecodedSplit(_opened(dataset, parse_text("data_dir", data_dir)), split, decoding)
     return TorchDataset(
-        part, transform=transform, target_transform=target_transform, tensors=tensors
+        _open(dataset, data_dir),
+        split,
+        decoding,
+        transform=transform,
+        target_transform=target_transform,
+        tensors=tensors,
     )
 
 
@@ -154,21 +169,16 @@ def grain_source(
     Example: `grain.MapDataset.source(imgrec.grain_source("flowers", image_size=224)).batch(32)`.
     """
     from imgrec.codec.decode import Decoding, parse_size
-    from imgrec.loaders.decoded import DecodedSplit
     from imgrec.loaders.grain import GrainSource
 
     size = parse_size(image_size, "image_size")
     decoding = Decoding(image_size=size, channels=channels, exact=exact, orient=orient)
-    return GrainSource(
-        DecodedSplit(_opened(dataset, parse_text("data_dir", data_dir)), split, decoding)
-    )
+    return GrainSource(_open(dataset, data_dir), split, decoding)
 
 
-def _opened(dataset: str | os.PathLike[str] | Dataset, data_dir: str) -> Dataset:
+def _open(dataset: str | os.PathLike[str] | Dataset, data_dir: str | os.PathLike[str]) -> Dataset:
     from imgrec.read.dataset import Dataset
 
-    return (
-        dataset
-        if isinstance(dataset, Dataset)
-        else Dataset(find_dataset(parse_text("dataset", dataset), data_dir))
-    )
+    if isinstance(dataset, Dataset):
+        return dataset
+    return Dataset(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))

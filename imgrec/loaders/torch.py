@@ -1,7 +1,7 @@
 """A packed dataset as PyTorch's map-style dataset.
 
 PyTorch resizes the images: its antialiased bilinear filter is four times as fast as Pillow's, with
-values that differ by at most 1. (Its bicubic filter has been seen to differ by 8.)
+values that differ by at most 1. (Its bicubic filter was seen to differ by 8.)
 """
 
 from __future__ import annotations
@@ -15,41 +15,38 @@ from PIL import Image
 from torch.utils.data import Dataset as MapStyle
 
 from imgrec.codec import decode
-from imgrec.loaders.decoded import DecodedSplit
+from imgrec.codec.decode import Decoding
+from imgrec.loaders.grain import DecodedSplit
+from imgrec.read.dataset import Dataset
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from imgrec.codec.decode import Size
-    from imgrec.read.dataset import Split
 
-Transform = Callable[[Any], Any]  # whatever a user's function takes and makes
+Transform = Callable[[Any], Any]  # any function of the user
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-_OPAQUE = frozenset({"L", "RGB"})
 
 
-class TorchDataset(MapStyle):  # type: ignore[misc]  # torch may be missing, and is Any to mypy
+class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may be missing: Any to mypy
     """Images and labels of a split, as torchvision's `ImageFolder` gives them."""
 
     def __init__(
         self,
-        split: DecodedSplit,
+        dataset: Dataset,
+        split: str,
+        decoding: Decoding,
         *,
         transform: Transform | None = None,
         target_transform: Transform | None = None,
         tensors: bool = False,
     ) -> None:
-        self._split = split
+        super().__init__(dataset, split, decoding)
         self.transform = transform
         self.target_transform = target_transform
         self._gives_tensors = tensors or transform is None
-
-    @property
-    def records(self) -> Split:
-        """The records behind: file names, columns and bytes."""
-        return self._split.records
 
     @property
     def classes(self) -> list[str]:
@@ -63,18 +60,18 @@ class TorchDataset(MapStyle):  # type: ignore[misc]  # torch may be missing, and
 
     @cached_property
     def targets(self) -> list[int] | list[tuple[int, ...]]:
-        """The label of each image, -1 for none; or a tuple of all, if it may have several."""
-        return self._split.labels()
+        """The label of each image, -1 for none; or a tuple of all, if there may be several."""
+        if not self._is_multilabel:
+            return self.records.labels.tolist()
+        label_sets = self.records.dataset.columns.label_sets
+        return [tuple(label_sets[number]) for number in self.records.numbers]
 
-    def __len__(self) -> int:
-        return len(self._split)
-
-    def __getitem__(self, place: SupportsIndex) -> tuple[Any, Any]:  # what the transforms make
-        split = self._split
-        record = split.record(place)
-        image = self._image(split.pixels(record))
-        target: Any = split.target(record)
-        if split.has_label_sets:
+    def __getitem__(self, place: SupportsIndex) -> tuple[Any, Any]:  # what the transforms return
+        record = self._record(place)
+        make = tensor if self._gives_tensors else picture
+        image = make(self._pixels(record), self._decoding.image_size)
+        target: Any = self._target(record)
+        if self._is_multilabel:
             target = torch.from_numpy(target)
         if self.transform is not None:
             image = self.transform(image)
@@ -83,12 +80,8 @@ class TorchDataset(MapStyle):  # type: ignore[misc]  # torch may be missing, and
         return image, target
 
     def __getitems__(self, places: Sequence[SupportsIndex]) -> list[tuple[Any, Any]]:
-        """Return the images and targets of a batch, as DataLoader asks for them."""
+        """Return the images and targets of a batch, as DataLoader requests them."""
         return [self[place] for place in places]
-
-    def _image(self, pixels: NDArray[np.uint8]) -> Any:  # a tensor, or a picture of Pillow's
-        make = tensor if self._gives_tensors else picture
-        return make(pixels, self._split.decoding.image_size)
 
     def __getstate__(self) -> dict[str, object]:
         # Workers that are not forked get a pickle, which need not carry a million labels.
@@ -96,18 +89,18 @@ class TorchDataset(MapStyle):  # type: ignore[misc]  # torch may be missing, and
 
     def __repr__(self) -> str:
         name = self.records.dataset.info.name
-        return f"<TorchDataset {self._split.split} of {name}: {len(self)} images>"
+        return f"<TorchDataset {self.records.name} of {name}: {len(self)} images>"
 
 
 class Picture(Image.Image):
-    """A picture of Pillow's that a transform resizes as fast as a tensor.
+    """A Pillow image that a transform resizes as fast as a tensor.
 
-    Its pixels are copied to where Pillow has them when they are first looked at, as those of an
-    opened file are, which a transform that resizes never does.
+    Its pixels are copied into Pillow's memory only when they are needed, as for an opened file.
+    A transform that resizes never needs them.
     """
 
     _pixels: NDArray[np.uint8] | None = None
-    """As long as Pillow does not have them."""
+    """Until Pillow has a copy."""
 
     @classmethod
     def of(cls, pixels: NDArray[np.uint8]) -> Picture:
@@ -118,7 +111,7 @@ class Picture(Image.Image):
         return made
 
     def load(self) -> Any:
-        """Give Pillow the pixels; everything that needs them calls this."""
+        """Copy the pixels into Pillow's memory; everything that needs them calls this."""
         if self._pixels is not None:
             loaded = decode.from_array(self._pixels)
             self.im, self.readonly, self._pixels = loaded.im, loaded.readonly, None
@@ -131,25 +124,25 @@ class Picture(Image.Image):
         box: Any = None,
         reducing_gap: float | None = None,
     ) -> Image.Image:
-        """Do what Pillow does, which all but a plain bilinear resize is left to."""
-        is_plain = box is None and reducing_gap is None and self.mode in _OPAQUE
+        """Resize with PyTorch if it is a plain bilinear resize, else with Pillow."""
+        is_plain = box is None and reducing_gap is None and self.mode in ("L", "RGB")
         if resample != Image.Resampling.BILINEAR or not is_plain or min(size) < 1:
             return super().resize(size, resample, box, reducing_gap)
         pixels = decode.from_pil(self) if self._pixels is None else self._pixels
-        return _resized(pixels, (int(size[1]), int(size[0])))
+        return _resize(pixels, (int(size[1]), int(size[0])))
 
 
 def picture(pixels: NDArray[np.uint8], size: Size | None) -> Image.Image:
-    """Return pixels as a picture, of `size` if that is given."""
+    """Return pixels as a picture, resized to `size` unless it is None."""
     if size is not None and pixels.shape[:2] != size:
-        return _resized(pixels, size)
+        return _resize(pixels, size)
     return Picture.of(pixels)
 
 
 def tensor(pixels: NDArray[np.uint8], size: Size | None) -> torch.Tensor:
-    """Return pixels as a tensor, channels first, of `size` if that is given."""
+    """Return pixels as a tensor, channels first, resized to `size` unless it is None."""
     if size is not None and pixels.shape[2] == 4:
-        pixels = decode.resize(pixels, size)  # transparent pixels must not shine through
+        pixels = decode.resize(pixels, size)  # the colour of transparent pixels must not bleed
     made = torch.from_numpy(pixels).permute(2, 0, 1)
     if size is None or made.shape[1:] == size:
         return made.contiguous()
@@ -159,6 +152,6 @@ def tensor(pixels: NDArray[np.uint8], size: Size | None) -> torch.Tensor:
     return resized[0].contiguous()
 
 
-def _resized(pixels: NDArray[np.uint8], size: Size) -> Image.Image:
+def _resize(pixels: NDArray[np.uint8], size: Size) -> Image.Image:
     bands = [Image.fromarray(band) for band in tensor(pixels, size).numpy()]
     return Image.merge(_MODES[len(bands)], bands)

@@ -16,7 +16,7 @@ from pictures import jpeg, write_tree
 import imgrec
 from imgrec.errors import UsageError
 from imgrec.loaders import load
-from imgrec.loaders.tf.balance import Balance, balance
+from imgrec.loaders.selection import Balance, balance
 from imgrec.options import PackOptions
 
 COUNTS = {"a": 25, "b": 9, "c": 2}
@@ -222,7 +222,7 @@ def test_compressed_shards_are_balanced_in_memory_only(root: Path) -> None:
 def test_a_cache_that_does_not_fit_is_refused_before_anything_is_decoded(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = "imgrec.loaders.tf.memory.available_bytes"
+    memory = "imgrec.loaders.tf_memory.available_bytes"
     size = 36 * 100 * 200 * 3
     monkeypatch.setattr(memory, lambda: 2 * size - 1)
     with pytest.raises(UsageError, match=r"needs 4\.1 MiB of memory for 36 images of 100x200"):
@@ -254,7 +254,7 @@ def test_weights_and_balance_read_labels_and_no_names(
 def test_what_a_container_may_use_limits_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from imgrec.loaders.tf import available_memory as memory
+    from imgrec.loaders import tf_memory as memory
 
     (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 500 kB\nSwapFree: 100 kB\n")
     for name, text in {
@@ -262,8 +262,8 @@ def test_what_a_container_may_use_limits_the_memory(
         "memory.stat": "anon 10\ninactive_file 3000\nactive_file 400\n",
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text + "\n")
-    monkeypatch.setattr(memory, "_SYSTEM", str(tmp_path / "meminfo"))
-    monkeypatch.setattr(memory, "_GROUPS", ((f"{tmp_path}/", "memory.max", "memory.current"),))
+    monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "meminfo"))
+    monkeypatch.setattr(memory, "_CGROUPS", ((f"{tmp_path}/", "memory.max", "memory.current"),))
     assert memory.available_bytes() == 13_400
     (tmp_path / "memory.max").write_text("max\n")
     assert memory.available_bytes() == 600 << 10

@@ -232,7 +232,7 @@ def test_a_pack_whose_source_is_gone_is_read(
     load(tfds, roses, dataset="petals")
     shutil.rmtree(roses)
     assert len(load(tfds, roses, dataset="petals")["train"]) == 8
-    assert f"{roses} is gone" in caplog.text
+    assert f"{roses} no longer exists" in caplog.text
 
 
 def test_skipped_files_are_logged(
@@ -332,7 +332,7 @@ def test_a_manifest_that_is_nowhere_else_is_inside_the_source() -> None:
         ({"manifest": "*.csv", "images": "i"}, "images and the source both give the folder"),
         ({"compression": "gzip"}, "compression gzip makes shards that TFDS cannot read"),
         ({"config": "big"}, "imgrec has no config 'big'"),
-        ({"file_format": "riegeli"}, "a pack has no files of the format riegeli"),
+        ({"file_format": "riegeli"}, "a pack has no riegeli files"),
         ({"version": "1.*.*"}, "version '1.*.*' is not a version that TFDS reads"),
         (
             {"data_dir": "gs://bucket"},
@@ -370,7 +370,7 @@ def test_a_source_that_is_not_there_is_an_error(tfds: ModuleType, tmp_path: Path
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"max_examples_per_split": 3}, "max_examples_per_split is not for packs"),
+        ({"max_examples_per_split": 3}, "max_examples_per_split does not apply to packs"),
         ({"download_mode": "update_dataset_info"}, "the files of a pack are never rewritten"),
     ],
 )
@@ -492,7 +492,7 @@ def test_one_in_two_data_directories_is_as_unclear_as_ever(
 
 
 def test_options_of_packing_do_not_fit_a_pack(tfds: ModuleType, packed: Path) -> None:
-    with pytest.raises(Exception, match=r"val_split is for packing, and .* is packed already"):
+    with pytest.raises(Exception, match=r"val_split is an option of packing, and .* is already packed"):
         tfds.builder("flowers", data_dir=packed.parent.parent, val_split=0.5)
 
 
@@ -505,7 +505,7 @@ def test_a_dataset_of_others_is_not_opened_as_a_pack(tfds: ModuleType, copy: Pat
 def test_compressed_shards_are_an_error(tfds: ModuleType, roses: Path, tmp_path: Path) -> None:
     options = PackOptions(data_dir=str(tmp_path / "data"), compression="gzip", workers=1)
     imgrec.pack(roses, options)
-    with pytest.raises(Exception, match=r"are compressed \(gzip\); TFDS reads") as raised:
+    with pytest.raises(Exception, match=r"are compressed \(gzip\); TFDS cannot") as raised:
         tfds.load("roses", data_dir=tmp_path / "data")
     assert "imgrec.load" in ours(raised).hint
 
@@ -828,7 +828,7 @@ images = [example["image"].shape for example in again]
 print(type(tfds.builder("roses")).__module__, len(first), set(images), "tensorflow" in sys.modules)
 """
     printed = run(code, tmp_path / "data")
-    assert printed == "imgrec.builder.dataset_builder 6 {(16, 24, 3)} False\n"
+    assert printed == "imgrec.loaders.tfds_builder 6 {(16, 24, 3)} False\n"
 
 
 def test_tfds_alone_finds_what_it_packed(tfds: ModuleType, roses: Path) -> None:

@@ -474,7 +474,7 @@ def test_weights_of_a_part_have_all_classes(photos: str) -> None:
 
 
 def test_weights_of_several_labels_an_image_are_refused(tagged: str) -> None:
-    with pytest.raises(imgrec.UsageError, match="several labels, and Keras weighs each by one"):
+    with pytest.raises(imgrec.UsageError, match="several labels, and Keras weighs each image by one"):
         class_weights(tagged)
 
 
@@ -502,7 +502,7 @@ def test_weights_of_several_labels_an_image_are_refused(tagged: str) -> None:
             {"cache": True, "image_size": 8, "crop": "random"},
             "cache keeps the same images of one size",
         ),
-        ({"batch_size": 8}, "images of different sizes do not make a batch"),
+        ({"batch_size": 8}, "images of different sizes cannot be batched"),
         ({"split": "train[:0]"}, "is empty"),
         ({"split": "train[7]"}, "is not a split"),
     ],

@@ -1,1 +1,0 @@
-"""A packed dataset as a tf.data pipeline."""
