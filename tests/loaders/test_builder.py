@@ -492,7 +492,7 @@ def test_one_in_two_data_directories_is_as_unclear_as_ever(
 
 
 def test_options_of_packing_do_not_fit_a_pack(tfds: ModuleType, packed: Path) -> None:
-    with pytest.raises(Exception, match=r"val_split is an option of packing, and .* is already packed"):
+    with pytest.raises(Exception, match="val_split is an option of packing, and "):
         tfds.builder("flowers", data_dir=packed.parent.parent, val_split=0.5)
 
 
