@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from imgrec.inspect.leaks import Leaks
     from imgrec.inspect.report.page import ReportPage
     from imgrec.inspect.submission import Submitted
-    from imgrec.inspect.unpack.unpack import Unpacked
+    from imgrec.inspect.unpack import Unpacked
     from imgrec.inspect.verify.verify import Verified
     from imgrec.model import Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
@@ -174,14 +174,14 @@ def unpack(
     Example: `imgrec.unpack("flowers", "flowers_again").pack_again`.
     """
     from imgrec.inspect.subject import Job
-    from imgrec.inspect.unpack.unpack import Wanted, unpack_folder
+    from imgrec.inspect.unpack import Selection, unpack_folder
     from imgrec.read.locate import find_dataset
 
     folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     place = given_path(parse_text("target", target))
     with running(engine) as workers:
         job = Job(run=workers.run, on_progress=on_progress)
-        return unpack_folder(folder, place, Wanted(split, split_folders), job)
+        return unpack_folder(folder, place, Selection(split, split_folders), job)
 
 
 def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tuple[Leftover, ...]:

@@ -14,7 +14,7 @@ from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
     from imgrec.inspect.submission import Submitted
-    from imgrec.inspect.unpack.unpack import Unpacked
+    from imgrec.inspect.unpack import Unpacked
 
 
 @verb(

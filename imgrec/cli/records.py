@@ -14,7 +14,7 @@ from imgrec.text import number, visible
 
 if TYPE_CHECKING:
     from imgrec.codec.example import Feature
-    from imgrec.inspect.records import Place
+    from imgrec.inspect.subject import RecordPlace
     from imgrec.read.record import Record
 
 _TITLES = ("#", "class", "shape", "format", "bytes", "file")
@@ -40,7 +40,7 @@ _MOST_TEXT = 200
 def head(parsed: Namespace) -> int:
     """Show the first records of a split: number, class, shape, format, bytes and file of each."""
     from imgrec import api
-    from imgrec.inspect.records import place_of, read_head
+    from imgrec.inspect.subject import place_of, read_head
 
     dataset = api.open_dataset(parsed.dataset, data_dir=parsed.data_dir)
     part, records = read_head(dataset, parsed.split, parsed.count)
@@ -77,7 +77,7 @@ def head(parsed: Namespace) -> int:
 def show(parsed: Namespace) -> int:
     """Show one record: its file, label, shape, image, columns and shard."""
     from imgrec import api
-    from imgrec.inspect.records import find_number, place_of
+    from imgrec.inspect.subject import find_number, place_of
     from imgrec.storage.named_files import write_new
 
     dataset = api.open_dataset(parsed.dataset, data_dir=parsed.data_dir)
@@ -103,9 +103,9 @@ def show(parsed: Namespace) -> int:
     return 0
 
 
-def _record_value(record: Record, place: Place) -> dict[str, object]:
+def _record_value(record: Record, place: RecordPlace) -> dict[str, object]:
     """Return a record without its image."""
-    from imgrec.inspect.records import format_of
+    from imgrec.inspect.subject import format_of
 
     return {
         **pick(place, "split number shard"),
@@ -125,8 +125,8 @@ def _features_value(features: Mapping[str, Feature]) -> dict[str, object]:
     }
 
 
-def _record_row(record: Record, place: Place) -> tuple[str, ...]:
-    from imgrec.inspect.records import format_of
+def _record_row(record: Record, place: RecordPlace) -> tuple[str, ...]:
+    from imgrec.inspect.subject import format_of
 
     columns = [f"{name}={_column_text(value)}" for name, value in record.columns.items()]
     return (
@@ -139,8 +139,8 @@ def _record_row(record: Record, place: Place) -> tuple[str, ...]:
     )
 
 
-def _record_lines(record: Record, place: Place) -> Iterator[str]:
-    from imgrec.inspect.records import format_of
+def _record_lines(record: Record, place: RecordPlace) -> Iterator[str]:
+    from imgrec.inspect.subject import format_of
 
     height, width, channels = record.shape
     numbers = ", ".join(map(str, record.labels))

@@ -1,8 +1,9 @@
-"""What to inspect: a dataset or a source, and the places of its images; and who does the work."""
+"""What to inspect: a dataset or a source, its records and images; and who does the work."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,24 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from imgrec.blob import Blob, Pixels
-from imgrec.errors import DatasetNotFound
+from imgrec.codec.sniff import HEAD_BYTES, sniff
+from imgrec.errors import DatasetNotFound, UsageError
 from imgrec.model import Catalog
-from imgrec.options import SourceOptions
-from imgrec.outcome import DatasetInfo
+from imgrec.options import SourceKind, SourceOptions
+from imgrec.outcome import DatasetInfo, Report
 from imgrec.read.locate import find_dataset, is_path
-from imgrec.source.kinds import Source, detect, scan
-from imgrec.source.tree import Context
+from imgrec.read.splits import ALL
 from imgrec.storage.blobs import read_blob
 from imgrec.storage.paths import is_remote, to_path
 from imgrec.storage.urls import is_url
+from imgrec.text import printable
 
 if TYPE_CHECKING:
-    from imgrec.read.dataset import Dataset
+    from imgrec.read.dataset import Dataset, Split
+    from imgrec.read.record import Record
+    from imgrec.source.kinds import Source
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _BATCH = 512
+_CLASS_FOLDERS = re.compile(
+    r"(archive of )?(?P<split><split>/)?(?P<classes>(<class>/)+)\*\*/image(, .*)?"
+)
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage, how many more records are done, and of how many."""
@@ -67,6 +74,8 @@ def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Sou
         if not os.path.exists(what):
             hint = f"{error.hint}; or give the path of a source"
             raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
+    from imgrec.source.kinds import detect
+
     return detect(what, options)
 
 
@@ -90,6 +99,9 @@ def scan_for(job: Job, source: Source, options: SourceOptions, spool: str) -> Ca
 
     Nothing is packed, so questions that `pack` would ask are answered with yes.
     """
+    from imgrec.source.kinds import scan
+    from imgrec.source.tree import Context
+
     context = Context(
         options=replace(options, yes=True),
         run=job.run,
@@ -151,3 +163,92 @@ def read_image(place: ImagePlace) -> tuple[bytes, Pixels | None, str]:
         return record.image, None, record.filename
     blob, name = place.blob, place.filename
     return read_blob(blob, place.size, name=name), blob if isinstance(blob, Pixels) else None, name
+
+
+class RecordPlace(NamedTuple):
+    """The place of a record."""
+
+    split: str
+    number: int
+    """In its split."""
+    shard: str
+    """The name of the file."""
+    in_shard: int
+    """Its number in the shard."""
+
+
+def read_head(dataset: Dataset, split: str, count: int) -> tuple[Split, Iterator[Record]]:
+    """Return the first records of a split, by default of the first one."""
+    if count < 0:
+        raise UsageError(f"-n {count} is negative", hint="give 0 or more")
+    head = dataset[split or _first_split(dataset)][:count]
+    return head, iter(head)
+
+
+def find_number(dataset: Dataset, what: str, split: str) -> int:
+    """Return the number of a record, given its number in a split or its filename.
+
+    Without a split, a number counts in the first one, and a file is looked for in all. Raises
+    UnknownName or OutOfRange.
+    """
+    if what.removeprefix("-").isdecimal():
+        return dataset[split or _first_split(dataset)][[int(what)]].numbers[0]
+    part = dataset[split or ALL]
+    names, shown = dataset.columns.filenames, printable(what)
+    for number in part.numbers:
+        if names[number] == shown:
+            return number
+    part.find(what)  # raises, and suggests similar names
+    raise AssertionError(what)
+
+
+def _first_split(dataset: Dataset) -> str:
+    return next(iter(dataset), ALL)
+
+
+def place_of(dataset: Dataset, number: int) -> RecordPlace:
+    """Return the place of a record, given its number as `Dataset.read` takes it."""
+    path, in_shard = dataset.locate(number)
+    before = 0
+    for split in dataset.info.splits:
+        if number < before + split.examples:
+            break
+        before += split.examples
+    return RecordPlace(split.name, number - before, os.path.basename(path), in_shard)
+
+
+def format_of(record: Record) -> str:
+    """Name the format of a record's image."""
+    return sniff(record.image[:HEAD_BYTES]) or "unknown"
+
+
+# The layout in a report is a line for people, such as `<split>/<class>/**/image`. Only the
+# functions below parse it.
+
+
+def class_depths(report: Report | None) -> tuple[int, int] | None:
+    """Return which parts of a path are the class, as a slice; None if folders are not classes."""
+    match = _CLASS_FOLDERS.fullmatch(report.layout) if report else None
+    if match is None:
+        return None
+    first = 1 if match["split"] else 0
+    return first, first + match["classes"].count("/")
+
+
+def array_kind(report: Report | None) -> SourceKind | None:
+    """Return the kind of a source with images inside other files; None for image files."""
+    from imgrec.source.kinds import KINDS
+
+    layout = report.layout.removeprefix("archive of ") if report else ""
+    words = {name: kind.layout for name, kind in KINDS.items() if kind.layout}
+    return next((name for name, word in words.items() if layout.startswith(word)), None)
+
+
+def has_coarse_labels(report: Report) -> bool:
+    """Return whether the labels are the coarse ones of CIFAR-100."""
+    return report.layout.endswith("coarse labels")
+
+
+def column_place(layout: str, column: str) -> int:
+    """Return a sort key that puts columns in the order in which the pack named them."""
+    return layout.find(f", {column} -> ")

@@ -22,7 +22,7 @@ from sampling import examples
 import imgrec
 from imgrec.api import unpack
 from imgrec.errors import DatasetError, UsageError
-from imgrec.inspect.unpack.names import refuse_unfit
+from imgrec.inspect.image_files import refuse_bad_paths
 from imgrec.storage.files import remove_all
 from imgrec.storage.tree import FileSystem, NewTree
 
@@ -273,7 +273,7 @@ def test_splits_become_folders_if_asked(tmp_path: Path) -> None:
     folder = pack(source, tmp_path / "out", val_split=0.25)
     unpacked = unpack(folder, tmp_path / "tree", split_folders=True, engine=ENGINE)
     assert unpacked.notes == (
-        "names begin with their split now, so that packed again they give other bytes",
+        "names now begin with their split, so packing them again gives other bytes",
     )
     found = files_of(tmp_path / "tree")
     assert {name.partition("/")[2] for name in found} == set(files_of(source))
@@ -386,22 +386,22 @@ def test_names_that_only_other_systems_merge_are_kept_apart_here(tmp_path: Path)
         (
             LINUX._replace(folds_case=True),
             ("Rose/1.jpg", "rose/2.jpg"),
-            "'Rose' and 'rose' are one",
+            "'Rose' and 'rose' are the same",
         ),
         (
             LINUX._replace(folds_case=True),
             ("a/X.jpg", "a/x.JPG"),
-            "'a/X.jpg' and 'a/x.JPG' are one",
+            "'a/X.jpg' and 'a/x.JPG' are the same",
         ),
         (
             LINUX._replace(composes=True),
             ("\u00e9", "e\u0301"),
-            r"'e\u0301' and '\xe9' are one name",
+            r"'e\u0301' and '\xe9' are the same name",
         ),
         (
             LINUX._replace(strips_dots=True),
             ("a.", "b"),
-            "'a.' ends with what this file system drops",
+            "'a.' has an end that this file system drops",
         ),
         (LINUX._replace(has_devices=True), ("c/aux.jpg", "b"), "is a device on this file system"),
         (LINUX._replace(takes_bytes=False), (os.fsdecode(b"\xe9"), "b"), "is not UTF-8"),
@@ -410,9 +410,9 @@ def test_names_that_only_other_systems_merge_are_kept_apart_here(tmp_path: Path)
 def test_names_that_a_file_system_would_merge_or_change_are_refused_there(
     system: FileSystem, pair: tuple[str, str], what: str
 ) -> None:
-    refuse_unfit(pair, LINUX, "x")
+    refuse_bad_paths(pair, LINUX, "x")
     with pytest.raises(DatasetError) as caught:
-        refuse_unfit(pair, system, "x")
+        refuse_bad_paths(pair, system, "x")
     assert what in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 from imgrec import layout
 from imgrec.faults import Code
-from imgrec.inspect.source_layout import class_depths
+from imgrec.inspect.subject import class_depths
 from imgrec.inspect.verify.shard import RecordFacts
 from imgrec.inspect.verify.state import State
 from imgrec.model import FOLD, TEST, TRAIN, VAL

@@ -16,7 +16,7 @@ from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.codec.pillow import to_pil
 from imgrec.errors import BadImage, SourceError, UsageError
 from imgrec.faults import Code, Fault, Faults
-from imgrec.inspect.source_layout import array_kind, has_coarse_labels
+from imgrec.inspect.subject import array_kind, has_coarse_labels
 from imgrec.inspect.verify.shard import images_of
 from imgrec.inspect.verify.state import State
 from imgrec.options import Check, CifarLabels, ShrinkOptions, SourceKind, SourceOptions
