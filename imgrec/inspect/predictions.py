@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from imgrec.codec.untrusted import read_bounded
 from imgrec.errors import SourceError, UsageError
-from imgrec.source.manifests.tables import read_table
+from imgrec.source.tables import read_table
 from imgrec.storage.paths import seekable
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ def _read_csv(path: str, ids: Ids) -> RawPredictions:
     if table.faults:
         fault = table.faults[0]
         raise ValueError(f"line {fault.line}: {fault.reason}")
-    rows = [[str(cell).strip() for cell in row] for row in table.rows]
-    header = rows[0] if rows else []
-    _refuse_repeated(path, header)
-    cells = list(zip(*rows[1:], strict=True)) or [()] * len(header)
-    columns = dict(zip(header, map(list, cells), strict=True))
+    if table.lines:
+        table = table.with_header()
+    _refuse_repeated(path, table.names)
+    cells = ([text.strip() for text in table.texts(at)] for at in range(len(table.names)))
+    columns = dict(zip(table.names, cells, strict=True))
     return _separate_ids(path, columns, ids)._replace(are_texts=True)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from imgrec.errors import UsageError
 from imgrec.inspect.predictions import RawPredictions
-from imgrec.source.manifests.columns import squashed
+from imgrec.source.columns import squashed
 from imgrec.text import listed
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from imgrec.plan.classes import usual_order
 from imgrec.read.documents import read_documents
 from imgrec.read.files import present_files, read_document
 from imgrec.read.samples import read_groups
-from imgrec.source.download.folders import read_folders
+from imgrec.source.folder_layout import read_folders
 from imgrec.source.split_words import split_word
 from imgrec.spelling import alike
 from imgrec.storage.tree import NewTree, write_new

@@ -15,17 +15,15 @@ from typing import NamedTuple, Protocol
 from imgrec.errors import SourceError, UsageError
 from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
-from imgrec.source import cifar, idx, numpy_arrays, pixel_table, tfrecord
+from imgrec.source import cifar, idx, manifest, numpy_arrays, pixel_table, tfrecord
 from imgrec.source.archive import is_archive, refuse_foreign
 from imgrec.source.archive_names import archive_stem, has_archive_name
-from imgrec.source.download.contents import Contents, read_contents
-from imgrec.source.download.label_tables import find_sample
-from imgrec.source.download.scan import sample_form, scan_download
+from imgrec.source.download import sample_form, scan_download
+from imgrec.source.download_contents import Contents, read_contents
 from imgrec.source.label_names import fold_classes
-from imgrec.source.manifests import manifest
-from imgrec.source.manifests.files import is_submission, manifest_files
-from imgrec.source.manifests.tables import is_table
+from imgrec.source.manifest_files import is_submission, manifest_files
 from imgrec.source.split_words import split_word
+from imgrec.source.tables import is_table
 from imgrec.source.tree import Context, Lister, Match, Tally, TreeFile
 from imgrec.source.walk import open_tree
 from imgrec.stamp import stamp_of
@@ -334,8 +332,8 @@ def _of_listing(
 def _scan_pixels_in(contents: Contents, lister: Lister, context: Context) -> Catalog:
     """Scan the tables of pixels of a download, with the ids of its sample submission."""
     refuse_unfit(SourceKind.PIXELS, contents.root, context.options)
-    sample = find_sample(contents)
-    asked = pixel_table.AskedIds(sample.columns[0], sample.texts(0)) if sample else None
+    sample = contents.sample
+    asked = pixel_table.AskedIds(sample.names[0], sample.texts(0)) if sample else None
     catalog = pixel_table.scan_tables(contents.pixels, contents.root, Tally(), context, asked)
     return _of_listing(catalog, lister, contents, context)
 

@@ -18,12 +18,12 @@ from imgrec.errors import SourceError, UsageError
 from imgrec.model import TEST, Catalog, Column, Samples
 from imgrec.notes import Note, warnings_of
 from imgrec.options import ColumnKind, SourceOptions
-from imgrec.source.manifests.columns import Header, is_label_column, is_split_column, squashed
-from imgrec.source.manifests.labels import first_rows, read_labels
-from imgrec.source.manifests.tables import Fault, TableKind, delimited_rows, kind_of
-from imgrec.source.manifests.text_file import with_fallback
+from imgrec.source.cells import read_labels
+from imgrec.source.columns import Header, is_label_column, is_split_column, squashed
 from imgrec.source.pixels import PixelSamples, Raster, spool
 from imgrec.source.split_words import read_splits, split_of_name
+from imgrec.source.tables import Fault, TableKind, delimited_rows, kind_of
+from imgrec.source.text_lines import with_fallback
 from imgrec.source.tree import Context, Tally
 from imgrec.stamp import NO_STAMP, stamp_of
 from imgrec.text import name_of
@@ -172,8 +172,8 @@ def _columns_of(first: Sequence[str], where: str, options: SourceOptions) -> _Co
     """Understand the first row of a table of pixels; raise SourceError if it is ambiguous."""
     if _is_bare(first):
         names = tuple(map(str, range(1, len(first) + 1)))
-        return _bare_columns(Header(where=where, names=names, is_told=False), options)
-    header = Header(where=where, names=tuple(map(str.strip, first)), is_told=True)
+        return _bare_columns(Header(where=where, names=names, is_named=False), options)
+    header = Header(where=where, names=tuple(map(str.strip, first)), is_named=True)
     cells = [at for at, name in enumerate(header.names) if squashed(name) == "pixels"]
     if cells:
         pixels = slice(cells[0], cells[0] + 1)
@@ -281,7 +281,7 @@ def _read_table(file: PixelFile, encoding: str, context: Context, id_column: str
     if first is None or not _is_pixel_row(first[1]):
         raise SourceError(f"{name} is not a table of pixels", path=file.path)
     columns = _columns_of(first[1], name, context.options)
-    if not columns.header.is_told:
+    if not columns.header.is_named:
         lines = chain([first], lines)
     rows: list[_Row] = []
     slices: list[tuple[str, int]] = []
@@ -322,7 +322,7 @@ def _parse(
             fault = str(error)
         row = _Row(
             where=f"{header.where}:{line}",
-            number=line - header.is_told,
+            number=line - header.is_named,
             id="" if id_at is None else cells[id_at].strip(),
             label="" if columns.label is None else cells[columns.label],
             split="" if columns.split is None else cells[columns.split],
@@ -435,7 +435,7 @@ def scan_tables(
         name=name_of(os.path.basename(os.path.abspath(folder))) or "root",
         layout=f"pixels in CSV: {'; '.join(layouts)}",
         samples=_samples([row for row in rows if not row.fault], has_ids=has_ids),
-        class_folders={name: (rows[at].where,) for name, at in first_rows(labels).items()},
+        class_folders={name: (rows[at].where,) for name, at in labels.first_rows().items()},
         class_order=labels.order,
         notes=(*sorted(bad), *tally.ignored(), *warnings_of((*warnings, *notes))),
         stamp=NO_STAMP.merged(*(stamp_of(file.path) for file in files)),
@@ -445,7 +445,7 @@ def scan_tables(
 def _describe(table: _Table, name: str) -> str:
     columns, raster = table.columns, table.raster
     names = columns.header.names
-    if not columns.header.is_told:
+    if not columns.header.is_named:
         names = tuple(f"column {name}" for name in names)
     split = table.rows[0].split if columns.split is None else ""
     colour = "grey" if raster.channels == 1 else "RGB"

@@ -10,9 +10,9 @@ from posixpath import normpath
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
-from imgrec.source.manifests.columns import is_path_column, is_split_column
-from imgrec.source.manifests.tables import Table, read_table
+from imgrec.source.columns import is_path_column, is_split_column
 from imgrec.source.split_words import split_word
+from imgrec.source.tables import Table, read_table
 from imgrec.text import printable
 
 _SPLIT_NAME = re.compile(r"(?!all$)[a-z][a-z0-9_]*")  # TFDS calls all splits together "all"
@@ -48,14 +48,14 @@ def read_split_file(path: str) -> dict[str, str]:
     if not os.path.isfile(path):
         raise SourceError(f"--split-file {path} is not a file", path=path)
     table = read_table(path, os.path.basename(path))
-    rows, lines = list(table.rows), list(table.lines)
     path_column, split_column, has_header = _columns(table, path)
     if has_header:
-        rows, lines = rows[1:], lines[1:]
+        table = table.with_header()
     faults = [(fault.line, fault.reason) for fault in table.faults]
     splits: dict[str, str] = {}
-    for row, line in zip(rows, lines, strict=True):
-        path_cell, word = str(row[path_column]).strip(), str(row[split_column]).strip()
+    cells = zip(table.texts(path_column), table.texts(split_column), table.lines, strict=True)
+    for path_cell, word, line in cells:
+        path_cell, word = path_cell.strip(), word.strip()
         name = normpath(path_cell) if path_cell else ""
         split = split_word(word) or (word if _SPLIT_NAME.fullmatch(word) else "")
         if not name or not split:
@@ -75,12 +75,12 @@ def read_split_file(path: str) -> dict[str, str]:
 
 def _columns(table: Table, path: str) -> tuple[int, int, bool]:
     """Return the columns of paths and of splits, and whether the first row names them."""
-    first: Sequence[str] = table.keys or [str(cell) for cell in (table.rows or [()])[0]]
+    first: Sequence[str] = table.names or table.first_row()
     paths = [place for place, name in enumerate(first) if is_path_column(name)]
     splits = [place for place, name in enumerate(first) if is_split_column(name)]
     if len(paths) == 1 and len(splits) == 1:
-        return paths[0], splits[0], not table.keys
-    if len(first) == 2 and not table.keys:
+        return paths[0], splits[0], not table.names
+    if len(first) == 2 and not table.names:
         return 0, 1, False
     raise SourceError(
         f"--split-file {path} has no columns that are surely the file and its split",

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.model import TRAIN
-from imgrec.source.manifests.text_file import head_of
 from imgrec.source.probe import FileTable
 from imgrec.source.split_words import split_of_name
+from imgrec.source.text_lines import head_of
 from imgrec.storage.read_ahead import reader
 from imgrec.storage.urls import is_url
 

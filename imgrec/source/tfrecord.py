@@ -21,8 +21,8 @@ from imgrec.errors import CorruptRecord, SourceError
 from imgrec.model import TEST, Catalog, Column
 from imgrec.notes import Note
 from imgrec.options import ColumnKind, SourceOptions
+from imgrec.source.columns import is_label_column, is_path_column, squashed
 from imgrec.source.label_names import named_classes
-from imgrec.source.manifests.columns import is_label_column, is_path_column, squashed
 from imgrec.source.probe import FileTable, content_key
 from imgrec.source.split_words import split_in, split_of_name
 from imgrec.source.tree import Context, Match, TreeFile, local_copy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
 from imgrec.options.source import ColumnValue
-from imgrec.source.manifests.columns import refuse_nonsense
+from imgrec.source.columns import refuse_bad_columns
 from imgrec.spark.tables import Extras
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Frame:
 
 def frame_of(df: DataFrame, request: Request) -> Frame:
     """Select the requested columns; raise UsageError or SourceError if they do not fit."""
-    refuse_nonsense(SourceOptions(column=request.columns))
+    refuse_bad_columns(SourceOptions(column=request.columns))
     image, is_path = _image(df, request.image)
     name = request.filename or _usual_name(df, request, is_path=is_path)
     kind = _kind(df, request.label)

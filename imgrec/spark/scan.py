@@ -18,7 +18,7 @@ from imgrec.model import TEST
 from imgrec.notes import Note, NoteKind, Notes, warnings_of
 from imgrec.options.source import ColumnValue
 from imgrec.plan.split import ranks_of, refuse_unfit
-from imgrec.source.manifests.extras import missing_cells
+from imgrec.source.cells import missing_cells
 from imgrec.source.probe import KEY_BYTES, content_key
 from imgrec.source.split_words import read_splits, split_word
 from imgrec.spark.frame import Frame, Request
@@ -230,7 +230,7 @@ def _missing_cells(rows: DataFrame, frame: Frame, count: int) -> Iterator[str]:
     for at, ((name, _), default) in enumerate(zip(frame.extras, frame.defaults, strict=True)):
         if found[at]:
             is_held = bool(found[len(cells) + at])
-            yield missing_cells(name, found[at], count, default, is_held=is_held)
+            yield missing_cells(name, found[at], count, default, is_used=is_held)
 
 
 def _total(counts: Sequence[Row], *, is_bad: bool) -> int:

@@ -41,7 +41,7 @@ def test_archives_in_the_place_of_folders_are_opened(
     assert {(s.split, s.class_name) for s in catalog.samples} == {
         ("test", ""), ("train", "rose"), ("train", "tulip"),
     }  # fmt: skip
-    assert catalog.warnings == ("train.csv is not used: no column of it names images",)
+    assert catalog.warnings == ("train.csv is not used: none of its columns names images",)
 
 
 @pytest.mark.parametrize("outer", ["folder", "zip"])

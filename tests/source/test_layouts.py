@@ -292,7 +292,7 @@ def test_amounts_are_no_classes(tmp_path):
     source = tree(tmp_path / "s", "train/a{n}.jpg", "test/b{n}.jpg")
     table(source, "train.csv", "Id,Eyes,Score", "a0,1,63", "a1,1,42", "a2,0,63")
     table(source, "sample_submission.csv", "Id,Score", "b0,33.1", "b1,40.2", "b2,12.9")
-    assert "no classification task" in refusal(source)
+    assert "not a classification task" in refusal(source)
 
 
 def test_a_table_without_a_header_keeps_its_first_row(tmp_path):

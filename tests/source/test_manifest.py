@@ -27,8 +27,8 @@ from imgrec.errors import ImgrecError, SourceError, UsageError
 from imgrec.model import Catalog, Column
 from imgrec.notes import Note, NoteKind
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
-from imgrec.source.manifests import manifest
-from imgrec.source.manifests.images import NO_FILE, NO_NAME, OUTSIDE, Finder
+from imgrec.source import manifest
+from imgrec.source.image_names import Finder
 
 PICTURES = [jpeg(seed) for seed in range(8)]
 
@@ -235,7 +235,7 @@ def test_folders_whose_files_are_not_all_meant_are_an_error(tmp_path: Path, insi
 
 @pytest.mark.parametrize("path", ["none.csv", "no*.csv"])
 def test_a_manifest_that_is_not_there_is_an_error(tmp_path: Path, path: str) -> None:
-    with pytest.raises(SourceError, match=r"there is no|no file fits"):
+    with pytest.raises(SourceError, match=r"there is no|no file matches"):
         scan(tmp_path / path)
 
 
@@ -393,9 +393,10 @@ def test_what_is_found_does_not_depend_on_other_rows(tmp_path: Path) -> None:
     texts = ["a/1", "1.png", "2", "3", "e\u0301/4", "5", "5.txt", "./b\\2.jpg", "/c/3", "..", " "]
     finder = Finder(names, str(tmp_path))
     found = finder.find_all(texts)
-    assert found == [finder.find(text) for text in texts]
+    assert found == [finder.find_all([text])[0] for text in texts]
     assert found == [
-        "2 images could be meant: a/1.jpg, a/1.png", 1, 2, 4, 5, NO_FILE, 6, 2, 4, OUTSIDE, NO_NAME,
+        "2 images could be meant: a/1.jpg, a/1.png", 1, 2, 4, 5, "no such image", 6, 2, 4,
+        "outside the folder of the images", "no image is named",
     ]  # fmt: skip
 
 
@@ -467,9 +468,9 @@ def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(
     [
         ("id,label,class", "the columns label and class may both hold the labels", "--label-col"),
         ("id,file,label", "the columns id and file may both hold the images", "--path-col"),
-        ("split,label,set", "has no column that is known to hold the images", "--path-col"),
-        ("id,has_cactus,x", "has no column that is known to hold the labels", "--label-col"),
-        ("id,x,split", "has no column that is known to hold the labels", "--label-col"),
+        ("split,label,set", "has no usual column for the images", "--path-col"),
+        ("id,has_cactus,x", "has no usual column for the labels", "--label-col"),
+        ("id,x,split", "has no usual column for the labels", "--label-col"),
     ],
 )
 def test_columns_that_are_not_clear_are_an_error_that_names_them_and_the_option(
@@ -495,7 +496,7 @@ def test_columns_that_are_not_clear_are_an_error_that_names_them_and_the_option(
     ],
 )
 def test_hints_tell_how_several_labels_are_said(tmp_path: Path, text: str, hint: str) -> None:
-    with pytest.raises(SourceError, match="no column that is known to hold the labels") as caught:
+    with pytest.raises(SourceError, match="no usual column for the labels") as caught:
         scan(make(tmp_path, text, "a.jpg", "b.jpg"))
     assert caught.value.hint.endswith(hint)
 
@@ -656,7 +657,7 @@ def test_a_column_that_contradicts_the_name_of_its_file_is_an_error(tmp_path: Pa
     make(tmp_path, "id,label,split\na,x,train\n", "a.jpg", "b.jpg", name="train.csv")
     make(tmp_path, "id,label,split\nb,x,train\n", name="val.csv")
     with pytest.raises(
-        SourceError, match=r"val\.csv:2 is for train, but the name of its file says"
+        SourceError, match=r"val\.csv:2 is for train, but the name of its file means"
     ):
         scan(tmp_path / "*.csv")
 
@@ -727,7 +728,7 @@ def test_a_list_of_images_in_one_folder_tells_no_classes(tmp_path: Path, folder:
 def test_numbers_of_images_are_not_taken_for_labels(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"c/{at}.jpg": PICTURES[at % 8] + bytes(at) for at in range(12)})
     rows = "".join(f"{at + 1} c/{at}.jpg\n" for at in range(12))
-    with pytest.raises(SourceError, match="column 1 has another value in each of 12 rows"):
+    with pytest.raises(SourceError, match="column 1 has a different value in each of 12 rows"):
         scan(make(tmp_path, rows, name="images.txt"), path_col="2")
 
 
@@ -977,7 +978,9 @@ def test_a_column_that_is_asked_for_by_number_keeps_its_name(tmp_path: Path) -> 
     path = make(tmp_path, "id,label,age,image\na,x,9,b\n", "a.jpg")
     catalog = scan(path, column=("3",), path_col="id")
     assert catalog.samples.columns[0].name == "age"
-    with pytest.raises(UsageError, match="--column image: every record has a image of its own"):
+    with pytest.raises(
+        UsageError, match="--column image: every record already has the feature image"
+    ):
         scan(path, column=("4",), path_col="id")
     with pytest.raises(UsageError, match="--column age is given twice"):
         scan(path, column=("3", "age"), path_col="id")
@@ -1014,7 +1017,7 @@ def test_the_kind_of_a_column_can_be_said(tmp_path: Path) -> None:
     path = make(tmp_path, "id,label,c\na,x,3.0\nb,x,3.5\nc,x,\n", "a.jpg", "b.jpg", "c.jpg")
     as_int = scan(path, column=(ColumnOption("c", ColumnKind.INT),))
     assert as_int.samples.columns == (Column("c", ColumnKind.INT, (3, -1)),)
-    assert as_int.bad == (Note("b.jpg", "train.csv:3: '3.5' in the column c is no int"),)
+    assert as_int.bad == (Note("b.jpg", "train.csv:3: '3.5' in the column c is not an int"),)
     as_text = scan(path, column=(ColumnOption("c", ColumnKind.TEXT),))
     assert as_text.samples.columns == (Column("c", ColumnKind.TEXT, ("3.0", "3.5", "")),)
 
@@ -1155,7 +1158,9 @@ def test_columns_of_options_are_parsed(text: object, expected: ColumnOption) -> 
 @pytest.mark.parametrize("name", ["filename", "image", "label", "labels", "shape"])
 def test_what_every_record_has_cannot_be_a_further_column(tmp_path: Path, name: str) -> None:
     path = make(tmp_path, f"id,class,{name}\na,x,1\n", "a.jpg")
-    with pytest.raises(UsageError, match=f"--column {name}: every record has a {name} of its own"):
+    with pytest.raises(
+        UsageError, match=f"--column {name}: every record already has the feature {name}"
+    ):
         scan(path, column=(ColumnOption(name),))
 
 

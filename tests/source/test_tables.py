@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sampling import examples
 
 from imgrec.errors import ImgrecError, SourceError
-from imgrec.source.manifests.tables import Fault, Table, TableKind, is_table, read_table
+from imgrec.source.tables import Fault, Table, TableKind, is_table, read_table
 
 BOM = "\ufeff"
 
@@ -28,7 +28,7 @@ def read(tmp_path: Path, name: str, data: bytes | str) -> Table:
 
 
 def cells(table: Table) -> list[list[object]]:
-    return [list(row) for row in table.rows]
+    return [list(row) for row in zip(*table.columns, strict=True)]
 
 
 texts = st.text(
@@ -88,7 +88,7 @@ def test_any_rows_survive_as_json_lines_with_their_lines(
     lines = [json.dumps(dict(enumerate(row)), ensure_ascii=is_ascii) + ending for row in rows]
     data = BOM * has_bom + ending + "".join(lines)
     table = read(tmp_path_factory.mktemp("jsonl"), "table.jsonl", data)
-    assert table.keys == tuple(map(str, range(len(rows[0]))))
+    assert table.names == tuple(map(str, range(len(rows[0]))))
     assert cells(table) == rows
     assert list(table.lines) == list(range(2, len(rows) + 2))
     assert table.faults == ()
@@ -103,7 +103,7 @@ def test_any_rows_survive_as_parquet_with_their_numbers(
     columns = {str(at): pa.array(column) for at, column in enumerate(zip(*rows, strict=True))}
     pq.write_table(pa.table(columns), path)
     table = read_table(str(path), "table.parquet")
-    assert table.keys == tuple(columns)
+    assert table.names == tuple(columns)
     assert cells(table) == rows
     assert list(table.lines) == list(range(1, len(rows) + 1))
 
@@ -132,7 +132,7 @@ def test_any_bytes_are_a_table_or_one_of_our_errors(
         table = read(tmp_path_factory.mktemp("bytes"), name, magic + data)
     except ImgrecError:
         return
-    assert len(table.rows) == len(table.lines)
+    assert all(len(column) == len(table.lines) for column in table.columns)
 
 
 @examples(60)
@@ -211,8 +211,8 @@ def test_text_behind_a_closing_quote_is_a_fault_with_all_its_lines(tmp_path: Pat
     table = read(tmp_path, "t.csv", 'a,b\n"1"x,2\n3,"4\n5,"6\n7,8\n')
     assert cells(table) == [["a", "b"], ["7", "8"]]
     assert [fault[::2] for fault in table.faults] == [
-        (2, "text behind a closing quote"),
-        (3, "lines 3 to 4: text behind a closing quote"),
+        (2, "text after a closing quote"),
+        (3, "lines 3 to 4: text after a closing quote"),
     ]
 
 
@@ -235,13 +235,13 @@ def test_a_table_of_windows_is_read_with_a_warning(
 ) -> None:
     data = ("a,b\n" * 5000 + "café,Zoë").encode(encoding)
     table = read(tmp_path, name, gzip.compress(data) if name.endswith(".gz") else data)
-    assert table.rows[-1] == ["café", "Zoë"]
-    assert table.doubt == f"{name} {TOLD}"
+    assert cells(table)[-1] == ["café", "Zoë"]
+    assert table.warning == f"{name} {TOLD}"
 
 
 def test_json_lines_of_windows_are_read_with_a_warning(tmp_path: Path) -> None:
     table = read(tmp_path, "t.jsonl", '{"a": "€ é"}\n'.encode("cp1252"))
-    assert (cells(table), table.doubt) == ([["€ é"]], f"t.jsonl {TOLD}")
+    assert (cells(table), table.warning) == ([["€ é"]], f"t.jsonl {TOLD}")
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
@@ -261,7 +261,7 @@ def test_the_encoding_can_be_said(tmp_path: Path, encoding: str) -> None:
     text = "id,label\n\u0436,\u044f\n"
     (tmp_path / "t.csv").write_bytes(text.encode(encoding))
     table = read_table(str(tmp_path / "t.csv"), "t.csv", encoding)
-    assert (cells(table), table.doubt) == ([["id", "label"], ["\u0436", "\u044f"]], "")
+    assert (cells(table), table.warning) == ([["id", "label"], ["\u0436", "\u044f"]], "")
 
 
 def test_a_mark_is_no_part_of_the_text_whatever_encoding_is_said(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_text_that_is_not_of_the_encoding_that_is_said_is_an_error(tmp_path: Pat
 
 
 def test_nul_bytes_are_an_error_with_their_line(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: a NUL character, which text"):
+    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: a NUL character, so this"):
         read(tmp_path, "t.csv", b"a,b\nc\0,d\n")
     with pytest.raises(SourceError, match="a NUL character") as caught:
         read(tmp_path, "t.csv", "a,b\n".encode("utf-16-le"))
@@ -332,7 +332,7 @@ def test_values_of_json_become_text_and_lists_stay_lists(tmp_path: Path) -> None
 
 def test_keys_that_an_object_lacks_are_empty(tmp_path: Path) -> None:
     table = read(tmp_path, "t.jsonl", '{"a": "1"}\n{"b": "2"}\n')
-    assert table.keys == ("a", "b")
+    assert table.names == ("a", "b")
     assert cells(table) == [["1", ""], ["", "2"]]
 
 
@@ -380,10 +380,10 @@ def test_a_text_file_is_called_csv_or_tsv_by_what_is_in_it(tmp_path: Path) -> No
 def test_a_small_file_of_rows_beyond_measure_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: bytes
 ) -> None:
-    monkeypatch.setattr("imgrec.source.manifests.tables._FREE_BYTES", 1 << 22)
+    monkeypatch.setattr("imgrec.source.tables._FREE_BYTES", 1 << 22)
     with pytest.raises(SourceError, match="more rows and cells than a table of its size"):
         read(tmp_path, name, gzip.compress(line * 40_000))
-    assert len(read(tmp_path, name, gzip.compress(line * 10_000)).rows) == 10_000
+    assert len(read(tmp_path, name, gzip.compress(line * 10_000)).lines) == 10_000
 
 
 def test_a_gzipped_table_of_more_text_than_its_size_lets_one_expect_is_refused(
@@ -399,7 +399,7 @@ def test_a_gzipped_table_of_more_text_than_its_size_lets_one_expect_is_refused(
 def test_a_table_of_a_million_rows_that_are_none_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: bytes
 ) -> None:
-    monkeypatch.setattr("imgrec.source.manifests.tables._MOST_FAULTS", 1000)
+    monkeypatch.setattr("imgrec.source.tables._MOST_FAULTS", 1000)
     with pytest.raises(SourceError, match="more than 1,000 rows that cannot be read"):
         read(tmp_path, name, b"id,label\n" + line * 1_002)
 
@@ -407,7 +407,7 @@ def test_a_table_of_a_million_rows_that_are_none_is_refused(
 def test_a_parquet_of_rows_beyond_measure_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imgrec.source.manifests.tables._FREE_BYTES", 1 << 22)
+    monkeypatch.setattr("imgrec.source.tables._FREE_BYTES", 1 << 22)
     pq.write_table(pa.table({"label": [True] * 100_000}), tmp_path / "t.parquet")
     with pytest.raises(SourceError, match="more rows and cells than a table of its size"):
         read_table(str(tmp_path / "t.parquet"), "t.parquet")

@@ -538,7 +538,7 @@ def test_images_of_sparks_own_source_are_packed_as_their_files_are(
         ({"image": "species"}, SourceError, "more than --max-bad 0.1 allows: .* unreadable"),
         ({"split": "species"}, SourceError, "holds words that are not splits"),
         ({"split": "split", "val_split": 0.1}, PlanError, "has a val split of its own"),
-        ({"columns": ["image"]}, UsageError, "every record has a image of its own"),
+        ({"columns": ["image"]}, UsageError, "every record already has the feature image"),
         ({"folds": 3}, UsageError, "pack_dataframe does not support folds"),
         ({"source": SourceOptions(min_side=3)}, UsageError, "options for reading sources"),
     ],

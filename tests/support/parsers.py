@@ -35,8 +35,8 @@ from imgrec.codec.tfrecord import Decompressed, compressor
 from imgrec.errors import BadImage, CorruptRecord, DatasetError, ImgrecError, SourceError
 from imgrec.model import Samples, ShardTask
 from imgrec.options import Check, ShrinkOptions
-from imgrec.source.manifests.tables import read_table
 from imgrec.source.split_file import read_split_file
+from imgrec.source.tables import read_table
 from imgrec.storage.blobs import read_blob
 
 Feed = Callable[[bytes], object]
@@ -262,7 +262,7 @@ def parsed_table(folder: Path, data: bytes) -> None:
         (folder / name).write_bytes(data)
         with suppress(SourceError):
             table = read_table(str(folder / name), name)
-            assert len(list(table.rows)) == len(list(table.lines))
+            assert all(len(column) == len(table.lines) for column in table.columns)
     read_split_file(str(folder / "t.csv"))
 
 

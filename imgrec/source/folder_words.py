@@ -1,8 +1,9 @@
-"""The words that downloads use in the names of folders, tables and files."""
+"""The meaning of words in the names of image folders and files, except words for splits."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from imgrec.source.split_words import split_of_word, split_word, words
@@ -17,7 +18,7 @@ _CONTAINERS = frozenset(
         "volume", "vol", "new", "folder", "copy",
     }
 )  # fmt: skip
-"""Words that say what a folder holds, not which class."""
+"""Folders of images, whose names are not classes."""
 _SIDE = frozenset(
     {
         "sample", "samples", "example", "examples", "doc", "docs", "documentation",
@@ -28,7 +29,7 @@ _SIDE = frozenset(
         "tfrecs", "dicom", "dcm", "csv", "json", "xml", "readme", "license",
     }
 )  # fmt: skip
-"""Words for what stands beside the images of a dataset."""
+"""Folders beside the images of a dataset."""
 _DERIVED = frozenset(
     {
         "mask", "masks", "segmentation", "segmentations", "seg", "annotation", "annotations",
@@ -36,15 +37,13 @@ _DERIVED = frozenset(
         "thumbs", "trimap", "trimaps", "preview", "previews", "heatmap", "depth",
     }
 )  # fmt: skip
-"""Words for pictures that are made of the images of a class, and are no images of it."""
+"""Pictures made from the images of a class."""
 _DERIVED_NAME = re.compile(
     rf"(?P<stem>.+?)[-_. ]+(?P<word>{'|'.join(sorted(_DERIVED))})[-_. ]*\d*$", re.I
 )
 _UNLABELLED = frozenset(
-    {
-        "unknown", "unlabeled", "unlabelled", "nolabel", "pred", "predict", "prediction",
-    }
-)  # fmt: skip
+    {"unknown", "unlabeled", "unlabelled", "nolabel", "pred", "predict", "prediction"}
+)
 _CAMERAS = frozenset(
     {
         "img", "image", "images", "imgp", "imag", "dsc", "dscn", "dscf", "dcim", "pict", "pic",
@@ -54,13 +53,13 @@ _CAMERAS = frozenset(
         "tile", "output", "result", "untitled", "unnamed", "download", "whatsapp",
     }
 )  # fmt: skip
-"""Leading words that cameras, scanners and tools give to all files alike."""
+"""First words in the names that cameras, scanners and tools give to files."""
 _SIZE = re.compile(r"\d+ ?(x ?\d+|px|p)|(size|px) ?\d+", re.I)
 """A size in pixels, as in `jpeg-224x224`."""
 
 
 def is_container(name: str) -> bool:
-    """Tell whether a folder's name says that it holds images, and not which.
+    """Tell whether a folder's name says only that it holds images.
 
     >>> is_container("Images"), is_container("jpeg-224x224"), is_container("rose images")
     (True, True, False)
@@ -75,7 +74,7 @@ def is_container(name: str) -> bool:
 
 
 def is_side(name: str) -> bool:
-    """Tell whether a folder is one that stands beside the images: samples, docs, masks.
+    """Tell whether a folder stands beside the images: samples, docs, masks.
 
     >>> is_side("sample_images"), is_side("annotations"), is_side("images")
     (True, True, False)
@@ -94,7 +93,7 @@ def is_derived(name: str) -> bool:
 
 
 def derived_from(stem: str) -> tuple[str, str]:
-    """Return the stem of the image that a mask or the like is made of, and the word for it.
+    """Return the stem of the image that a mask was made from, and the word for the mask.
 
     >>> derived_from("benign (1)_mask"), derived_from("benign (1)_mask_1"), derived_from("rose")
     (('benign (1)', 'mask'), ('benign (1)', 'mask'), ('', ''))
@@ -104,7 +103,7 @@ def derived_from(stem: str) -> tuple[str, str]:
 
 
 def is_unlabelled(name: str) -> bool:
-    """Tell whether a folder says that its images have no labels.
+    """Tell whether a folder's name says that its images have no labels.
 
     >>> is_unlabelled("unlabeled"), is_unlabelled("seg_pred")
     (True, True)
@@ -112,28 +111,29 @@ def is_unlabelled(name: str) -> bool:
     return any(word in _UNLABELLED for word in words(name))
 
 
-def is_tool_word(word: str) -> bool:
-    """Tell whether a file's leading word comes from a camera, a scanner or a tool.
-
-    >>> is_tool_word("IMG"), is_tool_word("cat")
-    (True, False)
-    """
-    return word.casefold() in _CAMERAS or bool(split_word(word))
-
-
 _LABEL_IN_NAME = r"^(?P<label>[^\W\d_]\D*?)[-_.\s(]+\d+\)?\.[^.]*$"
-_NUMBERED = re.compile(_LABEL_IN_NAME)
 _MOST_WORDS = 200
 _SUGGESTED = (
     r"^(?P<label>[^\W\d_][^\d]*?)[-_. (]*\d",
     r"(?P<label>[^\W\d_]+)\.\w+$",
     r"^(?P<label>\d+)[-_]",
 )
-"""Patterns that are not sure enough to be taken unasked."""
+"""Patterns to suggest. They are not sure enough to be taken unasked."""
+
+
+def _labels_in(names: Sequence[str], pattern: str) -> Counter[str]:
+    """Count the labels that a pattern finds in all names; empty if they are not labels."""
+    counts = Counter[str]()
+    for match in map(re.compile(pattern).search, names):
+        if match is None:
+            return Counter()
+        counts[match["label"]] += 1
+    is_tool = any(word.casefold() in _CAMERAS or split_word(word) for word in counts)
+    return Counter() if is_tool or not 2 <= len(counts) <= _MOST_WORDS else counts
 
 
 def leading_word_regex(names: Sequence[str]) -> str:
-    r"""Return the pattern that takes the class from file names, or "" if they do not tell one.
+    r"""Return the pattern that takes the class from file names, or "" if they hold none.
 
     Every name must be a word, a separator and a number, with 2 to 200 words of two images each or
     more, none of which a camera or a scanner writes.
@@ -143,35 +143,18 @@ def leading_word_regex(names: Sequence[str]) -> str:
     >>> leading_word_regex(["IMG_1.jpg", "IMG_2.jpg", "DSC_1.jpg", "DSC_2.jpg"])
     ''
     """
-    counts: dict[str, int] = {}
-    for name in names:
-        match = _NUMBERED.match(name)
-        if match is None:
-            return ""
-        word = match["label"]
-        counts[word] = counts.get(word, 0) + 1
-        if len(counts) > _MOST_WORDS:
-            return ""
-    is_telling = len(counts) >= 2 and min(counts.values()) >= 2
-    if not is_telling or any(map(is_tool_word, counts)):
-        return ""
-    return _LABEL_IN_NAME
+    counts = _labels_in(names, _LABEL_IN_NAME)
+    return _LABEL_IN_NAME if counts and min(counts.values()) >= 2 else ""
 
 
 def suggested_regex(names: Sequence[str]) -> str:
-    r"""Return a pattern that may find the class in file names; "" if none of the usual ones does.
+    r"""Return a pattern that may find the class in file names; "" if no usual one does.
 
     >>> suggested_regex(["Great_Dane_1.jpg", "Great_Dane_2.jpg", "pug_1.jpg", "pug_7.jpg"])
     '^(?P<label>[^\\W\\d_][^\\d]*?)[-_. (]*\\d'
     """
     for pattern in _SUGGESTED:
-        counts: dict[str, int] = {}
-        for match in map(re.compile(pattern).search, names):
-            if match is None:
-                break
-            counts[match["label"]] = counts.get(match["label"], 0) + 1
-        else:
-            is_few = 2 <= len(counts) <= min(_MOST_WORDS, len(names) / 2)
-            if is_few and not any(map(is_tool_word, counts)):
-                return pattern
+        counts = _labels_in(names, pattern)
+        if counts and len(counts) * 2 <= len(names):
+            return pattern
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from enum import Enum
 from shlex import quote
 from typing import NamedTuple
@@ -10,29 +11,30 @@ from typing import NamedTuple
 from imgrec.errors import SourceError, UsageError
 from imgrec.model import TEST, TRAIN
 from imgrec.options import NONE, SourceOptions
-from imgrec.source.download.contents import Contents
-from imgrec.source.download.folders import FolderReading
-from imgrec.source.download.index import ImageIndex
-from imgrec.source.download.names import is_side
-from imgrec.source.download.tables import NamedTable, numbered_columns
-from imgrec.source.download.targets import Target
-from imgrec.source.manifests.columns import (
+from imgrec.source.columns import (
+    find_column,
     is_label_column,
     is_path_column,
     is_split_column,
     squashed,
 )
-from imgrec.source.manifests.files import is_submission
+from imgrec.source.download_contents import Contents, numbered_columns
+from imgrec.source.folder_layout import FolderReading
+from imgrec.source.folder_words import is_side
+from imgrec.source.image_names import ImageIndex, stem_of
+from imgrec.source.label_columns import Target, are_one_to_one
+from imgrec.source.manifest_files import is_submission
 from imgrec.source.split_words import split_of_name, split_word
+from imgrec.source.tables import Table
 
-_LOOKED_AT = 400
+_SAMPLED = 400
 _SHOWN = 5
 
 
-class LabelTable(NamedTuple):
+class ImageTable(NamedTuple):
     """A table that names images."""
 
-    table: NamedTable
+    table: Table
     id_at: int
     """The column that names them."""
     split: str
@@ -49,48 +51,39 @@ class LabelTable(NamedTuple):
 
     def others(self) -> list[int]:
         """Return the columns that do not name images."""
-        return [at for at in range(len(self.table.columns)) if at != self.id_at]
+        return [at for at in range(len(self.table.names)) if at != self.id_at]
 
 
-def find_sample(contents: Contents) -> NamedTable | None:
-    """Return the sample submission; of several, the one with the most rows."""
-    found = [table for path, table in sorted(contents.tables.items()) if is_submission(path)]
-    usable = [table for table in found if len(table.columns) > 1 and len(table.lines)]
-    return max(usable, key=lambda table: len(table.lines), default=None)
-
-
-def naming_tables(
-    contents: Contents, sample: NamedTable | None, options: SourceOptions
-) -> list[LabelTable]:
-    """Return the tables that name images, but for sample submissions."""
-    wanted = sample.columns[0] if sample else ""
+def tables_of_images(contents: Contents, options: SourceOptions) -> list[ImageTable]:
+    """Return the tables that name images, except sample submissions."""
+    wanted = contents.sample.names[0] if contents.sample else ""
     index = contents.index
     found = []
     for path, table in sorted(contents.tables.items()):
         is_other = contents.label_table not in ("", path) or path == contents.test_table
-        if is_other or is_submission(path) or not len(table.lines):
+        if is_other or is_submission(path) or not table.lines:
             continue
-        at = id_column(table, wanted, index, options)
+        at = _id_column(table, wanted, index, options)
         if at is None:
             continue
-        table = _with_first_row(table, at, index)
+        if table.lines[0] > 1 and index.knows(table.names[at]):
+            table = _without_header(table)
         if options.manifest or not _is_aside(table.texts(at), index):
-            found.append(
-                LabelTable(
-                    table, at, split_of_name(path, takes_trainval=True) or index.split_of(path)
-                )
-            )
-    same = [t for t in found if wanted and squashed(t.table.columns[t.id_at]) == squashed(wanted)]
+            split = split_of_name(path, takes_trainval=True) or index.split_of(path)
+            found.append(ImageTable(table, at, split))
+    same = [t for t in found if wanted and squashed(t.table.names[t.id_at]) == squashed(wanted)]
     return same or found
 
 
-def _with_first_row(table: NamedTable, id_at: int, index: ImageIndex) -> NamedTable:
-    """Return a table without a header, if its first row names an image as the others do."""
-    if not index.knows(table.columns[id_at]) or table.lines[0] == 1:
-        return table
-    cells = tuple((name, *rows) for name, rows in zip(table.columns, table.cells, strict=True))
-    names = numbered_columns(len(table.columns))
-    return table._replace(columns=names, cells=cells, lines=(1, *table.lines))
+def _without_header(table: Table) -> Table:
+    """Return a table whose first row is a row like the others, not the names of columns."""
+    columns = zip(table.names, table.columns, strict=True)
+    return replace(
+        table,
+        names=numbered_columns(len(table.names)),
+        columns=tuple((name, *cells) for name, cells in columns),
+        lines=(1, *table.lines),
+    )
 
 
 def _is_aside(texts: Sequence[str], index: ImageIndex) -> bool:
@@ -99,36 +92,38 @@ def _is_aside(texts: Sequence[str], index: ImageIndex) -> bool:
     return bool(folders) and all(any(map(is_side, folder.split("/"))) for folder in folders)
 
 
-def id_column(
-    table: NamedTable, wanted: str, index: ImageIndex, options: SourceOptions
-) -> int | None:
-    """Return the column that names images, or None."""
+def _id_column(table: Table, wanted: str, index: ImageIndex, options: SourceOptions) -> int | None:
+    """Return the column that names images, or None.
+
+    Most of its cells name images. Of several such columns, the one called `wanted` is taken, or the
+    one with a usual name, or else the one with the most images.
+    """
     if options.path_col:
-        return table.find(options.path_col)
-    known = index.knows
-    if options.image_template:
-        known = lambda text: index.knows(options.image_template.replace("{id}", text))  # noqa: E731
-    shares = {at: _share_of_images(table.texts(at), known) for at in range(len(table.columns))}
-    scores = {at: share for at, share in shares.items() if share >= 0.5}
-    if not scores:
-        return None
-    for is_named in (lambda name: squashed(name) == squashed(wanted or "\0"), is_path_column):
-        named = [at for at in scores if is_named(table.columns[at])]
+        return find_column(table.names, options.path_col)
+    template = options.image_template or "{id}"
+    shares = {
+        at: _share_of_images(
+            table.texts(at), lambda text: index.knows(template.replace("{id}", text))
+        )
+        for at in range(len(table.names))
+    }
+    shares = {at: share for at, share in shares.items() if share >= 0.5}
+    for is_named in (lambda name: wanted and squashed(name) == squashed(wanted), is_path_column):
+        named = [at for at in shares if is_named(table.names[at])]
         if len(named) == 1:
             return named[0]
-    return max(scores, key=lambda at: (scores[at], -at))
+    return max(shares, key=lambda at: (shares[at], -at), default=None)
 
 
-def _share_of_images(texts: Sequence[str], known: Callable[[str], bool]) -> float:
+def _share_of_images(texts: Sequence[str], is_known: Callable[[str], bool]) -> float:
     """Return the share of a column's texts that name images; 0 if they repeat as labels do."""
-    step = max(1, len(texts) // _LOOKED_AT)
-    looked_at = [text for text in texts[::step] if text.strip()]
-    if not looked_at or len(set(looked_at)) * 3 < len(looked_at):
+    sampled = [text for text in texts[:: max(1, len(texts) // _SAMPLED)] if text.strip()]
+    if not sampled or len(set(sampled)) * 3 < len(sampled):
         return 0.0
-    return sum(map(known, looked_at)) / len(looked_at)
+    return sum(map(is_known, sampled)) / len(sampled)
 
 
-def split_column(part: LabelTable, target: Target, options: SourceOptions) -> int | None:
+def split_column(part: ImageTable, target: Target, options: SourceOptions) -> int | None:
     """Return the column that holds the split of each row, or None.
 
     An option names it, or it has a usual name, or all its cells are splits. A column called split
@@ -138,58 +133,27 @@ def split_column(part: LabelTable, target: Target, options: SourceOptions) -> in
     if options.split_col == NONE:
         return None
     if options.split_col:
-        at = table.find(options.split_col)
+        at = find_column(table.names, options.split_col)
         if at is None:
             raise UsageError(
                 f"--split-col {options.split_col}: {table.name} has no such column",
-                hint=f"it has the columns {', '.join(table.columns)}",
+                hint=f"it has the columns {', '.join(table.names)}",
             )
         return at
     found = []
-    for at, name in enumerate(table.columns):
-        if at == part.id_at or at in target.columns:
-            continue
+    for at in part.others():
         meant = {split_word(cell) for cell in set(table.texts(at))}
-        are_splits = "" not in meant and (len(meant) > 1 or is_split_column(name))
-        if are_splits or squashed(name) == "split":
+        are_splits = "" not in meant and (len(meant) > 1 or is_split_column(table.names[at]))
+        if at not in target.columns and (are_splits or squashed(table.names[at]) == "split"):
             found.append(at)
     return found[0] if len(found) == 1 else None
 
 
-def is_test_table(part: LabelTable, parts: Sequence[LabelTable], sample: NamedTable | None) -> bool:
-    """Tell whether a table lists the images to predict, and not labels."""
-    others = [other for other in parts if other is not part]
-    if len(part.table.columns) == 1:
-        ids = set(map(_bare, part.ids()))
-        return part.split == TEST or all(ids.isdisjoint(map(_bare, o.ids())) for o in others)
-    if part.split == TRAIN or not others:
-        return False
-    if sample is None:
-        # A test table with the labels, or all columns, of another has labels, too.
-        names = set(part.table.columns)
-        return part.split == TEST and all(_labels_of(other) - names for other in others)
-    asked = set(map(_bare, sample.texts(0)))
-    own = list(map(_bare, part.ids()))
-    return part.split == TEST or sum(text in asked for text in own) * 10 > len(own) * 9
-
-
-def _labels_of(part: LabelTable) -> set[str]:
-    """Return the columns that hold labels by their names, or else all."""
-    names = set(part.table.columns)
-    return set(filter(is_label_column, names)) or names
-
-
-def _bare(text: str) -> str:
-    return text.strip().rpartition("/")[2].partition(".")[0]
-
-
-def parts_of_one(contents: Contents, tables: Sequence[LabelTable]) -> tuple[LabelTable, ...]:
+def parts_of_one(contents: Contents, tables: Sequence[ImageTable]) -> tuple[ImageTable, ...]:
     """Return the tables that together hold the labels: one, or one for each split."""
-    if len(tables) == 1:
-        return tuple(tables)
     splits = [part.split for part in tables]
-    is_same = len({part.table.columns for part in tables}) == 1
-    if is_same and all(splits) and len(set(splits)) == len(splits):
+    is_same = len({part.table.names for part in tables}) == 1
+    if len(tables) == 1 or (is_same and all(splits) and len(set(splits)) == len(splits)):
         return tuple(tables)
     names = [part.name for part in tables]
     raise SourceError(
@@ -200,6 +164,9 @@ def parts_of_one(contents: Contents, tables: Sequence[LabelTable]) -> tuple[Labe
     )
 
 
+# Tables and class folders
+
+
 class Agreement(Enum):
     """How the labels of a table compare with the classes of folders."""
 
@@ -208,17 +175,17 @@ class Agreement(Enum):
     OTHER = "something else"
 
 
-def agreement(
-    part: LabelTable,
+def compare_labels(
+    part: ImageTable,
     index: ImageIndex,
     folders: FolderReading,
     columns: Iterable[int],
     *,
     in_other_words: bool = False,
 ) -> Agreement:
-    """Compare the first column that agrees with the folders; their words may be allowed to differ.
+    """Compare the first column that agrees with the folders.
 
-    If they may, a one-to-one relation is enough, as between numbers and names.
+    With `in_other_words`, a one-to-one relation is enough, as between numbers and names.
     """
     places = folders.places()
     classes = {}
@@ -232,20 +199,13 @@ def agreement(
         pairs = {(cells[row].strip(), name) for row, name in classes.items()}
         known = {(value, name) for value, name in pairs if name}
         are_same = all(squashed(value) == squashed(name) for value, name in known)
-        if _is_one_to_one(known) and (are_same or in_other_words):
+        if (are_same or in_other_words) and are_one_to_one(known) and all(v for v, _ in known):
             has_more = any(value for value, name in pairs if not name)
             return Agreement.MORE if has_more else Agreement.SAME
     return Agreement.OTHER
 
 
-def _is_one_to_one(pairs: Set[tuple[str, str]]) -> bool:
-    """Tell whether each value stands for one class, and each class for one value.
-
-    >>> _is_one_to_one({("0", "cat"), ("1", "dog")}), _is_one_to_one({("", "cat")})
-    (True, False)
-    """
-    values, classes = {value for value, _ in pairs}, {name for _, name in pairs}
-    return len(pairs) == len(values) == len(classes) and all(values)
+# Images to predict
 
 
 class TestSet(NamedTuple):
@@ -261,19 +221,48 @@ class TestSet(NamedTuple):
     def of_paths(cls, paths: Sequence[str]) -> TestSet:
         """Return a test set of images whose names are their ids."""
         where = f"{paths[0].rpartition('/')[0]}/"
-        return cls(where, list(map(_stem, paths)), range(1, len(paths) + 1), paths)
+        ids = [stem_of(path.rpartition("/")[2]) for path in paths]
+        return cls(where, ids, range(1, len(paths) + 1), paths)
 
     @classmethod
-    def of_sample(cls, sample: NamedTable) -> TestSet:
+    def of_sample(cls, sample: Table) -> TestSet:
         """Return the images that a sample submission lists."""
         return cls(sample.name, sample.texts(0), sample.lines)
 
 
-def named_test_set(contents: Contents, sample: NamedTable | None) -> TestSet | None:
+def is_test_table(part: ImageTable, parts: Sequence[ImageTable], sample: Table | None) -> bool:
+    """Tell whether a table lists the images to predict rather than labels."""
+    others = [other for other in parts if other is not part]
+    if len(part.table.names) == 1:
+        ids = set(map(_bare, part.ids()))
+        return part.split == TEST or all(ids.isdisjoint(map(_bare, o.ids())) for o in others)
+    if part.split == TRAIN or not others:
+        return False
+    if sample is None:
+        # A test table with the labels, or all columns, of another has labels, too.
+        names = set(part.table.names)
+        return part.split == TEST and all(_label_names(other) - names for other in others)
+    asked = set(map(_bare, sample.texts(0)))
+    own = list(map(_bare, part.ids()))
+    return part.split == TEST or sum(text in asked for text in own) * 10 > len(own) * 9
+
+
+def _label_names(part: ImageTable) -> set[str]:
+    """Return the columns that hold labels by their names, or else all."""
+    names = set(part.table.names)
+    return set(filter(is_label_column, names)) or names
+
+
+def _bare(text: str) -> str:
+    return text.strip().rpartition("/")[2].partition(".")[0]
+
+
+def given_test_set(contents: Contents) -> TestSet | None:
     """Return the test set that `--test-images` names."""
+    sample = contents.sample
     if contents.test_table:
         table = contents.tables[contents.test_table]
-        at = id_column(table, "", contents.test_index, SourceOptions())
+        at = _id_column(table, "", contents.test_index, SourceOptions())
         return TestSet(table.name, table.texts(at or 0), table.lines)
     if not contents.test_images:
         return None
@@ -285,20 +274,17 @@ def named_test_set(contents: Contents, sample: NamedTable | None) -> TestSet | N
 
 
 def find_test_sets(
-    sample: NamedTable | None,
-    tests: Sequence[LabelTable],
-    labels: Sequence[LabelTable],
-    index: ImageIndex,
+    contents: Contents, tests: Sequence[ImageTable], labels: Sequence[ImageTable]
 ) -> tuple[TestSet, ...]:
     """Return the images to predict: of the sample, of test tables, or of a test folder."""
-    if sample is not None:
-        return (TestSet.of_sample(sample),)
+    index = contents.index
+    if contents.sample is not None:
+        return (TestSet.of_sample(contents.sample),)
     if tests:
         return _without_repeated(tests)
     if any(table.split == TEST for table in labels):
         return ()
-    # An id that names a train image and a test image means the former, but one that names a test
-    # image alone labels it.
+    # An id of a train image and a test image means the former; an id of a test image labels it.
     named = {
         path
         for table in labels
@@ -309,38 +295,29 @@ def find_test_sets(
     return (TestSet.of_paths(bare),) if bare else ()
 
 
-def _without_repeated(tests: Sequence[LabelTable]) -> tuple[TestSet, ...]:
+def _without_repeated(tests: Sequence[ImageTable]) -> tuple[TestSet, ...]:
     """Return a test set for each table, the longest first, with each id only once."""
-    sets, seen = [], set[str]()
+    sets, known = [], set[str]()
     for test in sorted(tests, key=lambda test: -len(test.table.lines)):
         rows = zip(test.ids(), test.table.lines, strict=True)
-        new = [(text, line) for text, line in rows if text.strip() not in seen]
-        seen.update(text.strip() for text, _ in new)
+        new = [(text, line) for text, line in rows if text.strip() not in known]
+        known.update(text.strip() for text, _ in new)
         if new:
             sets.append(TestSet(test.name, *zip(*new, strict=True)))
     return tuple(sets)
 
 
-def _stem(path: str) -> str:
-    name = path.rpartition("/")[2]
-    return name.rpartition(".")[0] or name
+# Lists of the images of each split
 
 
-class SplitLists(NamedTuple):
+class ListedSplits(NamedTuple):
     """The split of each image by path, from text files such as `meta/train.txt`."""
 
     splits: Mapping[str, str]
     where: str
 
 
-class _List(NamedTuple):
-    path: str
-    split: str
-    found: Sequence[Sequence[str]]
-    """The images that each line may mean."""
-
-
-def read_split_lists(contents: Contents, labelled: Set[str]) -> SplitLists | None:
+def read_split_lists(contents: Contents, labelled: Set[str]) -> ListedSplits | None:
     """Return the splits that lists give to images.
 
     None unless there is one list for each split and every labelled image is in exactly one.
@@ -355,7 +332,7 @@ def read_split_lists(contents: Contents, labelled: Set[str]) -> SplitLists | Non
         used[path] = split
         splits |= dict.fromkeys((one for (one,) in found), split)
     is_whole = len(used) > 1 and labelled <= splits.keys()
-    return SplitLists(splits, ", ".join(used)) if is_whole else None
+    return ListedSplits(splits, ", ".join(used)) if is_whole else None
 
 
 def refuse_partial_lists(contents: Contents) -> None:
@@ -375,9 +352,10 @@ def refuse_partial_lists(contents: Contents) -> None:
         )
 
 
-def _lists(contents: Contents) -> Iterator[_List]:
-    for path, rows in sorted(contents.lists.items()):
-        split = split_of_name(path, takes_trainval=True)
-        found = [contents.index.find(row[0]) for row in rows if row] if split else []
-        if any(found):
-            yield _List(path, split, found)
+def _lists(contents: Contents) -> Iterator[tuple[str, str, list[Sequence[str]]]]:
+    """Yield the lists of images: path, split, and the images that each line may mean."""
+    for path, table in sorted(contents.lists.items()):
+        if split := split_of_name(path, takes_trainval=True):
+            found = [contents.index.find(text) for text in map(str, table.columns[0])]
+            if any(found):
+                yield path, split, found

@@ -1,1 +1,0 @@
-"""Downloads: find the tables, the images and the splits in what a site hands out."""

@@ -1,1 +1,0 @@
-"""Tables that say which class each image has."""
