@@ -60,60 +60,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlsoFormat",
-    "BadImage",
-    "Check",
-    "CifarLabels",
-    "ClassOrder",
-    "ColumnKind",
-    "ColumnOption",
-    "Compression",
-    "CorruptRecord",
-    "Crop",
-    "DatasetError",
-    "DatasetExists",
-    "DatasetInfo",
-    "DatasetNotFound",
-    "ExecutionError",
-    "FolderLayout",
-    "ImgrecError",
-    "MissingExtra",
-    "NearDups",
-    "OnBad",
-    "OnLeak",
-    "OutOfRange",
-    "PackOptions",
-    "Packed",
-    "Plan",
-    "PlanError",
-    "Report",
-    "SourceError",
-    "SourceKind",
-    "SourceOptions",
-    "UnknownName",
-    "UsageError",
-    "class_weights",
-    "clean",
-    "dry_run",
-    "grain_source",
-    "info",
-    "leaks",
-    "load",
-    "open_dataset",
-    "pack",
-    "preview",
-    "report",
-    "torch_dataset",
-    "unpack",
-    "verify",
+    "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
+    "ColumnOption", "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists",
+    "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
+    "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed",
+    "Plan", "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
+    "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "leaks", "load",
+    "open_dataset", "pack", "preview", "report", "torch_dataset", "unpack", "verify",
     "write_submission",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    # Importing all of imgrec takes a tenth of a second, which every worker process would pay.
+    # Importing all of imgrec takes a tenth of a second, and every worker process would pay it.
     if name in __all__:
         for module in ("errors", "options", "model", "outcome", "api", "loaders"):
-            if hasattr(found := import_module(f"imgrec.{module}"), name):
-                return getattr(found, name)
+            if hasattr(room := import_module(f"imgrec.{module}"), name):
+                return getattr(room, name)
     raise AttributeError(f"module 'imgrec' has no attribute {name!r}")

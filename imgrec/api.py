@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from imgrec import layout
 from imgrec.engine.local import running
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from imgrec.inspect.contact_sheet import Preview
     from imgrec.inspect.leaks import Leaks
     from imgrec.inspect.report.page import ReportPage
+    from imgrec.inspect.subject import Job
     from imgrec.inspect.submission import Submitted
     from imgrec.inspect.unpack import Unpacked
     from imgrec.inspect.verify.verify import Verified
@@ -36,28 +37,34 @@ if TYPE_CHECKING:
     from imgrec.packing import OnProgress
     from imgrec.read.dataset import Dataset
 
+AnyPath: TypeAlias = str | os.PathLike[str]
+AnyPackOptions: TypeAlias = PackOptions | Mapping[str, object] | None
+AnySourceOptions: TypeAlias = SourceOptions | Mapping[str, object] | None
+
 _MOST_PREVIEWED = 1000
+_SPOOL = ".imgrec-"
+"""Prefix of temporary folders."""
 
 
 def pack(
-    source: str | os.PathLike[str],
-    options: PackOptions | Mapping[str, object] | None = None,
+    source: AnyPath,
+    options: AnyPackOptions = None,
     *,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Packed:
-    """Pack a source into a dataset that TFDS loads, and say what became of every file.
+    """Pack a source into a dataset that TFDS loads; return what happened to every file.
 
-    Nothing is visible under the dataset's name before all of it is written. Raises an
-    `ImgrecError` otherwise; then nothing has changed.
+    The dataset appears under its name when all of it is written. On failure, an `ImgrecError` is
+    raised and nothing has changed.
 
     Example: `imgrec.pack("flowers", imgrec.PackOptions(val_split=0.1)).info.load`.
     """
     started_ns = time.time_ns()
-    source, options = _request(source, options)
-    _require_writers(options)
     from imgrec.packing import PackRequest, for_cluster, pack_source
 
+    source, options = _request(source, options)
+    _require_writers(options)
     if engine is not None and not engine.is_local:
         source, options = for_cluster(source, options)
     with fetched(source, options.source) as here:
@@ -73,26 +80,27 @@ def pack(
 
 
 def dry_run(
-    source: str | os.PathLike[str],
-    options: PackOptions | Mapping[str, object] | None = None,
+    source: AnyPath,
+    options: AnyPackOptions = None,
     *,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """Decide all that `pack` would, and write nothing."""
-    from imgrec.packing import scan_source
-
-    source, options = _request(source, options)
-    with running(engine, options.workers) as workers, ExitStack() as stack:
-        here = stack.enter_context(fetched(source, options.source))
-        found = detect(here.path, here.options)
-        here_options = replace(options, source=here.options)
-        spool = _temporary(stack)
-        catalog = scan_source(found, here_options, workers, on_progress, spool=spool)
+    """Return the plan of `pack` for the same arguments, without writing anything."""
     from imgrec.notes import warnings_of
+    from imgrec.packing import scan_source
     from imgrec.plan.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 
+    source, options = _request(source, options)
+    with (
+        running(engine, options.workers) as workers,
+        fetched(source, options.source) as here,
+        TemporaryDirectory(prefix=_SPOOL) as spool,
+    ):
+        found = detect(here.path, here.options)
+        here_options = replace(options, source=here.options)
+        catalog = scan_source(found, here_options, workers, on_progress, spool=spool)
     plan = make_plan(catalog, options)
     try:
         refuse_bad_source(plan, plan.planned, (), options)
@@ -103,64 +111,55 @@ def dry_run(
     return plan
 
 
-def info(dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = "") -> DatasetInfo:
-    """Say what a packed dataset holds, found by name or by a path at any level."""
+def info(dataset: AnyPath, *, data_dir: AnyPath = "") -> DatasetInfo:
+    """Return what a packed dataset holds. Give its name, or a path at any level."""
     from imgrec.read.documents import read_info
-    from imgrec.read.locate import find_dataset
 
-    return read_info(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))
+    return read_info(_find(dataset, data_dir))
 
 
-def open_dataset(
-    dataset: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] = ""
-) -> Dataset:
-    """Open a packed dataset, found by name or by a path at any level, for reading at random.
+def open_dataset(dataset: AnyPath, *, data_dir: AnyPath = "") -> Dataset:
+    """Open a packed dataset for random access. Give its name, or a path at any level.
 
     Example: `imgrec.open_dataset("flowers")["train"][0].pil().show()`.
     """
     from imgrec.read.dataset import Dataset
-    from imgrec.read.locate import find_dataset
 
-    return Dataset(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))
+    return Dataset(_find(dataset, data_dir))
 
 
 def verify(
-    dataset: str | os.PathLike[str],
+    dataset: AnyPath,
     *,
-    data_dir: str | os.PathLike[str] = "",
-    source: str | os.PathLike[str] = "",
+    data_dir: AnyPath = "",
+    source: AnyPath = "",
     decode: bool = False,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Verified:
-    """Look at every byte of a packed dataset, and list all that is wrong with it.
+    """Check every byte of a packed dataset, and return all faults.
 
-    With `decode`, every image is decoded; with `source`, it is compared with what it was packed
-    from. Damage of any kind is a fault in what is returned. Raises DatasetNotFound.
+    With `decode`, every image is decoded; with `source`, it is compared with the source. Damage of
+    any kind is returned as a fault. Raises DatasetNotFound.
 
     Example: `assert not imgrec.verify("flowers").faults`.
     """
-    from imgrec.inspect.subject import Job
     from imgrec.inspect.verify.source import SourcePlace
     from imgrec.inspect.verify.state import find_folder
     from imgrec.inspect.verify.verify import verify_folder
 
     folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
-    with running(engine) as workers, ExitStack() as stack:
-        job = Job(run=workers.run, on_progress=on_progress)
-        place = (
-            SourcePlace(given_path(parse_text("source", source)), _temporary(stack))
-            if source
-            else None
-        )
+    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+        path = given_path(parse_text("source", source))
+        place = SourcePlace(path, spool) if source else None
         return verify_folder(folder, job, decodes=decode, source=place)
 
 
 def unpack(
-    dataset: str | os.PathLike[str],
-    target: str | os.PathLike[str],
+    dataset: AnyPath,
+    target: AnyPath,
     *,
-    data_dir: str | os.PathLike[str] = "",
+    data_dir: AnyPath = "",
     split: str = "",
     split_folders: bool = False,
     engine: Engine | None = None,
@@ -168,27 +167,24 @@ def unpack(
 ) -> Unpacked:
     """Write the images of a packed dataset under their names into a new folder, all or none.
 
-    Nothing is written outside of it, whatever the records say, and nothing is overwritten. Raises
-    an `ImgrecError` otherwise; then nothing has changed.
+    Nothing is written outside the folder, whatever the records contain, and nothing is
+    overwritten. On failure, an `ImgrecError` is raised and nothing has changed.
 
     Example: `imgrec.unpack("flowers", "flowers_again").pack_again`.
     """
-    from imgrec.inspect.subject import Job
     from imgrec.inspect.unpack import Selection, unpack_folder
-    from imgrec.read.locate import find_dataset
 
-    folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
+    folder = _find(dataset, data_dir)
     place = given_path(parse_text("target", target))
-    with running(engine) as workers:
-        job = Job(run=workers.run, on_progress=on_progress)
+    with _job(engine, on_progress) as job:
         return unpack_folder(folder, place, Selection(split, split_folders), job)
 
 
-def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tuple[Leftover, ...]:
-    """Remove the hidden folders of packs that were cut off; return which, and how large.
+def clean(*, data_dir: AnyPath = "", dry_run: bool = False) -> tuple[Leftover, ...]:
+    """Remove the hidden folders of interrupted packs; return them with their sizes.
 
-    Notes about datasets that are gone are removed, too. A dataset that was put aside but not
-    replaced comes back. With `dry_run`, nothing is changed.
+    Notes about datasets that no longer exist are removed too. A dataset whose replacement was
+    interrupted is restored. With `dry_run`, nothing is changed.
     """
     from imgrec.outcome import Leftover
     from imgrec.storage.leftovers import (
@@ -213,25 +209,24 @@ def clean(*, data_dir: str | os.PathLike[str] = "", dry_run: bool = False) -> tu
 
 
 def leaks(
-    what: str | os.PathLike[str],
+    what: AnyPath,
     *,
-    against: str | os.PathLike[str] = "",
-    data_dir: str | os.PathLike[str] = "",
-    source: SourceOptions | Mapping[str, object] | None = None,
+    against: AnyPath = "",
+    data_dir: AnyPath = "",
+    source: AnySourceOptions = None,
     distance: float = 4.0,
-    sheet: str | os.PathLike[str] = "",
+    sheet: AnyPath = "",
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Leaks:
-    """Find the images that a dataset or a source has twice, exactly or nearly.
+    """Find exact and near-duplicates in a dataset or a source.
 
-    With `against`, find those that are in another dataset or source, too. `distance` says how much
-    near-duplicates may differ, in thousandths. `sheet` is where to draw the pairs, as PNG.
+    With `against`, find the images that are also in that dataset or source. `distance` is how much
+    near-duplicates may differ, in thousandths. `sheet` is a PNG file to draw the pairs into.
 
     Example: `assert not imgrec.leaks("flowers").is_leaking`.
     """
     from imgrec.inspect.leaks import Request, find_leaks
-    from imgrec.inspect.subject import Job
 
     subject, options = _subject(what, source)
     request = Request(
@@ -242,69 +237,66 @@ def leaks(
         distance=distance,
         sheet=parse_text("sheet", sheet),
     )
-    with running(engine) as workers, ExitStack() as stack:
-        job = Job(run=workers.run, on_progress=on_progress)
-        return find_leaks(request, job, _temporary(stack))
+    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+        return find_leaks(request, job, spool)
 
 
 def report(
-    what: str | os.PathLike[str],
+    what: AnyPath,
     *,
-    path: str | os.PathLike[str] = "",
+    path: AnyPath = "",
     thumbnails: int | None = None,
-    data_dir: str | os.PathLike[str] = "",
-    source: SourceOptions | Mapping[str, object] | None = None,
+    data_dir: AnyPath = "",
+    source: AnySourceOptions = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> ReportPage:
-    """Look at every image of a dataset or a source, and show what is there as one HTML page.
+    """Write one HTML page about all images of a dataset or a source.
 
-    `path` is where the page goes: `<name>_report.html` in the current folder if it is not given.
+    `path` defaults to `<name>_report.html` in the current folder.
 
     Example: `imgrec.report("flowers").path`.
     """
-    thumbnails = PackOptions(thumbnails=thumbnails).thumbnails
     from imgrec.inspect.report.images import table_of_dataset
     from imgrec.inspect.report.page import make_page
-    from imgrec.inspect.subject import Job, find_subject
+    from imgrec.inspect.subject import find_subject
+    from imgrec.packing import examine
     from imgrec.storage.named_files import refuse_no_file, write_out
 
-    refuse_no_file(parse_text("path", path), "report.html")
-
     started = time.monotonic()
+    thumbnails = PackOptions(thumbnails=thumbnails).thumbnails
+    target = parse_text("path", path)
+    refuse_no_file(target, "report.html")
     name, options = _subject(what, source)
     subject = find_subject(name, options, parse_text("data_dir", data_dir))
-    with running(engine) as workers, TemporaryDirectory(prefix="imgrec-") as spool:
-        job = Job(run=workers.run, on_progress=on_progress)
+    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         if isinstance(subject, Path):
-            table, told = table_of_dataset(subject, job)
+            table, facts = table_of_dataset(subject, job)
         else:
-            from imgrec.packing import examine
-
-            table, told = examine(subject, options, job, spool)
-        page = make_page(table, told, job, thumbnails)
-    target = parse_text("path", path) or f"{layout.legal_name(told.name)}_report.html"
+            table, facts = examine(subject, options, job, spool)
+        page = make_page(table, facts, job, thumbnails)
+    target = target or f"{layout.legal_name(facts.name)}_report.html"
     write_out(target, page.data)
     return replace(page, path=target, seconds=time.monotonic() - started)
 
 
 def preview(
-    what: str | os.PathLike[str],
+    what: AnyPath,
     *,
     split: str = "",
     class_name: str = "",
     count: int = 24,
-    path: str | os.PathLike[str] = "",
-    data_dir: str | os.PathLike[str] = "",
-    source: SourceOptions | Mapping[str, object] | None = None,
+    path: AnyPath = "",
+    data_dir: AnyPath = "",
+    source: AnySourceOptions = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Preview:
     """Draw a contact sheet of some images of a dataset or a source, with captions.
 
     `split` and `class_name` choose images; otherwise all classes take turns. `path` is a PNG, JPEG
-    or WebP file; the default is `<name>_preview.png` in the current folder. Raises UnknownName
-    for an unknown split or class.
+    or WebP file and defaults to `<name>_preview.png` in the current folder. Raises UnknownName for
+    an unknown split or class.
 
     Example: `imgrec.preview("flowers", split="val", class_name="rose").path`.
     """
@@ -318,44 +310,42 @@ def preview(
         encode_sheet,
         refuse_other_formats,
     )
-    from imgrec.inspect.subject import Job, find_subject
+    from imgrec.inspect.subject import find_subject
+    from imgrec.packing import plan_source
     from imgrec.storage.named_files import refuse_no_file, write_out
 
-    refuse_no_file(parse_text("path", path), "sheet.png")
-    refuse_other_formats(parse_text("path", path))
-
+    target = parse_text("path", path)
+    refuse_no_file(target, "sheet.png")
+    refuse_other_formats(target)
     name, options = _subject(what, source)
     selection = Selection(parse_text("split", split), parse_text("class_name", class_name), count)
     subject = find_subject(name, options, parse_text("data_dir", data_dir))
-    with running(engine) as workers, TemporaryDirectory(prefix="imgrec-") as spool:
-        job = Job(run=workers.run, on_progress=on_progress)
+    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         if isinstance(subject, Path):
             choices = choices_of_dataset(subject)
         else:
-            from imgrec.packing import plan_source
-
             choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
         sheet = draw_preview(choices, selection, job)
-    target = parse_text("path", path) or f"{layout.legal_name(choices.name)}_preview.png"
+    target = target or f"{layout.legal_name(choices.name)}_preview.png"
     write_out(target, encode_sheet(sheet.data, target))
     return replace(sheet, path=target)
 
 
 def write_submission(
-    dataset: str | os.PathLike[str],
+    dataset: AnyPath,
     predictions: object,
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     split: str = "test",
     fill: object = None,
-    data_dir: str | os.PathLike[str] = "",
+    data_dir: AnyPath = "",
 ) -> Submitted:
-    """Write predictions as the sample submission of a download asks for them.
+    """Write predictions in the form of the download's sample submission.
 
     `predictions` are a number for each class, labels, or class names: a dict by id, a tuple of ids
     and an array, a DataFrame with a column of ids, or a .npy, .csv or .parquet file. Without ids,
-    they come in the order of `imgrec.load(dataset, split)`. `fill` is for images that the dataset
-    does not have. Raises UsageError if some are missing, and if there is a file at `path` already.
+    they are in the order of `imgrec.load(dataset, split)`. `fill` is the prediction for images
+    that the dataset does not have. Raises UsageError if predictions are missing or `path` exists.
 
     Example: `imgrec.write_submission("aptos", dict(zip(ids, scores)), "submission.csv")`.
     """
@@ -371,30 +361,36 @@ def write_submission(
     return replace(submitted, path=target)
 
 
-def _request(
-    source: str | os.PathLike[str], options: PackOptions | Mapping[str, object] | None
-) -> tuple[str, PackOptions]:
-    """Return a source and its options after deciding what a manifest means."""
+def _request(source: AnyPath, options: AnyPackOptions) -> tuple[str, PackOptions]:
+    """Return a source and its options after resolving a manifest."""
     asked = pack_options(options)
-    where, of_source = resolve_manifest(parse_text("source", source), asked.source)
-    return where, replace(asked, source=of_source)
+    path, source_options = resolve_manifest(parse_text("source", source), asked.source)
+    return path, replace(asked, source=source_options)
 
 
-def _subject(
-    what: str | os.PathLike[str], source: SourceOptions | Mapping[str, object] | None
-) -> tuple[str, SourceOptions]:
-    """Return a dataset or a source, and how to read a source."""
+def _subject(what: AnyPath, source: AnySourceOptions) -> tuple[str, SourceOptions]:
+    """Return a dataset or a source, and the options for reading a source."""
     options = options_of(SourceOptions, source, "source")
     return resolve_manifest(parse_text("what", what), options)
 
 
+def _find(dataset: AnyPath, data_dir: AnyPath) -> Path:
+    from imgrec.read.locate import find_dataset
+
+    return find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
+
+
+@contextmanager
+def _job(engine: Engine | None, on_progress: OnProgress | None) -> Iterator[Job]:
+    from imgrec.inspect.subject import Job
+
+    with running(engine) as workers:
+        yield Job(run=workers.run, on_progress=on_progress)
+
+
 def _require_writers(options: PackOptions) -> None:
-    """Raise MissingExtra if a package is missing without which the output cannot be written."""
+    """Raise MissingExtra now rather than after the scan if a format cannot be written."""
     if options.also:
         from imgrec.write.records import require_array_record
 
         require_array_record()
-
-
-def _temporary(stack: ExitStack, parent: Path | None = None) -> str:
-    return stack.enter_context(TemporaryDirectory(prefix=".imgrec-", dir=parent))

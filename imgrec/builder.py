@@ -9,9 +9,9 @@ kwargs = {"source": "./flowers", "val_split": 0.1}
 train = tfds.load("imgrec", builder_kwargs=kwargs, split="train", as_supervised=True)
 """
 
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 
-tfds = needed("tensorflow_datasets", extra="tfds", what="imgrec.builder")
+tfds = import_extra("tensorflow_datasets", extra="tfds", what="imgrec.builder")
 
 from imgrec.loaders.tfds_builder import Builder, PackProvider  # noqa: E402  # it needs TFDS
 

@@ -1,18 +1,18 @@
-"""The one exception tree of imgrec, each class with its exit code.
+"""The exceptions of imgrec, each with its exit code.
 
 ImgrecError
-├── UsageError        2   an option or argument that cannot be
-├── SourceError       3   the images, as found, cannot be packed
+├── UsageError        2   an unusable option or argument
+├── SourceError       3   the source cannot be packed
 │   └── BadImage          one image that cannot be packed
 ├── PlanError         4   the options do not fit the source
-├── DatasetError      5   a packed dataset is missing, in the way, or wrong
+├── DatasetError      5   a packed dataset is missing, damaged, or in the way
 │   ├── DatasetNotFound
 │   ├── DatasetExists
 │   ├── CorruptRecord
-│   ├── UnknownName       a split, class or file that a dataset does not have
-│   └── OutOfRange        a record number that a split does not have
-├── ExecutionError    6   the run itself failed: a worker, a disk, another run
-└── MissingExtra      7   a package that this needs is not installed
+│   ├── UnknownName       a split, class or file that does not exist
+│   └── OutOfRange        a record number that does not exist
+├── ExecutionError    6   the run failed: a worker, a disk, another run
+└── MissingExtra      7   a required package is not installed
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ E = TypeVar("E", bound="ImgrecError")
 
 
 class ImgrecError(Exception):
-    """Say what went wrong, where, and (in `hint`) what to do about it.
+    """What went wrong, where, and (in `hint`) what to do about it.
 
     The message is for people; `path` and `offset` are for programs.
     """
@@ -40,13 +40,13 @@ class ImgrecError(Exception):
         self.path = path
         self.offset = offset
         if hint:
-            self.add_note(f"hint: {hint}")  # for those who see a traceback
+            self.add_note(f"hint: {hint}")  # shown in a traceback
 
-    # Not KeyError's, which quotes; nor one of our own, in place of which TFDS raises another error.
+    # KeyError's would quote the message. TFDS replaces errors that define a __str__ of their own.
     __str__ = BaseException.__str__
 
     def __reduce__(self) -> tuple[Callable[..., ImgrecError], tuple[object, ...]]:
-        # Exceptions pickle by their positional arguments alone; workers must not lose the rest.
+        # Exceptions pickle only their positional arguments; workers must not lose the rest.
         return _rebuild, (type(self), self.message, self.hint, self.path, self.offset)
 
 
@@ -55,19 +55,19 @@ def _rebuild(kind: type[E], message: str, hint: str, path: str, offset: int | No
 
 
 class UsageError(ImgrecError, ValueError):
-    """An option or argument is not one that imgrec can take."""
+    """An option or argument is unusable."""
 
     exit_code = 2
 
 
 class SourceError(ImgrecError, ValueError):
-    """The source cannot be packed as it stands."""
+    """The source cannot be packed."""
 
     exit_code = 3
 
 
 class BadImage(SourceError):
-    """One image cannot be packed; the message is the reason, without the file's name."""
+    """One image cannot be packed; the message is the reason, without the file name."""
 
 
 class PlanError(ImgrecError, ValueError):
@@ -77,25 +77,25 @@ class PlanError(ImgrecError, ValueError):
 
 
 class DatasetError(ImgrecError, ValueError):
-    """A packed dataset is not what it should be."""
+    """A packed dataset is unusable."""
 
     exit_code = 5
 
 
 class DatasetNotFound(DatasetError, LookupError):
-    """No packed dataset answers to that name or path."""
+    """There is no packed dataset of that name or path."""
 
 
 class DatasetExists(DatasetError):
-    """A different dataset already stands where this one should go."""
+    """A different dataset already has this name and version."""
 
 
 class CorruptRecord(DatasetError):
-    """A shard does not hold what a TFRecord file must; `path` and `offset` say where."""
+    """A shard is not a valid TFRecord file; `path` and `offset` say where."""
 
 
 class UnknownName(DatasetError, KeyError):
-    """A dataset has no split, class or file of that name; the hint lists what there is."""
+    """A dataset has no split, class or file of that name; the hint lists those it has."""
 
 
 class OutOfRange(DatasetError, IndexError):
@@ -103,12 +103,12 @@ class OutOfRange(DatasetError, IndexError):
 
 
 class ExecutionError(ImgrecError, RuntimeError):
-    """The run failed for a reason outside the source and the plan."""
+    """The run failed for a reason outside the source and the options."""
 
     exit_code = 6
 
 
-class MissingExtra(ImgrecError, ModuleNotFoundError):  # type: ignore[misc]  # ours is a str, as its is
-    """A package needed for this is not installed; the hint is the pip command."""
+class MissingExtra(ImgrecError, ModuleNotFoundError):  # type: ignore[misc]  # `path` is a str in both
+    """A required package is not installed; the hint is the pip command."""
 
     exit_code = 7

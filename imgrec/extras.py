@@ -1,4 +1,4 @@
-"""Optional packages, imported when they are needed."""
+"""Import optional packages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import ModuleType
 from imgrec.errors import MissingExtra
 
 
-def needed(module: str, *, extra: str, what: str) -> ModuleType:
+def import_extra(module: str, *, extra: str, what: str) -> ModuleType:
     """Import a package; if it is not installed, raise MissingExtra with the pip command.
 
-    Example: `needed("torch", extra="torch", what="torch_dataset")`.
+    Example: `import_extra("torch", extra="torch", what="torch_dataset")`.
     """
     try:
         return import_module(module)

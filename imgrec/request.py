@@ -1,4 +1,4 @@
-"""From what a caller asks for to a source and its options: keywords, files, and manifests."""
+"""Turn what a caller asks for into a source and its options: keywords, files and manifests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from imgrec.errors import UsageError
 from imgrec.options import OptionError, PackOptions, SourceKind, SourceOptions
 from imgrec.options.declaration import declared_options, options_of, renamed_hint
-from imgrec.options.parsing import parse_text, split_names
+from imgrec.options.parsing import exclusive, parse_text, split_names
 from imgrec.plan.classes import parse_classes, parse_map
 from imgrec.source.label_names import parse_label_names
 from imgrec.storage.named_files import read_small_text
@@ -19,15 +19,8 @@ from imgrec.storage.urls import is_url
 from imgrec.text import given_path, suggestion
 
 
-class Request(NamedTuple):
-    """A source to pack, and how."""
-
-    source: str
-    options: PackOptions
-
-
 def pack_options(given: object) -> PackOptions:
-    """Return options as they are, made of a dict, or the defaults for None."""
+    """Return options as they are, made from a dict, or the defaults for None."""
     if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
         return options_from(given)
     return options_of(PackOptions, given)
@@ -38,9 +31,9 @@ def options_from(
     defaults: PackOptions | None = None,
     spell: Callable[[str], str] = str,
 ) -> PackOptions:
-    """Make options of keywords, named as on the command line with `_` for `-`.
+    """Make options from keywords, named as on the command line with `_` for `-`.
 
-    None stands for the default. Options that are files on the command line may be files here.
+    None stands for the default. Options that take a file on the command line may name a file here.
     Raises UsageError for unknown names and unusable values; `spell` writes an option's name as
     the caller does.
     """
@@ -48,9 +41,7 @@ def options_from(
     defaults = defaults or PackOptions()
     values = {name: _read(name, value, spell) for name, value in given.items() if value is not None}
     if "shards" in values and "shard_size" in values:
-        raise OptionError(
-            "{0} and {1} cannot be combined", "shards", "shard_size", hint="leave out one of them"
-        )
+        raise exclusive("shards", "shard_size", hint="leave out one of them")
     source = options_of(SourceOptions, values.pop("source", defaults.source), "source")
     of_source = {name: values.pop(name) for name in [*values] if name in _SOURCE}
     return replace(defaults, source=replace(source, **of_source), **values)
@@ -68,7 +59,7 @@ def refuse_unknown(given: Iterable[str], others: Iterable[str] = ()) -> None:
 def resolve_manifest(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:
     """Return the source and its options after deciding what `manifest` means.
 
-    A manifest is a table inside the source if nothing else has that name. Otherwise it is the
+    A manifest is a table inside the source unless a file of that name exists. Such a file is the
     source itself, and `source` holds its images. Raises UsageError without any source.
     """
     manifest = options.manifest
@@ -94,44 +85,29 @@ def _is_inside(manifest: str) -> bool:
 def _read(
     name: str, value: object, spell: Callable[[str], str]
 ) -> Any:  # as many types as options, which check them
-    """Return the value of an option; read it if it names a file."""
-    if not isinstance(value, str | os.PathLike) or name not in _READERS:
+    """Return the value of an option; read the file that it names, or split a list of names."""
+    if not isinstance(value, str | os.PathLike):
         return value
-    return _READERS[name](spell(name), parse_text(name, value))
+    if name in _FILES:
+        parse, hint = _FILES[name]
+        title = f"{spell(name)} {parse_text(name, value)}"
+        return parse(read_small_text(parse_text(name, value), title, hint), title)
+    return split_names(parse_text(name, value)) if name in _NAME_LISTS else value
 
 
-def _read_file(name: str, filename: str, hint: str) -> tuple[str, str]:
-    """Return the text of a file, and what errors call it."""
-    called = f"{name} {filename}"
-    return read_small_text(filename, called, hint), called
-
-
-def _read_classes(name: str, filename: str) -> object:
-    return parse_classes(*_read_file(name, filename, "give a file with one class name a line"))
-
-
-def _read_label_names(name: str, filename: str) -> object:
-    hint = "give a file with one name a line, a CSV of label,name or a JSON map"
-    text, called = _read_file(name, filename, hint)
-    return parse_label_names(text, called) or parse_classes(text, called)
-
-
-def _read_map(name: str, filename: str) -> object:
-    return parse_map(*_read_file(name, filename, "give a CSV file of old,new"))
-
-
-def _split(_name: str, text: str) -> object:
-    return split_names(text)
+def _parse_label_names(text: str, title: str) -> object:
+    return parse_label_names(text, title) or parse_classes(text, title)
 
 
 _PACK = declared_options(PackOptions)
 _SOURCE = declared_options(SourceOptions)
-_READERS: Mapping[str, Callable[[str, str], object]] = {
-    "classes": _read_classes,
-    "label_names": _read_label_names,
-    "map": _read_map,
-    "onehot": _split,
-    "only_classes": _split,
-    "drop_classes": _split,
+_NAME_LISTS = frozenset({"onehot", "only_classes", "drop_classes"})
+_FILES: Mapping[str, tuple[Callable[[str, str], object], str]] = {
+    "classes": (parse_classes, "give a file with one class name per line"),
+    "label_names": (
+        _parse_label_names,
+        "give a file with one name per line, a CSV of label,name or a JSON map",
+    ),
+    "map": (parse_map, "give a CSV file of old,new"),
 }
-"""Options whose text means more than itself: a file to read, or a list."""
+"""Options that name a file: how to parse its text, and the hint if it cannot be read."""

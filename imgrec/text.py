@@ -9,29 +9,29 @@ from collections.abc import Iterable, Sequence
 from fnmatch import translate
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What moves the cursor, changes colours, or makes text read as something else than it is."""
+"""Characters that move the cursor, change colours, or reorder text."""
 _PLAIN = re.compile(r"[\w.:/+-]*", re.ASCII)
 _LINE = re.compile(r"^[^ ][^:]*:\d+: ")
 
 
 _IS_UTF8 = sys.getfilesystemencoding() == "utf-8"
-"""Whether Python decodes the names of files as we do. In a few locales it does not."""
+"""Whether Python decodes file names as UTF-8, which it does not do in a few locales."""
 
 
 def name_of(path: str) -> str:
-    """Return a path that Python got from the operating system as text: UTF-8 in every locale."""
+    """Return the text of a path from the operating system: UTF-8 in every locale."""
     return path if _IS_UTF8 else os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
 def path_of(name: str) -> str:
-    """Return the path that Python must give to the operating system for a name: UTF-8 again."""
+    """Return the path for the operating system that `name_of` turns into a name."""
     return name if _IS_UTF8 else os.fsdecode(name.encode("utf-8", "surrogateescape"))
 
 
 def given_path(text: str) -> str:
-    """Return the path of what a caller names: as Python got it from the system, or as text.
+    """Return the path for a caller's argument, which may be text or a path from the system.
 
-    What the locale writes as UTF-8, or leads to something, came from the system.
+    It is a path from the system if it exists, or if its bytes are UTF-8.
     """
     if _IS_UTF8:
         return text
@@ -43,7 +43,7 @@ def given_path(text: str) -> str:
 
 
 def printable(filename: str) -> str:
-    r"""Return a file's name as valid text; bytes that are not UTF-8 show as escapes.
+    r"""Return a file name as valid text; bytes that are not UTF-8 become escapes.
 
     >>> printable("caf\udce9.jpg")
     'caf\\udce9.jpg'
@@ -52,7 +52,7 @@ def printable(filename: str) -> str:
 
 
 def own_name(path: str) -> str:
-    """Return a path without the folders above, which are no business of a report.
+    """Return a path without its parent folders, which do not belong in a report.
 
     >>> own_name("/data/flowers/1.0.0"), own_name("../splits.csv"), own_name("flowers:1.0.0")
     ('flowers/1.0.0', 'splits.csv', 'flowers:1.0.0')
@@ -63,7 +63,7 @@ def own_name(path: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return text in which nothing acts on what shows it: control characters become escapes.
+    r"""Return text that is safe to show: control characters become escapes.
 
     >>> visible("a\x1b[2J")
     'a\\x1b[2J'
@@ -77,7 +77,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def literal(text: str) -> str:
-    r"""Return text as Python code that means just that text, for lines that people copy and run.
+    r"""Return text as a Python literal, for lines that people copy and run.
 
     >>> print(literal("flowers:1.0.0"), literal('"); evil("'))
     "flowers:1.0.0" '"); evil("'
@@ -86,7 +86,7 @@ def literal(text: str) -> str:
 
 
 def markup(text: object) -> str:
-    """Return anything as text of an HTML page, in which no name can be a tag.
+    """Return a value as escaped text for an HTML page.
 
     >>> markup("<b>")
     '&lt;b&gt;'
@@ -97,7 +97,7 @@ def markup(text: object) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as people say it.
+    """Return a number of bytes with a unit.
 
     >>> size(1536)
     '1.5 KiB'
@@ -111,14 +111,14 @@ def size(count: int) -> str:
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:
-    """Return the first of some names, and how many more there are.
+    """Return the first names, and how many more there are.
 
     >>> listed("abc", 2)
     'a, b and 1 more'
     """
-    found = list(names)
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def number(count: int, singular: str, plural: str = "") -> str:
@@ -131,7 +131,7 @@ def number(count: int, singular: str, plural: str = "") -> str:
 
 
 def without_line(reason: str) -> str:
-    """Return a reason without the line of the table that it begins with.
+    """Return a reason without the table line at its beginning.
 
     >>> without_line("train.csv:17: no such image")
     'no such image'
@@ -140,14 +140,14 @@ def without_line(reason: str) -> str:
 
 
 def picked(match: re.Match[str], group: str) -> str:
-    """Return what a pattern picks out: the group of that name, else the first, else all of it."""
+    """Return the named group of a match, else the first group, else the whole match."""
     if group in match.re.groupindex:
         return match[group] or ""
     return (match[1] or "") if match.re.groups else match[0]
 
 
 def globs_pattern(globs: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches what one of some globs does; nothing if there are none.
+    """Return a pattern that matches if one of the globs does; no globs match nothing.
 
     >>> bool(globs_pattern(["a/*", "*.png"]).match("a/b/1.jpg")), globs_pattern([]).match("")
     (True, None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from imgrec.cli.arguments import data_dir
 from imgrec.cli.parser import VERBS, Parser, argument, switch, verb, verb_parser
 from imgrec.cli.render import emit
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 from imgrec.text import size, visible
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def completion(parsed: Namespace) -> int:
 
 def completion_script(shell: str) -> str:
     """Return the script that a shell evaluates."""
-    shtab = needed("shtab", extra="completion", what="imgrec completion")
+    shtab = import_extra("shtab", extra="completion", what="imgrec completion")
     parser = Parser(prog="imgrec")
     verbs = parser.add_subparsers()
     for name, (_, what) in VERBS.items():

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar
 from imgrec.engine import answer
 from imgrec.engine.shipping import ship
 from imgrec.errors import ExecutionError, ImgrecError, UsageError
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 from imgrec.options.parsing import parse_several, parse_text, refusal
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _WAITS_S = 10.0
 
 def active_session() -> SparkSession | None:
     """Return the active session of this process; raise MissingExtra without PySpark."""
-    sql = needed("pyspark.sql", extra="spark", what="the Spark engine")
+    sql = import_extra("pyspark.sql", extra="spark", what="the Spark engine")
     session: SparkSession | None = sql.SparkSession.getActiveSession()
     return session
 
@@ -144,7 +144,7 @@ def context_of(session: SparkSession) -> SparkContext:
 
 
 def _start(master: str, conf: Mapping[str, str]) -> SparkSession:
-    sql = needed("pyspark.sql", extra="spark", what="the Spark engine")
+    sql = import_extra("pyspark.sql", extra="spark", what="the Spark engine")
     builder = sql.SparkSession.builder.appName("imgrec")
     # File names must be decoded the same way on all machines, whatever their locale.
     utf8 = {"spark.executorEnv.PYTHONUTF8": "1"} if sys.getfilesystemencoding() == "utf-8" else {}

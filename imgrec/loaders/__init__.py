@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 from imgrec.options.loading import Crop, LoadOptions
 from imgrec.options.parsing import parse_text
 from imgrec.read.locate import find_dataset
@@ -81,7 +81,7 @@ def load(
         folder = cached(folder, parse_text("cache_dir", cache_dir))
     selection, images = select_records(folder, split, options), read_image_range(folder)
     # Importing TensorFlow takes seconds, so wrong arguments are refused before.
-    needed("tensorflow", extra="tfds", what="imgrec.load")
+    import_extra("tensorflow", extra="tfds", what="imgrec.load")
     from imgrec.loaders.tf_decode import Decoder
     from imgrec.loaders.tf_memory import load_from_memory
     from imgrec.loaders.tf_pipeline import Pipeline
@@ -133,7 +133,7 @@ def torch_dataset(
 
     Example: `DataLoader(imgrec.torch_dataset("flowers", image_size=224), batch_size=32)`.
     """
-    needed("torch", extra="torch", what="torch_dataset")
+    import_extra("torch", extra="torch", what="torch_dataset")
     from imgrec.codec.decode import Decoding, parse_size
     from imgrec.loaders.torch import TorchDataset
 

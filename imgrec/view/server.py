@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 from imgrec.outcome import DatasetInfo
 from imgrec.read.locate import find_dataset
 from imgrec.storage.paths import refuse_remote
@@ -42,7 +42,7 @@ def view(
     MissingExtra, DatasetError, or ExecutionError if the port is not available.
     """
     for package in ("uvicorn", "starlette"):
-        needed(package, extra="view", what="imgrec view")
+        import_extra(package, extra="view", what="imgrec view")
     from imgrec.view.app import make_app
     from imgrec.view.records import ViewedDataset
     from imgrec.view.thumbnails import Thumbnails

@@ -11,7 +11,7 @@ from typing import Any
 
 from imgrec.codec import tfrecord
 from imgrec.errors import ExecutionError
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 from imgrec.layout import INDEX_SUFFIX, twin_filename
 from imgrec.options import AlsoFormat
 from imgrec.storage.files import HashingFile, create, renamed_when_complete
@@ -151,4 +151,4 @@ def create_array_record(path: str) -> Iterator[ArrayRecordFile]:
 
 def require_array_record() -> None:
     """Raise MissingExtra unless ArrayRecord files can be written."""
-    needed("array_record", extra="arrayrecord", what=f"--also {AlsoFormat.ARRAY_RECORD}")
+    import_extra("array_record", extra="arrayrecord", what=f"--also {AlsoFormat.ARRAY_RECORD}")

@@ -23,7 +23,7 @@ from PIL import Image, ImageOps
 
 import imgrec
 from imgrec.errors import DatasetError, MissingExtra, UnknownName, UsageError
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 from imgrec.loaders import class_weights, load
 from imgrec.options import PackOptions
 from imgrec.options.loading import LoadOptions
@@ -529,7 +529,7 @@ def test_a_missing_shard_is_named(folder: Path) -> None:
 
 def test_a_missing_package_is_named_with_the_command() -> None:
     with pytest.raises(MissingExtra, match=r"imgrec\.load needs no_such_package") as caught:
-        needed("no_such_package", extra="tfds", what="imgrec.load")
+        import_extra("no_such_package", extra="tfds", what="imgrec.load")
     assert caught.value.hint == "pip install 'imgrec[tfds]'"
 
 

@@ -395,7 +395,7 @@ def test_a_classes_file_that_cannot_be_used_is_named(cli: Cli, tmp_path: Path) -
     )
     assert cli("plan", "flowers", "--classes", "none.txt").stderr == (
         "imgrec: cannot read --classes none.txt: No such file or directory\n"
-        "  hint: give a file with one class name a line\n"
+        "  hint: give a file with one class name per line\n"
     )
 
 

@@ -13,7 +13,7 @@ from socket import gaierror
 from typing import Any, TypeAlias, TypeVar
 
 from imgrec.errors import ExecutionError, ImgrecError, MissingExtra, UsageError
-from imgrec.extras import needed
+from imgrec.extras import import_extra
 from imgrec.storage.urls import redacted, scheme_of
 
 T = TypeVar("T")
@@ -108,8 +108,8 @@ def _open(_process: int, root: str) -> System:
     scheme = scheme_of(root)
     package, extra = _EXTRAS.get(scheme, ("fsspec", "s3"))
     what = f"{scheme}://"
-    fsspec = needed("fsspec", extra=extra, what=what)
-    needed(package, extra=extra, what=what)
+    fsspec = import_extra("fsspec", extra=extra, what=what)
+    import_extra(package, extra=extra, what=what)
     if scheme not in fsspec.available_protocols():
         raise UsageError(
             f"fsspec does not know {what}",
