@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,11 +22,6 @@ pytestmark = pytest.mark.processes
 def test_every_task_is_done_once() -> None:
     with LocalEngine(3) as engine:
         assert sorted(engine.run(tasks.double, range(100))) == [2 * n for n in range(100)]
-
-
-def test_no_tasks_give_no_results() -> None:
-    with LocalEngine(2) as engine:
-        assert list(engine.run(tasks.double, [])) == []
 
 
 def test_an_engine_runs_again() -> None:
@@ -82,13 +76,6 @@ def test_the_last_words_of_a_dying_worker_are_in_the_error() -> None:
         list(engine.run(tasks.leave, [1]))
 
 
-def test_workers_begin_before_the_first_result_is_asked_for(tmp_path: Path) -> None:
-    with LocalEngine(1) as engine:
-        running = engine.run(tasks.note_pid_and_sleep, [str(tmp_path)])
-        wait_for(lambda: any(tmp_path.iterdir()))
-        running.close()
-
-
 def test_closing_a_run_that_no_one_has_asked_stops_its_workers(tmp_path: Path) -> None:
     with LocalEngine(1) as engine:
         running = engine.run(tasks.note_pid_and_sleep, [str(tmp_path)])
@@ -139,33 +126,3 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script], env=environment, text=True, capture_output=True)
     assert (done.stdout, done.stderr) == ("flowers\n", "")
-
-
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_pack_publishes_nothing_and_can_be_run_again(
-    tmp_path: Path, signum: signal.Signals
-) -> None:
-    source = class_tree(tmp_path / "flowers", {"rose": 200, "tulip": 200})
-    options = ["--shards", "350", "--workers", "1"]  # much to do after the first few files
-    command = [sys.executable, "-m", "imgrec", "pack", str(source), *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFDS_DATA_DIR": str(tmp_path / "out")}
-    parent = subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    staging = tmp_path / "out/flowers/.1.0.0.incomplete"
-    wait_for(lambda: any(staging.glob("*.idx")))
-    parent.send_signal(signum)
-    _, complaint = parent.communicate(timeout=20)
-    if signum == signal.SIGINT:
-        assert parent.returncode == 130
-        assert complaint == (
-            "imgrec: interrupted; nothing was published\n"
-            "  hint: run it again: it continues with the shards that are not finished\n"
-        )
-    else:
-        assert parent.returncode == -signum
-    assert not (tmp_path / "out/flowers/1.0.0").exists()
-    again = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert again.returncode == 0
-    left = sorted(path.name for path in (tmp_path / "out/flowers").iterdir())
-    assert left == [".1.0.0.origin.json", "1.0.0"]

@@ -103,12 +103,6 @@ def test_classes_are_chosen_by_name(
     assert Counter(file.reason for file in plan.left_out) == {reason: 4}
 
 
-def test_names_are_those_after_the_map() -> None:
-    plan = changed(catalog(TREES), map={"ash": "tree", "birch": "tree"}, only_classes="tree")
-    assert plan.classes == ("tree",)
-    assert len(labels(plan)) == 4
-
-
 def test_rare_classes_are_left_out_after_merging_and_globs() -> None:
     more = [*TREES, sample("3", "ash", 99), sample("4", "oak", 98), sample("5", "oak", 97)]
     plan = changed(catalog(more), map={"2": "10"}, min_per_class=3, exclude=["oak/5*"])
@@ -267,11 +261,6 @@ def test_a_first_line_that_names_classes_is_not_a_header() -> None:
     assert changed(made, map=parse_map("old,new\nash,x\n")).classes == ("new", "x")
 
 
-def test_a_misspelt_first_line_is_no_header() -> None:
-    with pytest.raises(PlanError, match=r"'asch' in --map \(did you mean ash\?\)"):
-        changed(catalog(TREES), map=parse_map("asch,tree\nbirch,tree\n"))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -351,16 +340,6 @@ def test_what_is_unpacked_packs_to_the_same_records(cli: Cli, tmp_path: Path) ->
     again = tmp_path / "b" / "things" / "1.0.0"
     assert (again / shard).read_bytes() == (Path(first.info.path) / shard).read_bytes()
     assert imgrec.info(again).classes == ("animal", "tulip")
-
-
-def test_tables_choose_classes_as_folders_do(cli: Cli, tmp_path: Path) -> None:
-    write_tree(tmp_path, {f"{n}.jpg": jpeg(n) for n in range(4)})
-    (tmp_path / "t.csv").write_text('file,tags\n0.jpg,a b\n1.jpg,"b"\n2.jpg,c\n3.jpg,a c\n')
-    done = cli("plan", "t.csv", "--label-sep", " ", "--only-classes", "a,c", "--json")
-    assert done.returncode == 0, done.stderr
-    value = json.loads(done.stdout)
-    assert value["classes"] == ["a", "c"]
-    assert value["skipped"] == [{"file": "1.jpg", "reason": NOT_ONLY}]
 
 
 def test_a_class_with_a_comma_is_written_in_quotes(cli: Cli, tmp_path: Path) -> None:

@@ -176,24 +176,6 @@ def test_an_empty_class_is_in_every_file_that_names_classes(grown: Path) -> None
     assert report["splits"]["val"]["class_counts"] == [1, 0, 1, 1, 1]
 
 
-def test_an_empty_class_is_counted_by_every_command(cli: Cli, grown: Path) -> None:
-    value = json.loads(cli("info", grown, "--json").stdout)
-    assert value["classes"] == list(KEPT)
-    assert cli("verify", grown, "--decode").returncode == 0
-    for arguments in (("info", grown), ("head", grown), ("leaks", grown)):
-        assert cli(*arguments).returncode == 0, arguments
-    assert cli("report", grown, "-o", "page.html").returncode == 0
-    assert cli("preview", grown, "-o", "sheet.png").returncode == 0
-
-
-def test_an_empty_class_can_be_filtered_for_in_the_viewer(grown: Path) -> None:
-    from imgrec.view.catalogue import read_columns
-
-    columns = read_columns(grown, imgrec.info(grown))
-    assert columns.classes == 5
-    assert sorted(set(columns.labels.tolist())) == [0, 2, 3, 4]
-
-
 def test_an_empty_class_weighs_nothing_and_the_others_are_balanced(grown: Path) -> None:
     assert imgrec.class_weights(grown) == {0: 1.0, 1: 0.0, 2: 1.0, 3: 1.0, 4: 1.0}
     data = imgrec.load(grown, "train", image_size=8, batch_size=4, balance=True)
@@ -212,12 +194,6 @@ def test_tfds_loads_a_dataset_with_an_empty_class(grown: Path) -> None:
     )
     assert info.features["label"].names == list(KEPT)
     assert {int(row["label"]) for row in data} == {0, 2, 3, 4}
-
-
-def test_a_version_after_that_keeps_the_empty_class(grown: Path, tmp_path: Path) -> None:
-    source, _ = folders(tmp_path / "x", ("b", "d", "e"))
-    folder = pack(source, tmp_path / "data", split_from=str(grown))
-    assert imgrec.info(folder).classes == (*KEPT, "e")
 
 
 def test_a_dataset_with_an_empty_class_is_unpacked_and_packed_again_to_the_byte(
@@ -283,20 +259,3 @@ def test_labels_are_kept_from_a_dataset_on_a_store(store: Store, tmp_path: Path)
     imgrec.pack(old, options, engine=ENGINE)
     folder = pack(new, tmp_path / "data", split_from=store / "data/x/1.0.0")
     assert imgrec.info(folder).classes == KEPT
-
-
-def test_a_builder_keeps_labels_and_takes_classes_to_append_to(grown: Path, tmp_path: Path) -> None:
-    import tensorflow_datasets as tfds
-
-    import imgrec.builder  # noqa: F401
-
-    source, _ = folders(tmp_path / "y", NEW)
-    kwargs = {"source": source, "split_from": str(grown.parent / "1.0.0")}
-    builder = tfds.builder("imgrec", data_dir=tmp_path / "data", **kwargs)
-    builder.download_and_prepare()
-    assert builder.info.features["label"].names == list(KEPT)
-    kwargs = {"source": source, "dataset": "z", "classes": OLD, "classes_append": True}
-    builder = tfds.builder("imgrec", data_dir=tmp_path / "data", **kwargs)
-    builder.download_and_prepare()
-    assert builder.info.features["label"].names == list(KEPT)
-    assert len(list(builder.as_dataset(split="train"))) == 16

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from catalogs import CLASSES, catalog, fractions, sample
+from catalogs import CLASSES, fractions, labelled, split_of, with_columns
 from conftest import Cli
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from pictures import jpeg, write_tree
 
@@ -26,35 +24,15 @@ import imgrec
 from imgrec.codec.example import Feature, decode, encode_all_around, encode_around
 from imgrec.codec.tfrecord import read_records
 from imgrec.engine.local import LocalEngine
-from imgrec.model import Catalog, Column, Plan, Sample
+from imgrec.model import Column
 from imgrec.notes import SameImage
 from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceOptions
 from imgrec.outcome import Packed
 from imgrec.plan.build import make_plan
 from imgrec.plan.classes import rarest
-from imgrec.publish.publish import complete
-from imgrec.publish.report import Totals
-from imgrec.publish.samples import TableForm, create_samples
-from imgrec.storage.files import Seal
-from imgrec.write.shard import ShardWriter
 
 LabelSets = list[set[str]]
 label_sets = st.lists(st.sets(st.sampled_from(CLASSES)), min_size=1, max_size=50)
-
-
-def labelled(sets: Sequence[set[str]], contents: Sequence[int] | None = None) -> Catalog:
-    """Make a catalog of images that have these labels."""
-    samples = [
-        sample(f"{n:03d}", "all", content) for n, content in enumerate(contents or range(len(sets)))
-    ]
-    made = catalog(samples, class_folders=dict.fromkeys(CLASSES, ("t.csv",)))
-    firsts = tuple(min(labels, default="") for labels in sets)
-    ordered = tuple(tuple(sorted(labels, reverse=True)) for labels in sets)
-    return replace(made, samples=replace(made.samples, class_names=firsts, class_sets=ordered))
-
-
-def split_of(plan: Plan) -> dict[str, str]:
-    return {name: task.split for task in plan.tasks for name in task.samples.filenames}
 
 
 # The plan.
@@ -72,38 +50,9 @@ def test_each_image_gets_the_numbers_of_its_labels_in_order(
     }
     assert plan.classes == ("2", "10", "ash", "birch")
     assert found == {
-        f"all/{n:03d}.jpg": tuple(sorted(plan.classes.index(name) for name in labels))
+        f"all/{n:04d}.jpg": tuple(sorted(plan.classes.index(name) for name in labels))
         for n, labels in enumerate(sets)
     }
-
-
-@given(label_sets, fractions, st.randoms(use_true_random=False))
-def test_the_order_of_the_catalog_does_not_change_the_plan(
-    sets: LabelSets, fraction: float, chance: random.Random
-) -> None:
-    made = labelled(sets)
-    weights = tuple(number / 4 for number in range(len(sets)))
-    column = Column("weight", ColumnKind.FLOAT, weights)
-    made = replace(made, samples=replace(made.samples, columns=(column,)))
-    order = list(range(len(sets)))
-    chance.shuffle(order)
-    shuffled = replace(made, samples=made.samples.pick(order))
-    options = PackOptions(val_split=fraction)
-    assert make_plan(shuffled, options) == make_plan(made, options)
-
-
-@given(st.lists(st.sets(st.integers(0, 5)), max_size=40))
-@example([{0}, {0, 1}, {0, 1, 2}, set()])
-def test_the_rarest_label_is_one_of_the_image_that_no_other_is_rarer_than(
-    sets: list[set[int]],
-) -> None:
-    counts = Counter(label for labels in sets for label in labels)
-    for labels, label in zip(sets, rarest([tuple(sorted(labels)) for labels in sets]), strict=True):
-        if labels:
-            assert label in labels
-            assert counts[label] == min(counts[other] for other in labels)
-        else:
-            assert label == -1
 
 
 @given(label_sets, fractions)
@@ -116,7 +65,7 @@ def test_images_are_divided_by_the_rarest_of_their_labels(sets: LabelSets, fract
         label: min(max(round(count * fraction), 1), count - 1)
         for label, count in Counter(strata).items()
     }
-    in_val = Counter(label for n, label in enumerate(strata) if splits[f"all/{n:03d}.jpg"] == "val")
+    in_val = Counter(label for n, label in enumerate(strata) if splits[f"all/{n:04d}.jpg"] == "val")
     # To bring a label to val or back to train, one image more may be moved.
     assert abs(in_val.total() - sum(expected.values())) <= len(set().union(*sets))
     if all(len(labels) < 2 for labels in sets):
@@ -127,25 +76,25 @@ def test_a_rare_label_beside_common_ones_is_in_val_and_in_train() -> None:
     sets: LabelSets = [{"ash", "birch"} for _ in range(200)] + [{"ash", "10"}, {"birch", "10"}]
     made = labelled(sets)
     splits = split_of(make_plan(made, PackOptions(val_split=0.05)))
-    assert {splits["all/200.jpg"], splits["all/201.jpg"]} == {"train", "val"}
+    assert {splits["all/0200.jpg"], splits["all/0201.jpg"]} == {"train", "val"}
 
 
 def test_one_image_under_two_sets_of_labels_is_a_conflict() -> None:
     sets: LabelSets = [{"ash", "10"}, {"10", "ash"}, {"ash"}, {"ash", "10"}, {"ash"}, {"ash"}]
     plan = make_plan(labelled(sets, [1, 1, 2, 2, 3, 3]), PackOptions())
     assert len(plan.duplicates) == 3
-    assert plan.conflicts == (SameImage(("all/002.jpg", "all/003.jpg")),)
+    assert plan.conflicts == (SameImage(("all/0002.jpg", "all/0003.jpg")),)
 
 
 def test_a_split_of_images_without_labels_is_not_said_to_miss_classes() -> None:
     made = labelled([{"ash", "birch", "2", "10"}, set()])
-    made = replace(made, samples=replace(made.samples, splits=("train", "test")))
+    made = with_columns(made, splits=("train", "test"))
     assert make_plan(made, PackOptions()).warnings == ()
 
 
 def test_any_label_of_an_image_counts_when_classes_are_missed() -> None:
     made = labelled([{"ash", "birch", "2", "10"}, {"ash", "2"}])
-    made = replace(made, samples=replace(made.samples, splits=("train", "test")))
+    made = with_columns(made, splits=("train", "test"))
     assert make_plan(made, PackOptions()).warnings == ("test has no images of 10, birch",)
 
 
@@ -162,8 +111,8 @@ def test_any_label_of_an_image_counts_when_classes_are_missed() -> None:
 def test_the_fingerprint_changes_with_labels_and_columns(changed: dict[str, object]) -> None:
     made = labelled([{"ash"}, {"ash", "birch"}])
     column = Column("weight", ColumnKind.FLOAT, (1.0, 2.0))
-    made = replace(made, samples=replace(made.samples, columns=(column,)))
-    other = replace(made, samples=replace(made.samples, **changed))  # type: ignore[arg-type]
+    made = with_columns(made, columns=(column,))
+    other = with_columns(made, **changed)
     plans = [make_plan(each, PackOptions()) for each in (made, other)]
     assert plans[0].fingerprint != plans[1].fingerprint
 
@@ -287,20 +236,6 @@ def test_each_label_of_an_image_is_counted(packed: Packed) -> None:
     ]
 
 
-def test_packing_it_again_gives_the_same_bytes(
-    packed: Packed, tmp_path: Path, engine: LocalEngine
-) -> None:
-    options = PackOptions(
-        source=SourceOptions(label_sep=" ", column=COLUMNS),
-        name="animals",
-        data_dir=str(tmp_path / "datasets"),
-    )
-    manifest = write_manifest(tmp_path / packed.report.source)
-    again = imgrec.pack(manifest, options, engine=engine)
-    sums = [Path(each.info.path, "SHA256SUMS").read_bytes() for each in (packed, again)]
-    assert sums[0] == sums[1]
-
-
 # Through TFDS.
 
 
@@ -337,13 +272,6 @@ def test_tfds_returns_the_columns_in_their_kinds(read: dict[str, Any]) -> None:
         assert record["note"] == note.encode()
 
 
-def test_tfds_knows_the_names_of_labels(tfds: ModuleType, builder: Any) -> None:
-    feature = builder.info.features["labels"]
-    assert isinstance(feature, tfds.features.Sequence)
-    assert isinstance(feature.feature, tfds.features.ClassLabel)
-    assert feature.feature.names == NAMES
-
-
 def test_supervised_gives_pictures_and_labels(builder: Any) -> None:
     pairs = builder.as_dataset(split="test", as_supervised=True).as_numpy_iterator()
     assert sorted((image.shape, tuple(labels.tolist())) for image, labels in pairs) == [
@@ -375,117 +303,50 @@ def test_features_are_written_as_tfds_writes_them(
     assert ours.read_text().split() == written.read_text().split()
 
 
-# Images without a label, and what is made by hand.
+# Images without a label, and bad images.
 
 
-def pack_samples(folder: Path, made: Catalog, options: PackOptions) -> Plan:
-    """Plan, write and complete a dataset, all in this process."""
-    plan = make_plan(made, options)
-    folder.mkdir(parents=True)
-    writer = ShardWriter(folder=str(folder), check=plan.check)
-    totals = Totals(plan.sum_up())
-    form = TableForm(classes=plan.classes, is_multilabel=totals.planned.is_multilabel)
-    with create_samples(folder, form) as (table, file):
-        for task in plan.tasks:
-            result = writer(task)
-            table.add(result)
-            totals.add(result)
-    complete(folder, plan, totals, options, Seal("samples.parquet", file.position, file.sha256()))
-    return plan
+def table_of(folder: Path, header: str, rows: Sequence[str]) -> Path:
+    """Write a table of images 0.jpg, 1.jpg and so on."""
+    write_tree(folder, {f"{n}.jpg": jpeg(n) for n in range(len(rows))})
+    lines = [f"{n}.jpg,{row}" for n, row in enumerate(rows)]
+    (folder / "t.csv").write_text("\n".join([f"file,{header}", *lines]))
+    return folder / "t.csv"
 
 
-def real(folder: Path, rows: Sequence[tuple[str, str, str]], **columns: object) -> Catalog:
-    """Make a catalog of real images, given by name, class and split."""
-    images = {name: jpeg(seed) for seed, (name, _, _) in enumerate(rows)}
-    write_tree(folder, images)
-    samples = [
-        Sample(name, label, split, len(images[name]), images[name][-32:-16], str(folder / name))
-        for name, label, split in rows
-    ]
-    classes = sorted({label for _, label, _ in rows} - {""})
-    made = catalog(samples, class_folders={name: (name,) for name in classes})
-    return replace(made, samples=replace(made.samples, **columns))  # type: ignore[arg-type]
-
-
-BARE = [
-    ("1.jpg", "a", "train"),
-    ("2.jpg", "b", "train"),
-    ("3.jpg", "", "test"),
-    ("4.jpg", "", "test"),
-]
-
-
-def test_an_image_without_label_has_label_minus_1_in_tfds(tfds: ModuleType, tmp_path: Path) -> None:
-    path = tmp_path / "trees" / "1.0.0"
-    pack_samples(path, real(tmp_path / "source", BARE), PackOptions())
-    builder = tfds.builder_from_directory(path)
-    labels = {
-        record["filename"].decode(): int(record["label"])
+def test_images_without_label_have_label_minus_1_and_are_in_no_class(
+    tfds: ModuleType, tmp_path: Path, engine: LocalEngine
+) -> None:
+    rows = ["a,train,4", "b,train,3", ",test,2", ",test,1"]
+    source = SourceOptions(column=COLUMNS[:1])
+    options = PackOptions(source=source, data_dir=str(tmp_path / "out"))
+    outcome = imgrec.pack(table_of(tmp_path, "label,split,age", rows), options, engine=engine)
+    builder = tfds.builder_from_directory(outcome.info.path)
+    found = {
+        record["filename"].decode(): (int(record["label"]), int(record["age"]))
         for record in builder.as_dataset(split="all").as_numpy_iterator()
     }
-    assert labels == {"1.jpg": 0, "2.jpg": 1, "3.jpg": -1, "4.jpg": -1}
+    assert found == {"0.jpg": (0, 4), "1.jpg": (1, 3), "2.jpg": (-1, 2), "3.jpg": (-1, 1)}
     assert builder.info.features["label"].names == ["a", "b"]
+    assert [split.class_counts for split in outcome.info.splits] == [(1, 1), (0, 0)]
+    assert outcome.report.warnings == ()
 
 
-def test_images_without_label_are_in_no_class_and_missed_by_none(tmp_path: Path) -> None:
-    plan = pack_samples(tmp_path / "d", real(tmp_path / "source", BARE), PackOptions())
-    assert plan.classes == ("a", "b")
-    assert plan.warnings == ()
-    counts = json.loads((tmp_path / "d" / "metadata.json").read_bytes())["imgrec"]["class_counts"]
-    assert counts == {"train": [1, 1], "test": [0, 0]}
-
-
-def test_columns_travel_beside_a_single_label(tmp_path: Path) -> None:
-    column = Column("age", ColumnKind.INT, (4, 3, 2, 1))
-    made = real(tmp_path / "source", BARE, columns=(column,))
-    plan = pack_samples(tmp_path / "d", made, PackOptions())
-    ages = {}
-    for task in plan.tasks:
-        with (tmp_path / "d" / task.filename).open("rb") as file:
-            for _, record in read_records(file, path=task.filename):
-                value = decode(record)
-                ages[value["filename"]] = (value["age"], value["label"])
-    assert ages == {
-        (b"1.jpg",): ((4,), (0,)),
-        (b"2.jpg",): ((3,), (1,)),
-        (b"3.jpg",): ((2,), (-1,)),
-        (b"4.jpg",): ((1,), (-1,)),
-    }
-
-
-def test_labels_and_columns_stay_with_their_images_when_one_is_bad(tmp_path: Path) -> None:
-    rows = [(f"{n}.jpg", "a", "") for n in range(9)]
-    ages = Column("age", ColumnKind.INT, tuple(range(9)))
-    sets = tuple(("a",) if n % 2 else ("a", "b") for n in range(9))
-    made = real(tmp_path / "source", rows, columns=(ages,), class_sets=sets)
-    made = replace(made, class_folders={"a": ("a",), "b": ("b",)})
-    damaged = tmp_path / "source" / "4.jpg"
-    damaged.write_bytes(damaged.read_bytes()[:-200] + bytes(200))
-    plan = pack_samples(tmp_path / "d", made, PackOptions(max_bad=0.5))
-    with (tmp_path / "d" / plan.tasks[0].filename).open("rb") as file:
-        records = [decode(record) for _, record in read_records(file, path="")]
-    found = {record["filename"]: (record["age"], record["labels"]) for record in records}
-    assert found == {
-        (f"{n}.jpg".encode(),): ((n,), (0,) if n % 2 else (0, 1)) for n in range(9) if n != 4
-    }
-    table = pq.read_table(tmp_path / "d" / "samples.parquet").to_pylist()
-    assert {row["filename"]: row["labels"] for row in table} == {
-        f"{n}.jpg": [0] if n % 2 else [0, 1] for n in range(9) if n != 4
-    }
-
-
-def test_a_shard_of_bad_images_only_does_not_break_the_table(
-    tmp_path: Path, engine: LocalEngine
+@pytest.mark.parametrize("shards", [1, 9])
+def test_labels_and_columns_stay_with_their_images_when_one_is_bad(
+    tmp_path: Path, engine: LocalEngine, shards: int
 ) -> None:
-    write_tree(tmp_path, {f"{number}.jpg": jpeg(number) for number in range(3)})
-    write_tree(tmp_path, {"3.jpg": jpeg(3)[:300]})
-    rows = "".join(f"{number},a b\n" for number in range(4))
-    (tmp_path / "tags.csv").write_text("id,tags\n" + rows)
-    options = PackOptions(
-        source=SourceOptions(label_sep=" "), shards=4, max_bad=0.5, data_dir=str(tmp_path / "out")
-    )
-    outcome = imgrec.pack(tmp_path / "tags.csv", options, engine=engine)
-    assert [bad.filename for bad in outcome.report.skipped] == ["3.jpg"]
+    path = table_of(tmp_path, "tags,age", [f"{'a' if n % 2 else 'a b'},{n}" for n in range(9)])
+    (tmp_path / "4.jpg").write_bytes(jpeg(4)[:300])
+    source = SourceOptions(label_sep=" ", column=COLUMNS[:1])
+    settings = {"source": source, "shards": shards, "max_bad": 0.5}
+    options = PackOptions(data_dir=str(tmp_path / "out"), **settings)  # type: ignore[arg-type]
+    outcome = imgrec.pack(path, options, engine=engine)
+    expected = {f"{n}.jpg": ((n,), (0,) if n % 2 else (0, 1)) for n in range(9) if n != 4}
+    records = decoded(outcome)
+    assert {name: (each["age"], each["labels"]) for name, each in records.items()} == expected
+    table = pq.read_table(Path(outcome.info.path) / "samples.parquet").to_pylist()
+    assert {row["filename"]: ((row["age"],), tuple(row["labels"])) for row in table} == expected
 
 
 @pytest.mark.parametrize(

@@ -2,113 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
-from catalogs import CLASSES, catalog, fractions, sample
-from hypothesis import assume, example, given
+from catalogs import catalog, fractions, grouped, sample, split_of
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imgrec.errors import PlanError, UsageError
-from imgrec.model import TRAIN, VAL, Catalog, Plan, Sample, Samples
+from imgrec.model import TRAIN, VAL, Plan, Sample
 from imgrec.options import PackOptions, SourceOptions, SplitOptions
 from imgrec.plan.build import make_plan
-from imgrec.plan.groups import deal, find_units
-
-Row = tuple[Sample, str]
-"""A sample and its group."""
-
-
-@st.composite
-def rows(draw: st.DrawFn, min_size: int = 1) -> list[Row]:
-    """Samples in a few classes and groups; some are copies, and some are in no group."""
-    count = draw(st.integers(min_size, 60))
-    groups = st.sampled_from(["", *(f"p{number}" for number in range(draw(st.integers(1, 20))))])
-    return [
-        (
-            sample(f"{n:03d}", draw(st.sampled_from(CLASSES)), draw(st.integers(0, 3 * count))),
-            draw(groups),
-        )
-        for n in range(count)
-    ]
-
-
-def grouped(rows: Sequence[Row]) -> Catalog:
-    made = catalog([row for row, _ in rows])
-    return replace(made, samples=replace(made.samples, groups=tuple(group for _, group in rows)))
-
-
-def split_of(plan: Plan) -> dict[str, str]:
-    return {name: task.split for task in plan.tasks for name in task.samples.filenames}
-
-
-def components(rows: Sequence[Row]) -> list[set[str]]:
-    """Join what shares a content or a group, the slow and obvious way."""
-    found: list[tuple[set[str], set[object]]] = []
-    for row, group in rows:
-        names, ties = {row.filename}, {row.content, group} - {""}
-        for other in [other for other in found if other[1] & ties]:
-            names, ties = names | other[0], ties | other[1]
-            found.remove(other)
-        found.append((names, ties))
-    return [names for names, _ in found]
-
-
-@given(rows())
-def test_units_are_what_shares_content_or_group_however_far_along_a_chain(rows: list[Row]) -> None:
-    samples = grouped(rows).samples
-    units = defaultdict(set)
-    for unit, filename in zip(find_units(samples), samples.filenames, strict=True):
-        units[unit].add(filename)
-    assert sorted(map(sorted, units.values())) == sorted(map(sorted, components(rows)))
-
-
-@given(rows())
-def test_the_number_of_a_unit_is_the_place_of_its_first_sample(rows: list[Row]) -> None:
-    units = find_units(grouped(rows).samples)
-    first: dict[int, int] = {}
-    for place, unit in enumerate(units):
-        assert first.setdefault(unit, place) == unit
-
-
-def test_images_in_no_group_are_not_one_group() -> None:
-    made = grouped([(sample(f"{n}", "ash", n), "") for n in range(3)])
-    assert list(find_units(made.samples)) == [0, 1, 2]
-
-
-@given(rows(), fractions, fractions, st.integers(0, 3))
-def test_no_unit_is_ever_on_both_sides_of_a_split(
-    rows: list[Row], val: float, test: float, seed: int
-) -> None:
-    options = PackOptions(val_split=val * 0.9, test_split=test * 0.9, seed=seed)
-    plan = make_plan(grouped(rows), options)
-    splits = split_of(plan)
-    for unit in components(rows):
-        assert len({splits[filename] for filename in unit}) == 1
-    assert plan.leaks == ()
-    assert not [warning for warning in plan.warnings if warning.startswith("groups")]
-
-
-@given(rows(), fractions, st.sampled_from([0, 3]), st.randoms(use_true_random=False))
-def test_the_order_of_the_catalog_does_not_change_the_plan(
-    rows: list[Row], fraction: float, folds: int, chance: random.Random
-) -> None:
-    assume(len(components(rows)) >= folds)
-    options = PackOptions(folds=folds, val_split=0 if folds else fraction, shard_size=2000)
-    shuffled = list(rows)
-    chance.shuffle(shuffled)
-    assert make_plan(grouped(shuffled), options) == make_plan(grouped(rows), options)
-
-
-@given(rows(), fractions)
-def test_every_sample_is_in_exactly_one_shard(rows: list[Row], fraction: float) -> None:
-    plan = make_plan(grouped(rows), PackOptions(val_split=fraction))
-    placed = [name for task in plan.tasks for name in task.samples.filenames]
-    assert sorted(placed) == sorted(row.filename for row, _ in rows)
-
+from imgrec.plan.groups import deal
 
 Units = dict[int, Counter[int]]
 
@@ -186,16 +92,6 @@ def test_a_group_with_all_images_of_its_classes_is_train(
             assert splits[unit] == "train"
 
 
-def test_the_only_group_is_train() -> None:
-    assert deal({0: Counter({0: 5})}, {}, SplitOptions(val_split=0.9)) == {0: "train"}
-
-
-def test_a_group_larger_than_val_is_train() -> None:
-    units = {0: Counter({0: 200})} | {1 + unit: Counter({0: 1}) for unit in range(50)}
-    found = counted(units, deal(units, {}, SplitOptions(val_split=0.1)))
-    assert found["val"].total() == 25
-
-
 def test_a_class_too_rare_for_the_fraction_is_in_val_all_the_same() -> None:
     units = {unit: Counter({0: 1}) for unit in range(200)}
     units |= {200 + unit: Counter({1: 1}) for unit in range(4)}
@@ -210,12 +106,6 @@ def test_val_gets_groups_of_all_sizes() -> None:
     assert 8 < sum(sizes) / len(sizes) < 13  # all have 10.5 on average
     assert min(sizes) < 5
     assert max(sizes) > 16
-
-
-def test_the_seed_changes_which_groups_are_val() -> None:
-    made = grouped([(sample(f"{n}", "ash", n), f"p{n // 5}") for n in range(200)])
-    plans = [make_plan(made, PackOptions(val_split=0.2, seed=seed)) for seed in range(2)]
-    assert split_of(plans[0]) != split_of(plans[1])
 
 
 PATIENTS = [sample(f"p{n // 3}_{n}", "ash" if n % 2 else "birch", n) for n in range(30)]
@@ -257,7 +147,7 @@ def test_images_in_no_group_are_counted() -> None:
 
 
 def test_groups_by_path_and_groups_of_the_source_do_not_mix() -> None:
-    made = grouped([(made, "x") for made in PATIENTS])
+    made = grouped(PATIENTS, ["x"] * len(PATIENTS))
     with pytest.raises(PlanError, match="has groups of its own"):
         make_plan(made, PackOptions(source=SourceOptions(group_by="p")))
 
@@ -269,7 +159,7 @@ def test_a_group_in_two_splits_of_the_source_is_named() -> None:
         (sample("3", "ash", 3, "train"), "p2"),
         (sample("4", "ash", 4, "test"), "p3"),
     ]
-    assert make_plan(grouped(rows), PackOptions()).warnings == (
+    assert make_plan(grouped(*zip(*rows, strict=True)), PackOptions()).warnings == (
         "groups that the source has in more than one split: p1",
     )
 
@@ -277,39 +167,7 @@ def test_a_group_in_two_splits_of_the_source_is_named() -> None:
 def test_a_group_that_the_source_has_in_test_is_not_parted_once_more() -> None:
     rows = [(sample(f"{n}", "ash", n, "train"), f"p{n // 4}") for n in range(40)]
     rows += [(sample(f"{n}", "ash", n, "test"), f"p{n - 100}") for n in range(100, 105)]
-    splits = split_of(make_plan(grouped(rows), PackOptions(val_split=0.3)))
+    splits = split_of(make_plan(grouped(*zip(*rows, strict=True)), PackOptions(val_split=0.3)))
     parted = {row.filename for row, group in rows if group in {f"p{n}" for n in range(5)}}
     assert {splits[name] for name in parted} == {"train", "test"}
     assert "val" in splits.values()
-
-
-@given(rows(), fractions)
-def test_a_catalog_of_groups_is_planned_as_if_the_names_of_groups_were_others(
-    rows: list[Row], fraction: float
-) -> None:
-    options = PackOptions(val_split=fraction)
-    renamed = [(row, group and f"other {group}") for row, group in rows]
-    assert placed(make_plan(grouped(renamed), options)) == placed(make_plan(grouped(rows), options))
-
-
-def placed(plan: Plan) -> list[tuple[str, int, tuple[str, ...], tuple[int, ...]]]:
-    """The split and place of each image, and its label."""
-    return [
-        (task.split, task.index, task.samples.filenames, task.samples.labels) for task in plan.tasks
-    ]
-
-
-def test_picking_samples_keeps_their_columns_together() -> None:
-    made = grouped([(sample(f"{n}", "ash", n), f"p{n}") for n in range(4)]).samples
-    made = replace(made, pinned=("", "val", "", "train"), class_sets=(("a",), (), ("b",), ("c",)))
-    assert made.pick([3, 1]) == Samples(
-        filenames=("ash/3.jpg", "ash/1.jpg"),
-        class_names=("ash", "ash"),
-        splits=("", ""),
-        sizes=(100, 100),
-        contents=(made.contents[3], made.contents[1]),
-        blobs=("/source/ash/3.jpg", "/source/ash/1.jpg"),
-        groups=("p3", "p1"),
-        pinned=("train", "val"),
-        class_sets=(("c",), ()),
-    )

@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from catalogs import catalog, fractions, sample, sample_lists
+from catalogs import catalog, fractions, pinned, sample, sample_lists, split_of, with_columns
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import class_tree, encode, jpeg, picture, write_tree
 
 import imgrec
 from imgrec.engine.local import LocalEngine
-from imgrec.errors import DatasetError, DatasetNotFound, PlanError, SourceError
-from imgrec.model import Catalog, Plan, Sample
+from imgrec.errors import DatasetNotFound, PlanError, SourceError
+from imgrec.model import Sample
 from imgrec.options import PackOptions
 from imgrec.outcome import Packed
 from imgrec.plan.build import make_plan
 from imgrec.read.samples import read_splits
 from imgrec.source.split_file import pin_by_name, read_split_file
 
-
-def split_of(plan: Plan) -> dict[str, str]:
-    return {name: task.split for task in plan.tasks for name in task.samples.filenames}
-
-
-def pinned(samples: Sequence[Sample], pins: Mapping[str, str]) -> Catalog:
-    made = catalog(samples)
-    stay = tuple(pins.get(name, "") for name in made.samples.filenames)
-    return replace(made, samples=replace(made.samples, pinned=stay))
-
-
 # The laws, on catalogs without files.
-
-
-@given(sample_lists(2), st.integers(1, 4), fractions, st.integers(0, 3))
-def test_a_pinned_image_stays_whatever_the_options_are(
-    samples: list[Sample], part: int, fraction: float, seed: int
-) -> None:
-    old = samples[: len(samples) // part]
-    before = split_of(make_plan(catalog(old), PackOptions(val_split=0.3)))
-    options = PackOptions(val_split=fraction, seed=seed)
-    assert split_of(make_plan(pinned(samples, before), options)).items() >= before.items()
-
-
-@given(sample_lists(2), st.integers(1, 4), fractions)
-def test_a_copy_of_a_pinned_image_goes_where_that_is(
-    samples: list[Sample], part: int, fraction: float
-) -> None:
-    old = samples[: len(samples) // part]
-    before = split_of(make_plan(catalog(old), PackOptions(val_split=0.3)))
-    plan = make_plan(pinned(samples, before), PackOptions(val_split=fraction))
-    splits = split_of(plan)
-    homes = defaultdict(set)
-    for made in samples:
-        homes[made.content].add(splits[made.filename])
-    assert all(len(found) == 1 for found in homes.values())
-    assert plan.leaks == ()
 
 
 @given(sample_lists(2, distinct=True), st.integers(2, 4), fractions)
@@ -79,17 +41,6 @@ def test_new_images_are_divided_so_that_each_class_has_the_fraction_in_val(
         assert in_val[name] == min(max(round(count * fraction), 1), count - 1)
 
 
-@given(sample_lists(2), fractions, st.randoms(use_true_random=False))
-def test_the_order_of_the_catalog_does_not_change_the_plan(
-    samples: list[Sample], fraction: float, chance: random.Random
-) -> None:
-    pins = {made.filename: chance.choice(["", "train", "val", "test"]) for made in samples}
-    shuffled = list(samples)
-    chance.shuffle(shuffled)
-    options = PackOptions(val_split=fraction)
-    assert make_plan(pinned(shuffled, pins), options) == make_plan(pinned(samples, pins), options)
-
-
 TREES = [sample(f"{n:02d}", "ash", n) for n in range(20)]
 
 
@@ -97,7 +48,7 @@ TREES = [sample(f"{n:02d}", "ash", n) for n in range(20)]
 def test_an_image_whose_group_is_pinned_goes_where_its_group_is(fraction: float) -> None:
     made = pinned(TREES, {"ash/00.jpg": "val"})
     groups = tuple(f"p{n // 2}" for n in range(20))
-    made = replace(made, samples=replace(made.samples, groups=groups))
+    made = with_columns(made, groups=groups)
     splits = split_of(make_plan(made, PackOptions(val_split=fraction)))
     assert (splits["ash/00.jpg"], splits["ash/01.jpg"]) == ("val", "val")
 
@@ -105,7 +56,7 @@ def test_an_image_whose_group_is_pinned_goes_where_its_group_is(fraction: float)
 def test_groups_that_are_new_are_dealt_out_so_that_val_has_its_fraction() -> None:
     made = pinned(TREES, {f"ash/{n:02d}.jpg": "val" if n < 2 else "train" for n in range(10)})
     groups = tuple(f"p{n // 2}" for n in range(20))
-    made = replace(made, samples=replace(made.samples, groups=groups))
+    made = with_columns(made, groups=groups)
     splits = split_of(make_plan(made, PackOptions(val_split=0.3)))
     assert Counter(splits.values()) == {"train": 14, "val": 6}
 
@@ -182,13 +133,6 @@ def test_growing_a_dataset_moves_no_old_image_and_divides_the_new_ones(
     assert [split.class_counts for split in grown.info.splits] == [(40, 24), (10, 6)]
 
 
-def test_without_split_from_another_seed_would_move_old_images(
-    source: Path, engine: LocalEngine
-) -> None:
-    before = stored(packed(source, engine, val_split=0.2))
-    assert stored(packed(source, engine, "1.1.0", val_split=0.2, seed=7)) != before
-
-
 def test_renamed_files_stay_in_their_split_transcoded_ones_too(
     source: Path, engine: LocalEngine
 ) -> None:
@@ -215,13 +159,6 @@ def test_an_image_that_changed_its_class_stays_in_its_split(
     for name, split in before.items():
         moved = name.startswith("ash/") and name.endswith(".jpg")
         assert after[name.replace("ash/", "birch/moved ") if moved else name] == split
-
-
-def test_a_dataset_split_from_itself_is_the_same_again(source: Path, engine: LocalEngine) -> None:
-    first = packed(source, engine, val_split=0.2)
-    again = packed(source, engine, val_split=0.2, split_from="trees")
-    assert not again.is_new
-    assert again.info.fingerprint == first.info.fingerprint
 
 
 def test_where_all_splits_are_known_no_other_is_made(source: Path, engine: LocalEngine) -> None:
@@ -265,19 +202,6 @@ def test_an_image_in_several_splits_is_pinned_to_the_one_furthest_from_training(
     columns = dict(zip(("xxh3", "split"), zip(*rows, strict=True), strict=True))
     pq.write_table(pa.table(columns), tmp_path / "samples.parquet")
     assert read_splits(tmp_path) == {bytes(16): "val", b"\x11" * 16: "test"}
-
-
-def test_a_table_of_something_else_is_an_error(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "samples.parquet")
-    with pytest.raises(DatasetError, match=r"samples\.parquet is not as imgrec writes it"):
-        read_splits(tmp_path)
-
-
-@pytest.mark.parametrize("data", [b"", b"PAR1 and no more"])
-def test_a_damaged_table_is_an_error(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "samples.parquet").write_bytes(data)
-    with pytest.raises(DatasetError, match=r"samples\.parquet cannot be read"):
-        read_splits(tmp_path)
 
 
 # --split-file.

@@ -9,34 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from catalogs import catalog, fractions, sample
+from catalogs import fractions, labelled
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from imgrec.model import Catalog, Plan
+from imgrec.model import Plan
 from imgrec.options import PackOptions
 from imgrec.plan.build import make_plan
 
 NAMES = tuple("abcdefg")
 LabelSets = Sequence[frozenset[str]]
 sets_of_labels = st.lists(st.frozensets(st.sampled_from(NAMES), max_size=4), min_size=1, max_size=9)
-
-
-def labelled(
-    sets: LabelSets, contents: Sequence[int] | None = None, groups: Sequence[str] = ()
-) -> Catalog:
-    """Make a catalog of images that have these labels."""
-    numbers = contents or range(len(sets))
-    made = catalog(
-        [sample(f"{n:04d}", "all", content) for n, content in enumerate(numbers)],
-        class_folders=dict.fromkeys(sorted(frozenset().union(*sets)) or ["a"], ("t.csv",)),
-    )
-    columns = {
-        "class_names": tuple(min(labels, default="") for labels in sets),
-        "class_sets": tuple(tuple(sorted(labels)) for labels in sets),
-        "groups": tuple(groups),
-    }
-    return replace(made, samples=replace(made.samples, **columns))  # type: ignore[arg-type]
 
 
 def split_of(plan: Plan) -> list[str]:
@@ -100,37 +83,6 @@ def test_nor_where_images_stay_together(
     assert [homes[content] for content in contents] == splits  # no copy is in another split
     found = missing(list(units.values()), [homes[unit] for unit in units], "train", "val")
     assert found == best(list(units.values()))
-
-
-@given(sets_of_labels, st.data(), fractions)
-def test_groups_stay_together_and_bring_their_labels(
-    sets: list[frozenset[str]], data: st.DataObject, fraction: float
-) -> None:
-    count = len(sets)
-    groups = data.draw(st.lists(st.sampled_from("xyz"), min_size=count, max_size=count))
-    made = labelled(sets, groups=groups)
-    splits = split_of(make_plan(made, PackOptions(val_split=fraction)))
-    homes = dict(zip(groups, splits, strict=True))
-    assert [homes[group] for group in groups] == splits
-    units = units_of(sets, groups)
-    assert (
-        missing(sets, splits, "train", "val")[0]
-        == missing(list(units.values()), [homes[unit] for unit in units], "train", "val")[0]
-        == 0
-    )
-
-
-@given(sets_of_labels, st.randoms(use_true_random=False), st.integers(0, 2))
-def test_the_order_of_the_catalog_says_nothing(
-    sets: list[frozenset[str]], chance: random.Random, folds: int
-) -> None:
-    made = labelled(sets)
-    order = list(range(len(sets)))
-    chance.shuffle(order)
-    shuffled = replace(made, samples=made.samples.pick(order))
-    folds = folds if len(sets) > 1 else 0
-    options = PackOptions(folds=2) if folds == 2 else PackOptions(val_split=0.2)
-    assert make_plan(shuffled, options) == make_plan(made, options)
 
 
 def tags(count: int, chance: random.Random, names: int = 40) -> list[frozenset[str]]:

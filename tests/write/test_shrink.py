@@ -104,19 +104,6 @@ def test_a_smaller_size_has_the_same_aspect_to_half_a_pixel(
         assert 1 <= after <= before
 
 
-@given(sides, sides, options)
-def test_a_turned_picture_gets_the_same_size_turned(
-    height: int, width: int, asked: ShrinkOptions
-) -> None:
-    size, turned = smaller_size(height, width, asked), smaller_size(width, height, asked)
-    assert turned == (size and size[::-1])
-
-
-def test_half_a_pixel_is_rounded_up() -> None:
-    assert smaller_size(4, 10, ShrinkOptions(short_side=1)) == (1, 3)
-    assert smaller_size(20, 50, ShrinkOptions(short_side=5)) == (5, 13)
-
-
 @examples(60)
 @given(
     st.integers(1, 90),
@@ -170,10 +157,10 @@ AS_JPEG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("check", Check)
 @pytest.mark.parametrize("kind", KINDS)
-def test_photos_become_jpegs_and_everything_else_png(kind: str, check: Check) -> None:
-    image = shrunk(KINDS[kind], check=check)
+def test_photos_become_jpegs_and_everything_else_png(kind: str) -> None:
+    image = shrunk(KINDS[kind], check=Check.HEADER)
+    assert image == shrunk(KINDS[kind], check=Check.DECODE)
     assert image.format == opened(image).format == ("JPEG" if kind in AS_JPEG else "PNG")
     assert image.resized == "96x64 to 24x16"
 
@@ -193,13 +180,6 @@ def test_tensorflow_sees_a_smaller_picture_with_the_channels_it_had(
     # A bitmap is dithered noise, which Pillow clips between its two passes and TensorFlow does not.
     most = 8 if kind == "1 PNG" else 3 if kind in AS_JPEG else 1.5
     assert float(tf.reduce_mean(tf.abs(after - expected))) < most
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_would_be_transcoded_says_so_once_and_is_shrunk_as_well(kind: str) -> None:
-    full, small = prepare(KINDS[kind], "a.tga", Check.DECODE), shrunk(KINDS[kind])
-    lost = "CMYK colours converted to RGB" if kind == "CMYK JPEG" else ""
-    assert small.transcoded == full.transcoded or lost
 
 
 @pytest.mark.parametrize("scale", [1, 2, 4, 8])
@@ -285,11 +265,6 @@ def test_more_quality_than_usual_keeps_every_colour() -> None:
     assert fine < usual / 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_image_gives_the_same_bytes(kind: str) -> None:
-    assert shrunk(KINDS[kind]) == shrunk(KINDS[kind])
-
-
 # Tags
 
 
@@ -299,8 +274,10 @@ def tagged(orientation: int, image_format: str = "JPEG") -> bytes:
     return encode(smooth(), image_format, exif=exif)
 
 
-@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP", "AVIF", "TIFF"])
-@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize(
+    ("orientation", "image_format"),
+    [*((turn, "JPEG") for turn in range(1, 9)), (6, "PNG"), (3, "WEBP"), (8, "AVIF"), (6, "TIFF")],
+)
 def test_a_picture_is_upright_as_viewers_show_it(orientation: int, image_format: str) -> None:
     from PIL import ImageOps
 
@@ -354,7 +331,7 @@ def test_nothing_else_of_a_file_is_kept() -> None:
 # What is bad or odd
 
 
-@pytest.mark.parametrize("check", Check)
+@pytest.mark.parametrize("check", [Check.DECODE, Check.HEADER])
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -473,23 +450,6 @@ def test_wrong_use_is_answered(asked: dict[str, int], message: str) -> None:
     assert caught.value.hint
 
 
-def test_wrong_use_on_the_command_line_is_one_line_and_a_hint(cli: Cli, photos: Path) -> None:
-    done = cli("pack", photos, "--quality", "80")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines() == [
-        "imgrec: --quality needs --short-side or --max-side",
-        "  hint: pass one of them too, or leave out --quality",
-    ]
-
-
-def test_options_are_told_only_when_they_are_asked_for() -> None:
-    asked = PackOptions(short_side=256).deciding()
-    assert {key: asked[key] for key in asked.keys() - PackOptions().deciding().keys()} == {
-        "short_side": 256,
-        "quality": 90,
-    }
-
-
 # Packing
 
 
@@ -531,11 +491,6 @@ def test_the_summary_has_one_line_for_all_that_were_resized(cli: Cli, photos: Pa
     assert resized[0] in again.stdout.splitlines()
 
 
-def test_the_summary_says_that_none_was_large_enough(cli: Cli, photos: Path) -> None:
-    done = cli("pack", photos, "--max-side", "1000", "--quiet")
-    assert "resized     0 files to a long side of 1000" in done.stdout.splitlines()
-
-
 def test_the_report_counts_them_and_names_a_few_with_their_sizes(cli: Cli, photos: Path) -> None:
     write_tree(photos, {f"tulip/more{n}.jpg": jpeg(80 + n, BIG) for n in range(9)})
     path = Path(str(packed(cli, photos, "--short-side", "16", "--shards", "3")["path"]))
@@ -575,14 +530,6 @@ def test_the_fingerprint_changes_with_what_is_asked_for(cli: Cli, photos: Path) 
     assert default == prints[1]
 
 
-def test_another_size_is_another_dataset(cli: Cli, photos: Path) -> None:
-    packed(cli, photos, "--short-side", "16")
-    done = cli("pack", photos, "--short-side", "20")
-    assert done.returncode == 5
-    assert "already holds another dataset" in done.stderr
-    assert packed(cli, photos, "--short-side", "20", "--overwrite")["resized"] == 4
-
-
 def test_a_plan_says_what_is_to_be_resized(cli: Cli, photos: Path) -> None:
     done = cli("plan", photos, "--max-side", "32", "--quality", "75", "--quiet")
     line = "resize      larger images to a long side of 32, JPEGs of quality 75"
@@ -590,18 +537,6 @@ def test_a_plan_says_what_is_to_be_resized(cli: Cli, photos: Path) -> None:
     value = json.loads(cli("plan", photos, "--max-side", "32", "--json").stdout)
     assert value["resize"] == {"max_side": 32, "quality": 90}
     assert "resize" not in json.loads(cli("plan", photos, "--json").stdout)
-
-
-@pytest.mark.processes
-def test_the_number_of_workers_changes_no_byte(cli: Cli, photos: Path, tmp_path: Path) -> None:
-    write_tree(photos, {"rose/a.webp": KINDS["WebP"], "rose/b.png": KINDS["RGBA PNG"]})
-    sums = []
-    for workers in ("1", "3"):
-        folder = tmp_path / f"out{workers}"
-        arguments = ("--max-side", "30", "--shards", "3", "--workers", workers)
-        path = packed(cli, photos, *arguments, "--data-dir", folder)["path"]
-        sums.append(Path(str(path), "SHA256SUMS").read_text())
-    assert sums[0] == sums[1]
 
 
 def test_the_hash_of_a_sample_is_that_of_its_file(cli: Cli, photos: Path) -> None:
