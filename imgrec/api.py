@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from imgrec.inspect.subject import Job
     from imgrec.inspect.submission import Submitted
     from imgrec.inspect.unpack import Unpacked
-    from imgrec.inspect.verify.verify import Verified
+    from imgrec.inspect.verify import Verified
     from imgrec.model import Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.packing import OnProgress
@@ -144,9 +144,9 @@ def verify(
 
     Example: `assert not imgrec.verify("flowers").faults`.
     """
+    from imgrec.inspect.verify import verify_folder
     from imgrec.inspect.verify.source import SourcePlace
     from imgrec.inspect.verify.state import find_folder
-    from imgrec.inspect.verify.verify import verify_folder
 
     folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:

@@ -14,7 +14,7 @@ from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
     from imgrec.faults import Fault
-    from imgrec.inspect.verify.verify import Verified
+    from imgrec.inspect.verify import Verified
 
 _SHOWN = 20
 """How many faults of one kind are shown for a file."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
@@ -58,7 +58,7 @@ class Request:
     """How to read `what` if it is a source."""
     distance: float = DISTANCE
     sheet: str = ""
-    """ImagePlace to write a contact sheet of the pairs, as PNG, JPEG or WebP by its extension."""
+    """Where to write a contact sheet of the pairs, as PNG, JPEG or WebP by its extension."""
 
     def __post_init__(self) -> None:
         if isinstance(self.distance, bool) or not isinstance(self.distance, int | float):
@@ -80,9 +80,6 @@ class Kind(StrEnum):
     SPLITS = "across splits"
     CLASSES = "across classes"
     WITHIN = "within"
-
-
-_ORDER = {kind: place for place, kind in enumerate(Kind)}
 
 
 class LeakedImage(NamedTuple):
@@ -110,7 +107,7 @@ class LeakPair(NamedTuple):
     def order(self) -> tuple[object, ...]:
         """Return the sort key: the worst and nearest first."""
         named = self.first.name, self.second.name, self.first.split, self.second.split
-        return _ORDER[self.kind], not self.is_exact, self.distance, named
+        return [*Kind].index(self.kind), not self.is_exact, self.distance, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +137,7 @@ class Leaks:
     @property
     def title(self) -> str:
         """Return the name and version."""
-        return _title(self.name, self.version)
+        return f"{self.name} {self.version}".strip()
 
     def of(self, kind: Kind) -> list[LeakPair]:
         """Return the pairs of one kind."""
@@ -148,26 +145,47 @@ class Leaks:
 
     @property
     def is_leaking(self) -> bool:
-        """Tell whether an image is in two splits, or in the other dataset."""
+        """Return whether an image is in two splits, or in the other dataset."""
         return any(pair.kind in (Kind.AGAINST, Kind.SPLITS) for pair in self.pairs)
 
 
-def _title(name: str, version: str) -> str:
-    return f"{name} {version}".strip()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Images:
+    """Images by column."""
+
+    name: str
+    """The dataset or source."""
+    version: str = ""
+    names: Sequence[str]
+    splits: Sequence[str]
+    """Empty texts where there are no splits."""
+    labels: Sequence[tuple[str, ...]]
+    """The classes of each image."""
+    hashes: Sequence[bytes]
+    """XXH3 of the bytes of each; b"" for a file that could not be read."""
+    signatures: bytes
+    place_of: Callable[[int], ImagePlace]
+    """Returns the place of an image, by its row."""
+    unreadable: int
+    """Images that could not be decoded: only exact copies of them are found."""
+    bad: int = 0
+    """Files that the scan already found not to be images."""
+
+    def image(self, row: int) -> LeakedImage:
+        return LeakedImage(self.names[row], self.splits[row], self.labels[row], self.place_of(row))
 
 
 def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
     """Compare images as asked. Archives are unpacked to folders in `spool`."""
     started = time.monotonic()
+    # Find both before reading either, so that a wrong name is reported at once.
     read = _reader(request.what, request.source, request.data_dir)
     if request.against:
         read_others = _reader(request.against, SourceOptions(), request.data_dir)
-        images, others = (
-            one(job, os.path.join(spool, str(number)))
-            for number, one in enumerate((read, read_others))
-        )
+        images = read(job, os.path.join(spool, "0"))
+        others = read_others(job, os.path.join(spool, "1"))
         pairs = _pairs_between(images, others, request.distance, job)
-        against = _title(others.name, others.version)
+        against = f"{others.name} {others.version}".strip()
     else:
         images, against = read(job, spool), ""
         pairs = _pairs_within(images, request.distance, job)
@@ -189,34 +207,8 @@ def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Images:
-    """Images by column."""
-
-    name: str
-    """The dataset or source."""
-    version: str = ""
-    names: Sequence[str]
-    splits: Sequence[str]
-    """Empty texts where there are no splits."""
-    labels: Sequence[tuple[str, ...]]
-    """The classes of each image."""
-    hashes: Sequence[bytes]
-    """XXH3 of the bytes of each; b"" for a file that could not be read."""
-    signatures: bytes
-    where: Callable[[int], ImagePlace]
-    """Returns the place of an image, by its row."""
-    unreadable: int
-    """Images that could not be decoded: only exact copies of them are found."""
-    bad: int = 0
-    """Files that the scan already found not to be images."""
-
-
-_Reader: TypeAlias = Callable[[Job, str], _Images]
-"""Reads all images, given a folder to unpack archives to."""
-
-
-def _reader(what: str, options: SourceOptions, data_dir: str) -> _Reader:
+def _reader(what: str, options: SourceOptions, data_dir: str) -> Callable[[Job, str], _Images]:
+    """Return a function that reads all images, given a folder to unpack archives to."""
     subject = find_subject(what, options, data_dir)
     if isinstance(subject, Path):
         return lambda job, _spool: _images_of_dataset(subject, job)
@@ -235,12 +227,12 @@ def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
         hashes=looks.hashes,
         signatures=looks.signatures,
         unreadable=looks.pixels.count(0),
-        where=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
+        place_of=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
         bad=len(catalog.bad),
     )
 
 
-class _Records(NamedTuple):
+class _Batch(NamedTuple):
     """Some records of a dataset by column."""
 
     start: int
@@ -255,26 +247,26 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
     info = Dataset(folder).info
     refuse_impossible(info)
     count = sum(split.examples for split in info.splits)
-    found: dict[int, _Records] = {}
-    for records in job.run(_read_batch, list(record_batches(info))):
-        found[records.start] = records
-        job.progress("look", len(records.names), count)
-    parts = [found[start] for start in sorted(found)]
-    names = [name for part in parts for name in part.names]
+    found: list[_Batch] = []
+    for batch in job.run(_read_batch, list(record_batches(info))):
+        found.append(batch)
+        job.progress("look", len(batch.names), count)
+    found.sort(key=lambda batch: batch.start)
+    names = chain.from_iterable(batch.names for batch in found)
     return _Images(
         name=info.name,
         version=info.version,
         names=[name or f"record {number}" for number, name in enumerate(names)],
         splits=[split.name for split in info.splits for _ in range(split.examples)],
-        labels=[labels for part in parts for labels in part.labels],
-        hashes=[value for part in parts for value in part.hashes],
-        signatures=b"".join([part.signatures for part in parts]),
-        unreadable=sum(part.unreadable for part in parts),
-        where=lambda number: InDataset(info.path, number),
+        labels=[labels for batch in found for labels in batch.labels],
+        hashes=[value for batch in found for value in batch.hashes],
+        signatures=b"".join([batch.signatures for batch in found]),
+        unreadable=sum(batch.unreadable for batch in found),
+        place_of=lambda number: InDataset(info.path, number),
     )
 
 
-def _read_batch(batch: RecordBatch) -> _Records:
+def _read_batch(batch: RecordBatch) -> _Batch:
     names, labels, hashes = [], [], []
     sketches: list[descriptor.Sketch | None] = []
     for record in open_dataset(batch.folder).read_all(range(batch.start, batch.stop)):
@@ -286,59 +278,22 @@ def _read_batch(batch: RecordBatch) -> _Records:
         except BadImage:
             sketches.append(None)
     signatures = descriptor.encode(sketches)
-    return _Records(batch.start, names, labels, hashes, signatures, sketches.count(None))
+    return _Batch(batch.start, names, labels, hashes, signatures, sketches.count(None))
 
 
 def _pairs_within(images: _Images, distance: float, job: Job) -> list[LeakPair]:
     """Compare all images with each other."""
-    # A file that could not be read has no hash, and is like no other.
-    contents = [value or b"%d" % place for place, value in enumerate(images.hashes)]
+    # A file that could not be read has no hash, and equals no other.
+    contents = [value or b"%d" % row for row, value in enumerate(images.hashes)]
     known = duplicates.Images(images.names, contents, images.signatures)
     found = duplicates.find_similar(known, distance, job.run)
     sides = (images.splits, [frozenset(labels) or None for labels in images.labels])
     pairs = []
     for first, second, apart, is_mirrored in chain(found.pairs(), *map(found.pairs_across, sides)):
-        one, other = _image(images, first), _image(images, second)
+        one, other = images.image(first), images.image(second)
         is_exact = contents[first] == contents[second]
         pairs.append(LeakPair(_kind(one, other), one, other, apart, is_mirrored, is_exact))
     return pairs
-
-
-def _pairs_between(images: _Images, others: _Images, distance: float, job: Job) -> list[LeakPair]:
-    """Find the images that are among others as well, each with the nearest of them."""
-    pairs = dict(_nearest(images, others, distance, job))
-    pairs |= dict(_exact(images, others))
-    return list(pairs.values())
-
-
-def _nearest(
-    images: _Images, others: _Images, distance: float, job: Job
-) -> Iterator[tuple[int, LeakPair]]:
-    """Yield pairs by the row of their first image; the last pair of each is the nearest."""
-    [edges] = job.run(find_pairs, [Search(images.signatures, distance, others.signatures)])
-    rows = sorted(edges, key=lambda pair: (pair.first, -pair.distance, -pair.second))
-    for first, second, apart, is_mirrored in rows:
-        one, other = _image(images, first), _image(others, second)
-        yield (
-            first,
-            LeakPair(Kind.AGAINST, one, other, round(apart, 3), is_mirrored, is_exact=False),
-        )
-
-
-def _exact(images: _Images, others: _Images) -> Iterator[tuple[int, LeakPair]]:
-    """Yield the images whose bytes are among others, with the first of those."""
-    theirs = {value: place for place, value in reversed(list(enumerate(others.hashes)))}
-    theirs.pop(b"", None)
-    for place, value in enumerate(images.hashes):
-        if value in theirs:
-            one, other = _image(images, place), _image(others, theirs[value])
-            yield place, LeakPair(Kind.AGAINST, one, other, 0.0, is_mirrored=False, is_exact=True)
-
-
-def _image(images: _Images, place: int) -> LeakedImage:
-    return LeakedImage(
-        images.names[place], images.splits[place], images.labels[place], images.where(place)
-    )
 
 
 def _kind(one: LeakedImage, other: LeakedImage) -> Kind:
@@ -350,18 +305,38 @@ def _kind(one: LeakedImage, other: LeakedImage) -> Kind:
     return Kind.CLASSES if differ else Kind.WITHIN
 
 
+def _pairs_between(images: _Images, others: _Images, distance: float, job: Job) -> list[LeakPair]:
+    """Find the images that are among others too: each with an equal one, else the nearest."""
+    pairs: dict[int, LeakPair] = {}
+    [edges] = job.run(find_pairs, [Search(images.signatures, distance, others.signatures)])
+    # The nearest comes last, and replaces the others.
+    for edge in sorted(edges, key=lambda edge: (edge.first, -edge.distance, -edge.second)):
+        one, other = images.image(edge.first), others.image(edge.second)
+        apart = round(edge.distance, 3)
+        is_mirrored = edge.is_mirrored
+        pairs[edge.first] = LeakPair(Kind.AGAINST, one, other, apart, is_mirrored, is_exact=False)
+    first_rows = {value: row for row, value in reversed(list(enumerate(others.hashes))) if value}
+    for row, value in enumerate(images.hashes):
+        if value in first_rows:
+            one, other = images.image(row), others.image(first_rows[value])
+            pairs[row] = LeakPair(Kind.AGAINST, one, other, 0.0, is_mirrored=False, is_exact=True)
+    return list(pairs.values())
+
+
 def _draw_sheet(pairs: Sequence[LeakPair], job: Job) -> bytes:
     """Return a PNG of pairs, each with files, splits, labels and distance."""
-    shown = [(_captioned(pair.first, _caption(pair)), _captioned(pair.second)) for pair in pairs]
-    return draw_contact_sheet(shown, _SHEET_ACROSS, job)
-
-
-def _captioned(image: LeakedImage, caption: str = "") -> Captioned:
-    split_and_labels = " ".join(filter(None, (image.split, *image.labels)))
-    return Captioned(image.where, (image.name, split_and_labels, caption))
-
-
-def _caption(pair: LeakPair) -> str:
-    if pair.is_exact:
-        return f"{pair.kind}: the same file"
-    return f"{pair.kind}: {pair.distance:.1f}" + (", mirrored" if pair.is_mirrored else "")
+    groups = []
+    for pair in pairs:
+        how = "the same file" if pair.is_exact else f"{pair.distance:.1f}"
+        how += ", mirrored" if pair.is_mirrored else ""
+        captions = (f"{pair.kind}: {how}", "")
+        groups.append(
+            tuple(
+                Captioned(
+                    image.where,
+                    (image.name, " ".join(filter(None, (image.split, *image.labels))), caption),
+                )
+                for image, caption in zip((pair.first, pair.second), captions, strict=True)
+            )
+        )
+    return draw_contact_sheet(groups, _SHEET_ACROSS, job)

@@ -10,8 +10,8 @@ import pytest
 from inline import ENGINE, faults_of, pack, read_shard, reseal, write_shard
 from pictures import class_tree
 
+import imgrec.inspect.verify as verify_module
 from imgrec import verify
-from imgrec.inspect.verify import verify as verify_module
 from imgrec.inspect.verify.shard import ShardFacts
 from imgrec.read.samples import SamplesFile
 

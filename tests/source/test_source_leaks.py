@@ -90,7 +90,7 @@ def test_verify_notes_a_leak_of_the_source_and_finds_no_fault(cli: Cli, tmp_path
     assert cli("pack", "x").returncode == 0
     done = cli("verify", "x")
     assert done.returncode == 0
-    assert "ok; looked at" in done.stdout
+    assert "ok; checked" in done.stdout
     assert "note        1 image in more than one split, as in the source" in done.stdout
     said = "test/unknown.jpg in test is the same image as train/a/1.jpg in train"
     assert said in done.stdout
