@@ -1,4 +1,4 @@
-"""Names that differ only in spelling, and so may or may not mean one class."""
+"""Class names that differ only in spelling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 
 def as_integer(text: str) -> str:
-    """Return an integer without the zeros of a float behind it; "" for anything else.
+    """Return an integer without trailing ".0"; "" for anything else.
 
     >>> as_integer("3.0"), as_integer("-12"), as_integer("03"), as_integer("3.5")
     ('3', '-12', '03', '')
@@ -29,19 +29,19 @@ def shortest(integer: str) -> str:
 
 
 def spelling_key(name: str) -> str:
-    """Return what names have in common that differ by case, blanks, leading zeros or accents.
+    """Return a key that ignores case, spaces, leading zeros and the encoding of accents.
 
     >>> spelling_key("Pug  dog"), spelling_key("007")
     ('pug dog', '7')
     """
     if integer := as_integer(name.strip()):
         return shortest(integer)
-    # Composed again: folding the case of a composed character may take it apart.
+    # Composed again: casefold() may decompose a character.
     return normalize("NFC", " ".join(normalize("NFC", name).casefold().split()))
 
 
 def alike(names: Iterable[str], key: Callable[[str], str] = spelling_key) -> list[list[str]]:
-    """Return the names that have a key in common, two or more together, in their order."""
+    """Return groups of two or more names with the same key, in their order."""
     found: dict[str, list[str]] = defaultdict(list)
     for name in names:
         found[key(name)].append(name)
@@ -49,9 +49,9 @@ def alike(names: Iterable[str], key: Callable[[str], str] = spelling_key) -> lis
 
 
 def commonest(uses: Mapping[str, int]) -> dict[str, str]:
-    """Return for each name its commonest spelling, given how often each is used.
+    """Return the commonest spelling of each name, given how often each is used.
 
-    The first of equals wins.
+    Of equally common spellings, the first wins.
     """
     best: dict[str, str] = {}
     for name, count in uses.items():

@@ -1,10 +1,10 @@
-"""What `--label-names` calls the labels of a source: lines, a table or a map of names.
+"""`--label-names`: names for the labels of a source, as lines, a table or a map.
 
     cat          label,name       {"0": "cat",      {"cat": 0,
     dog          0,cat             "1": "dog"}       "dog": 1}
                  1,dog
 
-Which line is a header and which column holds the labels is decided by the labels of the source.
+The labels of the source decide whether a table has a header, and which column holds the labels.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from imgrec.errors import SourceError, UsageError
 from imgrec.model import UNLABELLED, Catalog
 from imgrec.options.source import LabelLine
 from imgrec.spelling import as_integer, commonest, shortest
+from imgrec.text import listed
 
 _SHOWN = 10
-_SEPARATORS = (",", "\t", ";")
 _KEY_WORDS = frozenset(("id", "ids", "number", "num", "index", "idx", "code", "key"))
 _HEADER_WORDS = _KEY_WORDS | frozenset(
     ("name", "names", "label", "labels", "class", "classes", "category", "value", "target")
 )
 _OPTION = "--label-names"
 _NONE = str(UNLABELLED)
-"""What records and arrays have for a label of an image without one."""
+"""The label of images without a label, in records and arrays."""
+_ONCE = "give each label one name of its own"
 
 
 class LabelNames(NamedTuple):
@@ -42,7 +43,7 @@ class LabelNames(NamedTuple):
     by_line: bool
     """Whether the number of a line is the label that it names."""
     notes: tuple[str, ...] = ()
-    """What to say about how it was read."""
+    """How the file was read, if users should know."""
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ class LabelNames(NamedTuple):
 
 
 def label_key(label: str) -> str:
-    """Return a label as it is looked up: blanks, leading zeros and accents may differ.
+    """Return a label for lookup, without spaces around it, leading zeros or split accents.
 
     >>> label_key("03"), label_key("3.0"), label_key(" cat")
     ('3', '3', 'cat')
@@ -62,40 +63,41 @@ def label_key(label: str) -> str:
 
 
 def read_label_names(given: Sequence[LabelLine], labels: Collection[str]) -> LabelNames:
-    """Return what names the labels of a source; some of these may still have no name.
+    """Return the names of the labels of a source. Some labels may have none.
 
     Raises SourceError if the file can be read in two ways, or names only other labels.
     """
     found = {label_key(label) for label in labels}
     tables = _tables(given, found)
-    if whole := [table for table in tables if found <= set(table.keys)]:
-        return _only(whole).named()
+    if whole := [table for table in tables if found <= set(table.keys())]:
+        return _only(whole).read()
     if tables:
-        return max(tables, key=lambda table: len(found & set(table.keys))).named()
-    if lines := _by_line(given, found):
-        return lines
+        return max(tables, key=lambda table: len(found & set(table.keys()))).read()
+    lines = [line for line in given if isinstance(line, str)]
+    if len(lines) == len(given):
+        return _by_line(lines, found)
     if not found:
         return LabelNames({}, by_line=False)
     first = [line[0] for line in given if not isinstance(line, str)]
     raise SourceError(
-        f"{_OPTION} names none of the labels {_listed(sorted(found, key=_order))}",
-        hint=f"it names {_listed(first)}",
+        f"{_OPTION} names none of the labels {listed(sorted(found, key=_order), _SHOWN)}",
+        hint=f"it names {listed(first, _SHOWN)}",
     )
 
 
 def refuse_nameless(named: LabelNames, labels: Collection[str], where: str) -> None:
-    """Raise SourceError, which lists them, if labels of a source have no name."""
+    """Raise SourceError if labels of a source have no name."""
     missing = sorted({x for x in labels if label_key(x) not in named.names}, key=_order)
     if missing:
         raise SourceError(
-            f"{where}: {_OPTION} has no name for the labels {_listed(missing)}",
-            hint=f"it names the labels {_listed(list(named.names))}: add the others to it, or take "
-            "them out of the source",
+            f"{where}: {_OPTION} has no name for the labels {listed(missing, _SHOWN)}",
+            hint=f"it names the labels {listed(named.names, _SHOWN)}: add the others to it, or "
+            "take them out of the source",
         )
 
 
 def named_classes(catalog: Catalog, given: Sequence[LabelLine] | None, where: str) -> Catalog:
-    """Return a catalog whose classes, which are labels so far, have the given names."""
+    """Return a catalog whose classes have the given names instead of labels."""
     if not given:
         return catalog
     samples = catalog.samples
@@ -113,27 +115,23 @@ def named_classes(catalog: Catalog, given: Sequence[LabelLine] | None, where: st
     return catalog.warn(*named.notes)
 
 
-def _listed(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-    return ", ".join(labels[:_SHOWN]) + more
-
-
 def _order(label: str) -> tuple[bool, int, str]:
     """Sort key of labels: numbers by value, then texts."""
     number = as_integer(label_key(label))
     return not number, int(number or 0), label
 
 
-def _by_line(given: Sequence[LabelLine], found: Set[str]) -> LabelNames | None:
+def _words(text: str) -> set[str]:
+    return set(re.split(r"[\W_]+", text.strip().casefold()))
+
+
+def _by_line(lines: Sequence[str], found: Set[str]) -> LabelNames:
     """Take the number of each line for the label that it names."""
-    lines = [line for line in given if isinstance(line, str)]
-    if len(lines) < len(given):
-        return None
     names = {str(number): name for number, name in enumerate(lines)}
-    if len(lines) < 2 or not set(_words(lines[0])) <= _HEADER_WORDS:
-        return LabelNames(names, by_line=True)
     last = str(len(lines) - 1)
-    if last in found and "0" in found:  # then it takes all lines to name the labels
+    # With a label for every line, the first line is a name.
+    is_header = len(lines) > 1 and _words(lines[0]) <= _HEADER_WORDS and not {"0", last} <= found
+    if not is_header:
         return LabelNames(names, by_line=True)
     note = f"{_OPTION}: its first line, {lines[0].strip()}, is taken for a header"
     first = 0 if last not in found else 1
@@ -141,35 +139,33 @@ def _by_line(given: Sequence[LabelLine], found: Set[str]) -> LabelNames | None:
     return LabelNames(names, by_line=True, notes=(note,))
 
 
-def _words(text: str) -> list[str]:
-    return re.split(r"[\W_]+", text.strip().casefold())
-
-
 class _Table(NamedTuple):
-    """A table with the column of labels."""
+    """A table of labels and names."""
 
     header: Sequence[str]
     """Empty if there is none."""
     rows: Sequence[Sequence[str]]
     at: int
-    """Which column holds the labels."""
+    """The column of labels."""
 
-    @property
     def keys(self) -> list[str]:
         return [label_key(row[self.at]) for row in self.rows]
 
-    def named(self) -> LabelNames:
-        """Return the names of the labels; raise SourceError if it does not tell them."""
+    def column(self, at: int) -> str:
+        return self.header[at] if self.header else f"column {at + 1}"
+
+    def read(self) -> LabelNames:
+        """Return the names of the labels; raise SourceError unless each has one of its own."""
         names: dict[str, str] = {}
+        labels: dict[str, str] = {}
         at = self._names_at()
-        for key, row in zip(self.keys, self.rows, strict=True):
+        for key, row in zip(self.keys(), self.rows, strict=True):
             name = normalize("NFC", row[at]).strip()
             if names.setdefault(key, name) != name or not name:
-                told = f"two names, {names[key]} and {name}" if name else "no name"
-                raise SourceError(f"{_OPTION}: the label {key} has {told}", hint=_ONCE)
-        known: dict[str, str] = {}
+                what = f"two names, {names[key]} and {name}" if name else "no name"
+                raise SourceError(f"{_OPTION}: the label {key} has {what}", hint=_ONCE)
         for key, name in names.items():
-            if (other := known.setdefault(name, key)) != key:
+            if (other := labels.setdefault(name, key)) != key:
                 raise SourceError(
                     f"{_OPTION}: the labels {other} and {key} are both called {name}",
                     hint=f"{_ONCE}; --map merges classes",
@@ -179,39 +175,35 @@ class _Table(NamedTuple):
         return LabelNames(names, by_line=False)
 
     def _names_at(self) -> int:
-        """Return the column of names: the only other one, or the only one that is called so."""
+        """Return the column of names: the only other one, or the only one called name."""
         others = [at for at in range(len(self.rows[0])) if at != self.at]
         called = [at for at in others if self.header and "name" in self.header[at].casefold()]
         for found in (others, called):
             if len(found) == 1:
                 return found[0]
-        told = [self.header[at] if self.header else f"column {at + 1}" for at in others]
         raise SourceError(
-            f"{_OPTION}: any of {', '.join(told)} may hold the names",
+            f"{_OPTION}: any of {', '.join(map(self.column, others))} may hold the names",
             hint="keep two columns, label,name, or call one of them name",
         )
 
 
-_ONCE = "give each label one name of its own"
-
-
 def _only(tables: Sequence[_Table]) -> _Table:
-    """Return the only table, or the only one whose labels are called so in the header."""
-    called = [t for t in tables if t.header and _KEY_WORDS & {*_words(t.header[t.at])}]
+    """Return the only table, or the only one whose header calls the labels so."""
+    called = [t for t in tables if t.header and _KEY_WORDS & _words(t.header[t.at])]
     for found in (tables, called):
         if len(found) == 1:
             return found[0]
-    columns = [t.header[t.at] if t.header else f"column {t.at + 1}" for t in tables]
     raise SourceError(
-        f"{_OPTION}: {' and '.join(columns)} both hold the labels of the source",
+        f"{_OPTION}: {' and '.join(t.column(t.at) for t in tables)} both hold the labels of the "
+        "source",
         hint="begin the file with the line id,name, in the order of its columns",
     )
 
 
 def _tables(given: Sequence[LabelLine], found: Set[str]) -> list[_Table]:
-    """Return every way to take a column for that of the labels.
+    """Return a table for each column that may hold the labels.
 
-    It holds some of them, or only whole numbers: names are not written so.
+    Such a column holds some labels of the source, or only whole numbers.
     """
     rows = _rows(given)
     tables = []
@@ -219,7 +211,7 @@ def _tables(given: Sequence[LabelLine], found: Set[str]) -> list[_Table]:
         keys = [label_key(row[at]) for row in rows]
         if not found.isdisjoint(keys) or all(map(as_integer, keys[1:] or keys)):
             is_odd = not as_integer(keys[0]) and all(map(as_integer, found))
-            has_words = any(_HEADER_WORDS & {*_words(cell)} for cell in rows[0])
+            has_words = any(_HEADER_WORDS & _words(cell) for cell in rows[0])
             has_header = keys[0] not in found and (is_odd or has_words)
             header = [cell.strip() for cell in rows[0]] if has_header else []
             tables.append(_Table(header, rows[1:] if has_header else rows, at))
@@ -227,11 +219,11 @@ def _tables(given: Sequence[LabelLine], found: Set[str]) -> list[_Table]:
 
 
 def _rows(given: Sequence[LabelLine]) -> Sequence[Sequence[str]]:
-    """Return the cells of a table, which has as many in each row; nothing if it is none."""
-    if not any(isinstance(line, str) for line in given):
-        return [line for line in given if not isinstance(line, str)]
+    """Return the cells of a table, equally many in each row; nothing if it is not a table."""
     lines = [line for line in given if isinstance(line, str)]
-    for separator in _SEPARATORS:
+    if not lines:
+        return [line for line in given if not isinstance(line, str)]
+    for separator in (",", "\t", ";"):
         rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
         if len(rows) == len(given) and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
             return rows
@@ -239,10 +231,10 @@ def _rows(given: Sequence[LabelLine]) -> Sequence[Sequence[str]]:
 
 
 def parse_label_names(text: str, called: str) -> tuple[LabelLine, ...] | None:
-    """Return the names in JSON or in a CSV of several columns; None if it is neither.
+    """Return the names in JSON or in a CSV of several columns; None for other text.
 
-    JSON is a list of names, a map from labels to names or back, or a list of objects.
-    Raises UsageError if it is other JSON.
+    JSON is a list of names, a map from labels to names or back, or a list of objects. Raises
+    UsageError for other JSON.
     """
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
@@ -259,7 +251,7 @@ def parse_label_names(text: str, called: str) -> tuple[LabelLine, ...] | None:
 
 
 def _of_json(document: object) -> tuple[LabelLine, ...]:
-    """Return names, or the rows of a table; raise TypeError if it is neither."""
+    """Return names, or the rows of a table; raise TypeError for other JSON."""
     if isinstance(document, dict) and document:
         rows = [(key, *(one if isinstance(one, list) else [one])) for key, one in document.items()]
     elif isinstance(document, list) and document and isinstance(document[0], dict):
@@ -285,7 +277,7 @@ def _text(value: object) -> str:
 
 
 def fold_classes(catalog: Catalog) -> Catalog:
-    """Give classes that differ only in spelling the name that most of their images have."""
+    """Merge classes that differ only in spelling into the spelling of most images."""
     samples, images = catalog.samples, catalog.samples.count_classes()
     known = sorted({*catalog.class_folders, *(catalog.class_order or ())})
     spelled = commonest({name: images[name] for name in known})
@@ -299,12 +291,12 @@ def fold_classes(catalog: Catalog) -> Catalog:
         samples=replace(
             samples,
             class_names=tuple([spelled.get(name, name) for name in samples.class_names]),
-            class_sets=tuple([_merged(names, spelled) for names in samples.class_sets]),
+            class_sets=tuple([_fold(names, spelled) for names in samples.class_sets]),
         ),
         class_folders={name: tuple(sorted(folders[name])) for name in sorted(folders)},
-        class_order=_merged(catalog.class_order, spelled) if catalog.class_order else None,
+        class_order=_fold(catalog.class_order, spelled) if catalog.class_order else None,
     )
 
 
-def _merged(names: Iterable[str], spelled: Mapping[str, str]) -> tuple[str, ...]:
+def _fold(names: Iterable[str], spelled: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spelled[name] for name in names))

@@ -1,10 +1,9 @@
-"""A table of files and the splits that they are to stay in."""
+"""`--split-file`: a table of files and their splits."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from posixpath import normpath
 
@@ -20,9 +19,9 @@ _SHOWN = 5
 
 
 def pin_by_name(catalog: Catalog, path: str) -> Catalog:
-    """Pin each image that a table names to the split it has there.
+    """Pin each image that a table names to its split there.
 
-    Raises SourceError if the table is none, contradicts itself, or speaks of other files.
+    Raises SourceError if the table cannot be read, contradicts itself, or names other files.
     """
     splits = read_split_file(path)
     filenames = catalog.samples.filenames
@@ -44,22 +43,20 @@ def pin_by_name(catalog: Catalog, path: str) -> Catalog:
 
 
 def read_split_file(path: str) -> dict[str, str]:
-    """Read which split each file is in."""
+    """Return the split of each file."""
     if not os.path.isfile(path):
         raise SourceError(f"--split-file {path} is not a file", path=path)
-    table = read_table(path, os.path.basename(path))
-    path_column, split_column, has_header = _columns(table, path)
-    if has_header:
-        table = table.with_header()
+    table, path_at, split_at = _with_columns(read_table(path, os.path.basename(path)), path)
     faults = [(fault.line, fault.reason) for fault in table.faults]
     splits: dict[str, str] = {}
-    cells = zip(table.texts(path_column), table.texts(split_column), table.lines, strict=True)
-    for path_cell, word, line in cells:
-        path_cell, word = path_cell.strip(), word.strip()
-        name = normpath(path_cell) if path_cell else ""
-        split = split_word(word) or (word if _SPLIT_NAME.fullmatch(word) else "")
-        if not name or not split:
-            faults.append((line, f"{word!r} is no split" if name else "no file"))
+    rows = zip(table.lines, table.texts(path_at), table.texts(split_at), strict=True)
+    for line, cell, word in rows:
+        name = normpath(cell.strip()) if cell.strip() else ""
+        split = split_word(word) or (word.strip() if _SPLIT_NAME.fullmatch(word.strip()) else "")
+        if not name:
+            faults.append((line, "no file"))
+        elif not split:
+            faults.append((line, f"{word.strip()!r} is not a split"))
         elif splits.setdefault(name, split) != split:
             faults.append((line, f"{name} is in {splits[name]} already"))
     if faults:
@@ -73,17 +70,17 @@ def read_split_file(path: str) -> dict[str, str]:
     return splits
 
 
-def _columns(table: Table, path: str) -> tuple[int, int, bool]:
-    """Return the columns of paths and of splits, and whether the first row names them."""
-    first: Sequence[str] = table.names or table.first_row()
-    paths = [place for place, name in enumerate(first) if is_path_column(name)]
-    splits = [place for place, name in enumerate(first) if is_split_column(name)]
+def _with_columns(table: Table, path: str) -> tuple[Table, int, int]:
+    """Return the table without its header, and the columns of paths and of splits."""
+    header = table.names or (table.first_row() if table.lines else ())
+    paths = [at for at, name in enumerate(header) if is_path_column(name)]
+    splits = [at for at, name in enumerate(header) if is_split_column(name)]
     if len(paths) == 1 and len(splits) == 1:
-        return paths[0], splits[0], not table.names
-    if len(first) == 2 and not table.names:
-        return 0, 1, False
+        return table if table.names else table.with_header(), paths[0], splits[0]
+    if len(header) == 2 and not table.names:
+        return table, 0, 1
     raise SourceError(
-        f"--split-file {path} has no columns that are surely the file and its split",
+        f"--split-file {path} has no clear columns of files and splits",
         hint="call them filename and split",
         path=path,
     )

@@ -1,4 +1,4 @@
-"""The words that name splits: in cells, in the names of files, and in the names of folders."""
+"""Words that mean splits: in cells, and in the names of files and folders."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CAMEL = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class Splits(NamedTuple):
-    """The split of each row, "" where the table has none, and the faults of rows."""
+    """The split of each row ("" for none), and the faults of rows."""
 
     splits: list[str]
     faults: dict[int, str]
 
 
 def words(name: str) -> list[str]:
-    """Return the words of a name in lower case, with numbers apart.
+    """Return the words and numbers of a name, in lower case.
 
     >>> words("Train_images"), words("test1"), words("trainLabels"), words("224x224")
     (['train', 'images'], ['test', '1'], ['train', 'labels'], ['224', 'x', '224'])
@@ -39,7 +39,7 @@ def words(name: str) -> list[str]:
 
 
 def split_word(text: str) -> str:
-    """Return the split that a word means, or "" if it means none.
+    """Return the split that a word means; "" for none.
 
     >>> split_word("Validation"), split_word("kitchen")
     ('val', '')
@@ -50,7 +50,7 @@ def split_word(text: str) -> str:
 def split_of_name(path: str, *, takes_trainval: bool = False) -> str:
     """Return the split that a word of a file's name means; "" for none or several.
 
-    Train and val together are all that may be trained with: train, if `takes_trainval`.
+    With `takes_trainval`, train and val together mean train.
 
     >>> split_of_name("places365_val.txt"), split_of_name("trainLabels.csv")
     ('val', 'train')
@@ -71,7 +71,7 @@ def split_of_name(path: str, *, takes_trainval: bool = False) -> str:
 
 
 def split_of_path(path: str) -> str:
-    """Return the split that a file's name means, or else the nearest folder above it.
+    """Return the split of a file by its name, or else by the nearest folder above it.
 
     >>> split_of_path("val/part-0.csv"), split_of_path("split=test/0.parquet")
     ('val', 'test')
@@ -80,12 +80,12 @@ def split_of_path(path: str) -> str:
 
 
 def split_of_word(word: str) -> str:
-    """Return the split that a word in a name means: as `split_word`, or `trainval`."""
+    """Return the split that a word in a name means; `trainval` means train."""
     return TRAIN if word.casefold() == "trainval" else split_word(word)
 
 
 def split_in(name: str) -> str:
-    """Return the split that the first word of a folder's name means, or "".
+    """Return the split that the first word of a folder's name means; "" for none.
 
     >>> split_in("test_stg1"), split_in("Training Set"), split_in("valley"), split_in("trainers")
     ('test', 'train', '', '')
@@ -97,9 +97,9 @@ def split_in(name: str) -> str:
 
 
 def splits_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the split that each sibling folder means, "" for none.
+    """Return the split that each of some sibling folders means; "" for none.
 
-    First words that all of them share do not count: `hoh_train` and `hoh_test` are splits.
+    First words that all of them share are ignored: `hoh_train` and `hoh_test` are splits.
     """
     found = {name: _unnumbered(words(name)) for name in names}
     shared = 0
@@ -116,14 +116,14 @@ def splits_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def _unnumbered(found: list[str]) -> list[str]:
-    """Return words without leading numbers and letters: `a. Training Set`, `2_test`."""
+    """Remove leading numbers and single letters: `a. Training Set`, `2_test`."""
     while len(found) > 1 and (len(found[0]) == 1 or found[0].isdecimal()):
         found = found[1:]
     return found
 
 
 def read_splits(cells: Sequence[str], column: str, where: str) -> Splits:
-    """Read a column of splits; raise SourceError, naming the table by `where`, for other words.
+    """Read a column of splits of the table `where`; raise SourceError for other words.
 
     A row without a split is a fault, unless no row has one.
     """
@@ -143,10 +143,10 @@ def read_splits(cells: Sequence[str], column: str, where: str) -> Splits:
 
 
 def splits_of_files(names: Sequence[str], where: str) -> dict[str, str]:
-    """Return the split of each file of a table that names one; nothing if none does.
+    """Return the splits that the names of a table's files mean; nothing if none does.
 
-    A single file for train holds all rows, as no other file is for val or test.
-    Raises SourceError if some files name splits and others do not.
+    A single file for train holds the rows of all splits. Raises SourceError if only some names mean
+    splits.
     """
     splits = {name: split for name in names if (split := split_of_path(name))}
     if len(names) == 1:

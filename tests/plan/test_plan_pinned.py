@@ -263,8 +263,8 @@ def test_all_faults_of_a_split_file_are_named_with_their_lines(tmp_path: Path) -
     with pytest.raises(SourceError) as caught:
         read_split_file(path)
     assert str(caught.value) == (
-        f"--split-file {path} cannot be used: line 3: 'Some Where' is no split; "
-        "line 4: 1 cells instead of 2; line 5: no file; line 6: '' is no split; "
+        f"--split-file {path} cannot be used: line 3: 'Some Where' is not a split; "
+        "line 4: 1 cells instead of 2; line 5: no file; line 6: '' is not a split; "
         "line 7: a.jpg is in train already; and 1 more"
     )
     assert caught.value.path == path
@@ -289,7 +289,7 @@ def test_a_split_file_of_other_files_altogether_is_an_error(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("text", ["", "a.jpg\n", "a,b,c\n1,2,3\n"])
 def test_a_table_without_files_and_splits_is_an_error(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SourceError, match="no columns that are surely the file and its split"):
+    with pytest.raises(SourceError, match="no clear columns of files and splits"):
         read_split_file(table(tmp_path, text))
 
 

@@ -360,7 +360,7 @@ def test_lists_of_splits_beside_class_folders_are_never_ignored_in_silence(
 ) -> None:
     root = tmp_path / "pets"
     write_tree(root, LISTED | {name: text.encode() for name, text in lists.items()})
-    with pytest.raises(SourceError, match="list images by split, which class folders") as caught:
+    with pytest.raises(SourceError, match="list images by split, but class folders") as caught:
         found(root)
     assert f"imgrec pack '{root}/{pattern}' --images {root};" in caught.value.hint
     assert len(found(root, kind="folder").samples) == 4
@@ -386,7 +386,7 @@ def test_lists_of_splits_in_an_archive_are_not_ignored_either(tmp_path: Path) ->
 
 def test_a_split_in_numbers_beside_class_folders_is_an_error(tmp_path: Path) -> None:
     write_tree(tmp_path / "birds", LISTED | {"train_test_split.txt": b"1 0\n2 1\n"})
-    with pytest.raises(SourceError, match=r"train_test_split\.txt says which images are for test"):
+    with pytest.raises(SourceError, match=r"train_test_split\.txt names the test images"):
         found(tmp_path / "birds")
 
 
