@@ -1,6 +1,6 @@
-"""The values that flow through a pack: from the catalog of a source to the shards to write.
+"""The values that flow through a pack: from the catalog of a source to the tasks of its shards.
 
-All are immutable. Whatever there is one of per image is kept by column.
+All are immutable. Values per image are kept by column.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from imgrec.blob import Blob
 from imgrec.errors import PlanError
 from imgrec.near.duplicates import NearDuplicates, NearPairs
 from imgrec.notes import Note, Noted, NoteKind, Notes, ignored_files, warnings_of
@@ -27,19 +26,53 @@ FORMAT = 1
 TRAIN, VAL, TEST = "train", "val", "test"
 FOLD = "fold_"
 UNLABELLED = -1
-"""The label of an image of which no class is known."""
+"""The label of an image without a known class."""
 _MOST_DIGITS = 20
-"""Longer numbers do not count folds: names of splits in a dataset may be anything."""
+"""A name with a longer number is not a fold: splits of a dataset may have any name."""
 
 Label: TypeAlias = int | tuple[int, ...]
-"""What an image is labelled with: one label, or all of several."""
+"""One label, or all labels of an image that may have several."""
+
+Slice: TypeAlias = tuple[str, int]
+"""Path and offset of uncompressed bytes in a larger file: in a tar, or in a spool.
+
+A plain tuple: there may be a million, and pickling named tuples takes three times as long.
+"""
+
+
+class ZipMember(NamedTuple):
+    """A member of a zip file, stored or deflated."""
+
+    path: str
+    header_offset: int
+    """The offset of its local header."""
+    packed_size: int
+    method: int
+    crc32: int
+
+
+class Pixels(NamedTuple):
+    """Uncompressed 8-bit pixels, which are packed as PNG."""
+
+    path: str
+    offset: int
+    height: int
+    width: int
+    channels: int
+    is_planar: bool
+    """One channel after the other, as in CIFAR, instead of pixel by pixel."""
+
+
+Blob: TypeAlias = str | Slice | ZipMember | Pixels
+"""Where the bytes of a sample are, for a worker to read as late as possible. A path is a whole
+file. The size is kept beside it."""
 
 
 def known_label(label: Label, split: str) -> Label | None:
-    """Return a label; None for an image without one, which no other label contradicts.
+    """Return a label, or None if it is unknown, so that no other label contradicts it.
 
-    Where an image may have several labels, having none of them says something too: that it is of
-    no class. Only in test does it mean that nobody has told.
+    Where images may have several labels, having none is a label too: the image belongs to no class.
+    Only in test does it mean that the labels are not published.
     """
     return None if label == UNLABELLED or (label == () and split == TEST) else label
 
@@ -57,22 +90,22 @@ def split_order(split: str) -> tuple[int, str]:
 
 
 class Sample(NamedTuple):
-    """One image of a source: where its bytes are and what the source says of it."""
+    """One image of a source."""
 
     filename: str
     """Posix path inside the source."""
     class_name: str
-    """Its class, or "" if the source does not say."""
+    """Its class, or "" if it is unknown."""
     split: str
-    """The split the source puts it in, or "" where the source has none."""
+    """Its split in the source, or "" if the source has none."""
     size: int
     content: bytes
-    """Equal for two samples exactly when their bytes are; see `source.probe`."""
+    """Equal for two samples if and only if their bytes are; see `source.probe`."""
     blob: Blob
 
 
 class Column(NamedTuple):
-    """A column of the source that travels into the records: one value a sample."""
+    """A column of the source that becomes a feature of the records: one value per sample."""
 
     name: str
     kind: ColumnKind
@@ -81,13 +114,13 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """The samples table: images by column, from the scan to the published dataset.
+    """The samples table, from the scan to the published dataset.
 
     Row i of each column is one sample. The first columns are the fields of `Sample`, in its order.
-    A column that is not known, or not needed any more, is empty. The scan fills all columns but
-    the last two, planning adds those and the final splits, a shard's task is a slice of the table,
-    and its result has the rows that were packed. Tuples, since a million samples are planned twice
-    as fast as objects, and names that are not UTF-8 do not fit into Arrow.
+    A column that is unknown, or no longer needed, is empty. The scan fills all columns but the last
+    two. Planning adds those and the final splits. A shard's task is a slice of the table, and its
+    result has the rows that were packed. Columns are tuples: a million samples are planned twice as
+    fast as objects, and Arrow does not hold names that are not UTF-8.
     """
 
     filenames: tuple[str, ...] = ()
@@ -97,16 +130,16 @@ class Samples:
     contents: tuple[bytes, ...] = ()
     blobs: tuple[Blob, ...] = ()
     groups: tuple[str, ...] = ()
-    """What must stay in one split together, "" for nothing else; empty if there are no groups."""
+    """Images of one group stay in one split; "" is not a group."""
     near: tuple[str, ...] = ()
-    """The same for what looks alike."""
+    """The same for near-duplicates."""
     pinned: tuple[str, ...] = ()
-    """The split that each image must stay in, "" for any; empty if all are free."""
+    """The split that each image must stay in; "" for any."""
     class_sets: tuple[tuple[str, ...], ...] = ()
     """All classes of each image where one may have several; empty where each has one."""
     columns: tuple[Column, ...] = ()
     labels: tuple[int, ...] = ()
-    """The label of each image; of several, the one by which it is put into a split."""
+    """The label of each image; of several, the one that decides its split."""
     label_sets: tuple[tuple[int, ...], ...] = ()
     """All labels of each image where one may have several; empty where each has one."""
 
@@ -128,9 +161,9 @@ class Samples:
 
     def _each(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Samples:
         """Change every column that is known."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        columns = found.pop("columns")
-        changed = {name: change(column) for name, column in found.items() if column}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        columns = values.pop("columns")
+        changed = {name: change(column) for name, column in values.items() if column}
         named = [column._replace(values=change(column.values)) for column in columns]
         return Samples(**changed, columns=tuple(named))
 
@@ -141,7 +174,7 @@ class Samples:
         )
 
     def written(self, places: Sequence[int]) -> Samples:
-        """Return the samples at `places`, without where their bytes were."""
+        """Return the samples at `places`, without their blobs and sizes."""
         return replace(self, blobs=(), sizes=()).pick(places)
 
     def count_classes(self) -> Counter[str]:
@@ -153,7 +186,7 @@ class Samples:
         return counts
 
     def classes(self) -> set[str]:
-        """Return the classes that images have, with "" if one has none."""
+        """Return the classes of all images, with "" if one has none."""
         return {*self.class_names, *chain.from_iterable(self.class_sets)}
 
     def __iter__(self) -> Iterator[Sample]:
@@ -162,67 +195,65 @@ class Samples:
 
 
 def picked(column: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
-    """Return the values of a column at `places`, in that order; none of an empty column."""
+    """Return the values of a column at `places`, in that order; () for an empty column."""
     if not column or len(places) < 2:
         return tuple([column[place] for place in places]) if column else ()
-    # It takes a third of the time of a comprehension.
+    # Three times as fast as a comprehension.
     values: tuple[T, ...] = itemgetter(*places)(column)
     return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What predictions for a source must look like when they are handed in."""
+    """The form in which a competition takes predictions."""
 
     id_column: str = "id"
     """The name of the column of ids."""
     label_column: str = "label"
     """The name of the column of labels."""
     separator: str = " "
-    """What parts several labels in a cell."""
+    """Separates several labels in a cell."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """What the source itself writes for a class, where that is not its name."""
+    """What the source writes for a class, where that is not its name."""
     sample: bytes = b""
     """The sample submission as CSV; b"" if there is none."""
 
     def named(self, label_of: Mapping[str, int], classes: Sequence[str]) -> Submission:
-        """Return this with classes by their final names; one of several values has none."""
-        found: dict[str, set[str]] = {}
+        """Return this with the final names of classes; a merged class has no value."""
+        texts: dict[str, set[str]] = {}
         for name, label in label_of.items():
             if name:
-                found.setdefault(classes[label], set()).add(self.values.get(name, name))
-        values = {name: min(texts) for name, texts in sorted(found.items()) if len(texts) == 1}
+                texts.setdefault(classes[label], set()).add(self.values.get(name, name))
+        values = {name: min(own) for name, own in sorted(texts.items()) if len(own) == 1}
         return replace(self, values={key: text for key, text in values.items() if key != text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog(Noted):
-    """All that a source holds, before anything is decided about it."""
+    """Everything that a source holds, before anything is decided about it."""
 
     name: str
-    """What the source calls itself: the folder's name."""
+    """The name of the source's folder or file."""
     layout: str
     samples: Samples
     class_folders: Mapping[str, tuple[str, ...]]
-    """The folders of each class, by the class's name as it stands on disk."""
+    """The folders of each class, by its name on disk."""
     class_order: tuple[str, ...] | None = None
     """Class names in the order of their labels, where the source itself fixes it."""
     earlier_classes: tuple[str, ...] = ()
-    """Those of the dataset that `--split-from` names, in the order of their labels."""
+    """Classes of the dataset of `--split-from`, in the order of their labels."""
     notes: Notes = ()
     near: NearPairs | None = None
-    """Its near-duplicates; None if they were not looked for."""
+    """Its near-duplicates; None if nobody asked for them."""
     beyond_limit: int = 0
     """How many images `--limit-per-class` leaves out."""
     matched_globs: frozenset[str] = frozenset()
-    """Those of `--include` and `--exclude` that are known to fit some file of the source."""
+    """Globs of `--include` and `--exclude` that are known to match some file of the source."""
     submission: Submission | None = None
-    """None if the source says nothing about predictions."""
     stamp: Stamp = NO_STAMP
-    """Of the files in which the bytes of the samples are; never part of any output.
+    """The stamp of the files with the bytes of the samples; never part of any output.
 
-    Files that are read whole when they are listed need not be in it: their content decides about
-    the plan.
+    Files that the scan reads whole need not be in it: their content is part of the plan.
     """
     homes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """The device and inode of each folder that was walked, by its path."""
@@ -236,14 +267,14 @@ class Catalog(Noted):
         return self.noted(warnings_of(warnings))
 
     def keep(self, places: Sequence[int], bad: Iterable[Note], kind: str) -> Catalog:
-        """Return a catalog of the samples at `places` and of the bad files that are to stay.
+        """Return a catalog of the samples at `places` and of these `bad` files.
 
-        What is left out is counted as ignored, by `kind`. A class that loses all of its samples
-        is gone. Raises PlanError if nothing is left.
+        The others are counted as ignored, by `kind`. A class that loses all of its samples is gone.
+        Raises PlanError if nothing is left.
         """
-        stay, kept = tuple(bad), set(places)
+        bad, kept = tuple(bad), set(places)
         left_out = [name for at, name in enumerate(self.samples.filenames) if at not in kept]
-        left_out += [file.filename for file in set(self.bad).difference(stay)]
+        left_out += [file.filename for file in set(self.bad).difference(bad)]
         if not left_out:
             return self
         samples = self.samples.pick(places)
@@ -253,12 +284,12 @@ class Catalog(Noted):
                 f"nothing is left to pack: everything is {kind}",
                 hint=f"leave out less of it; one of the files is {printable(example)}",
             )
-        # A class without samples may have bad ones still, so it goes only with the last of those.
-        gone = self.samples.classes() if stay else set(self.class_folders)
+        # A class without samples may still have bad files, so it goes only with the last of those.
+        gone = self.samples.classes() if bad else set(self.class_folders)
         gone -= samples.classes()
-        folders = {name: where for name, where in self.class_folders.items() if name not in gone}
+        folders = {name: own for name, own in self.class_folders.items() if name not in gone}
         others = [note for note in self.notes if note.kind is not NoteKind.BAD]
-        notes = (*stay, *others, *ignored_files(kind, sorted(left_out)))
+        notes = (*bad, *others, *ignored_files(kind, sorted(left_out)))
         return replace(self, samples=samples, class_folders=folders, notes=notes)
 
 
@@ -270,29 +301,28 @@ class ShardTask:
     index: int
     filename: str
     expected_bytes: int
-    """The most that the shard takes if every image is packed as it is."""
+    """The most that the shard takes if every image is packed unchanged."""
     samples: Samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What is to be packed, in sum."""
+    """The totals of a plan."""
 
     count: int
     labels: Mapping[str, Collection[int]]
-    """The labels that the images of each split are to have."""
+    """The labels of each split."""
     columns: tuple[tuple[str, ColumnKind], ...]
     is_multilabel: bool
 
 
 def labels_by_split(tasks: Iterable[ShardTask]) -> dict[str, set[int]]:
-    """Return the labels that the images of each split are to have."""
-    found: dict[str, set[int]] = {}
+    """Return the labels of each split."""
+    labels: dict[str, set[int]] = {}
     for task in tasks:
-        found.setdefault(task.split, set()).update(
-            *(task.samples.label_sets or (task.samples.labels,))
-        )
-    return found
+        own = task.samples.label_sets or (task.samples.labels,)
+        labels.setdefault(task.split, set()).update(*own)
+    return labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,30 +340,26 @@ class Plan(Noted):
     fingerprint: str
     notes: Notes
     near_duplicates: NearDuplicates | None
-    """None if they were not looked for."""
+    """None if nobody asked for them."""
     options: Mapping[str, object]
     """The options behind this plan, as plain values for the report."""
     submission: Submission | None = None
-    """As in `Catalog`."""
     beyond_limit: int = 0
-    """As in `Catalog`."""
+    """How many images `--limit-per-class` leaves out."""
     refused_with: int = 0
     """The exit code with which pack would refuse this; 0 if it would not."""
 
     @property
     def planned(self) -> int:
         """Count the images that are to be packed."""
-        return sum(len(task.samples.filenames) for task in self.tasks)
+        return sum(len(task.samples) for task in self.tasks)
 
     def sum_up(self) -> Planned:
-        """Return what is to be packed, in sum."""
+        """Return the totals of this plan."""
+        samples = self.tasks[0].samples if self.tasks else Samples()
         return Planned(
             count=self.planned,
             labels=labels_by_split(self.tasks),
-            columns=tuple(
-                (column.name, column.kind)
-                for task in self.tasks[:1]
-                for column in task.samples.columns
-            ),
-            is_multilabel=any(task.samples.label_sets for task in self.tasks[:1]),
+            columns=tuple((column.name, column.kind) for column in samples.columns),
+            is_multilabel=bool(samples.label_sets),
         )

@@ -28,13 +28,12 @@ from typing import Any, NamedTuple
 from xxhash import xxh3_64_hexdigest, xxh3_128_digest
 
 from imgrec import __version__, layout
-from imgrec.blob import Pixels
 from imgrec.codec import json_files
 from imgrec.codec.image import pack_pixels, prepare
 from imgrec.codec.pillow import CODERS
 from imgrec.engine import Engine
 from imgrec.errors import BadImage, DatasetError, DatasetExists, ImgrecError
-from imgrec.model import Plan, ShardTask, picked
+from imgrec.model import Pixels, Plan, ShardTask, picked
 from imgrec.options import Check, PackOptions, ShrinkOptions
 from imgrec.outcome import ShardResult
 from imgrec.read.documents import find_damage, read_fingerprint, read_report

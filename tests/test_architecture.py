@@ -11,7 +11,7 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "imgrec"
 TIERS = (
-    "errors text blob background stamp near notes",
+    "errors text background stamp near notes",
     "options spelling extras html faults",
     "model notebook",
     "outcome",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from imgrec.blob import Pixels
+    from imgrec.model import Pixels
 
 Size = tuple[int, int]
 """Height and width."""

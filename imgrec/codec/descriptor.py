@@ -26,11 +26,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.blob import Pixels
 from imgrec.codec import exif, jpeg, pillow
 from imgrec.codec.image import known_format
 from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage
+from imgrec.model import Pixels
 
 if TYPE_CHECKING:
     import numpy as np

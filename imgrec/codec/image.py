@@ -17,10 +17,10 @@ import io
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.blob import Pixels
 from imgrec.codec import bmp, exif, jpeg, pillow, png
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage
+from imgrec.model import Pixels
 from imgrec.options import Check, ShrinkOptions
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from imgrec.blob import Pixels
 from imgrec.codec import jpeg, png
 from imgrec.codec.sniff import format_of
 from imgrec.errors import BadImage
+from imgrec.model import Pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image

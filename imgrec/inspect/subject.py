@@ -10,10 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from imgrec.blob import Blob, Pixels
 from imgrec.codec.sniff import HEAD_BYTES, sniff
 from imgrec.errors import DatasetNotFound, UsageError
-from imgrec.model import Catalog
+from imgrec.model import Blob, Catalog, Pixels
 from imgrec.options import SourceKind, SourceOptions
 from imgrec.outcome import DatasetInfo, Report
 from imgrec.read.locate import find_dataset, is_path

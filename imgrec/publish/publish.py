@@ -1,20 +1,25 @@
-"""Complete a dataset: write every file beside the shards, checksums last."""
+"""Complete a dataset: write every file beside the shards, checksums last.
+
+TFDS could write its files itself. But importing it takes longer than packing thousands of images,
+and its output may change between versions, while equal inputs must give equal bytes.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from imgrec import layout
 from imgrec.codec import json_files
 from imgrec.model import FORMAT, Plan
 from imgrec.notes import NoteKind
-from imgrec.options import PackOptions
+from imgrec.options import ColumnKind, PackOptions
 from imgrec.outcome import Report
-from imgrec.publish import tfds_files
 from imgrec.publish.report import Totals, make_report, refuse_bad_source, skipped_csv
 from imgrec.storage.files import Seal, remove, write_file
+
+_FEATURES = "tensorflow_datasets.core.features."
 
 
 def complete(
@@ -47,23 +52,15 @@ def complete(
 def _documents(
     plan: Plan, totals: Totals, report: Report, options: PackOptions
 ) -> Iterator[tuple[str, bytes]]:
-    schema = tfds_files.Schema(
-        classes=len(report.classes),
-        shape=tfds_files.common_shape(totals.sides),
-        is_multilabel=totals.planned.is_multilabel,
-        columns=totals.planned.columns,
-        file_format=layout.FILE_FORMATS[options.shard_compression],
-        also=options.also,
-    )
-    labels = layout.SEQUENCE_LABELS if schema.is_multilabel else layout.LABELS
+    labels = layout.SEQUENCE_LABELS if totals.planned.is_multilabel else layout.LABELS
     yield labels, "".join(f"{name}\n" for name in report.classes).encode()
     yield layout.REPORT, json_files.encode_report(report)
     yield layout.SKIPPED, skipped_csv(report)
     if plan.submission and plan.submission.sample:
         yield layout.SUBMISSION, plan.submission.sample
     yield layout.METADATA, _metadata(plan, report, totals, options)
-    yield layout.FEATURES, tfds_files.features(schema)
-    yield layout.DATASET_INFO, tfds_files.dataset_info(report, schema)
+    yield layout.FEATURES, _json(_features(len(report.classes), totals))
+    yield layout.DATASET_INFO, _json(_dataset_info(report, totals, options))
 
 
 def _metadata(plan: Plan, report: Report, totals: Totals, options: PackOptions) -> bytes:
@@ -86,3 +83,97 @@ def _metadata(plan: Plan, report: Report, totals: Totals, options: PackOptions) 
     if plan.submission:
         value["submission"] = json_files.encode_submission(plan.submission)
     return json.dumps({"imgrec": value}, sort_keys=True).encode() + b"\n"
+
+
+def _dataset_info(report: Report, totals: Totals, options: PackOptions) -> dict[str, object]:
+    """Return dataset_info.json: a protobuf of TFDS as JSON, in which integers are strings."""
+    images = sum(split.examples for split in report.splits)
+    label_key = "labels" if totals.planned.is_multilabel else "label"
+    # TFDS assumes TFRecord if no format is given. If one is, it refuses
+    # tfds.data_source("flowers"): without a data_dir, that asks for array_record, whatever
+    # alternatives there are.
+    formats: dict[str, object] = (
+        {"alternativeFileFormats": list(options.also)}
+        if options.also
+        else {"fileFormat": layout.FILE_FORMATS[options.shard_compression]}
+    )
+    return {
+        "name": report.name,
+        "version": report.version,
+        "description": f"{images} images in {len(report.classes)} classes, packed by imgrec.",
+        **formats,
+        "moduleName": "imgrec",
+        "splits": [
+            {
+                "name": split.name,
+                "shardLengths": [str(length) for length in split.shard_lengths],
+                "numBytes": str(split.num_bytes),
+                "filepathTemplate": layout.FILEPATH_TEMPLATE,
+            }
+            for split in report.splits
+        ],
+        "supervisedKeys": {
+            "tuple": {"items": [{"featureKey": "image"}, {"featureKey": label_key}]}
+        },
+    }
+
+
+def _features(classes: int, totals: Totals) -> dict[str, object]:
+    """Return features.json: how TFDS reads a record."""
+    label: dict[str, object] = {
+        "pythonClassName": f"{_FEATURES}class_label_feature.ClassLabel",
+        "classLabel": {"numClasses": str(classes)},
+    }
+    if totals.planned.is_multilabel:
+        label = {
+            "pythonClassName": f"{_FEATURES}sequence_feature.Sequence",
+            "sequence": {"feature": label, "length": "-1"},
+        }
+    return {
+        "pythonClassName": f"{_FEATURES}features_dict.FeaturesDict",
+        "featuresDict": {
+            "features": {
+                "filename": _TEXT,
+                "image": {
+                    "pythonClassName": f"{_FEATURES}image_feature.Image",
+                    "image": {"shape": _dimensions(_common_shape(totals.sides)), "dtype": "uint8"},
+                },
+                "labels" if totals.planned.is_multilabel else "label": label,
+                "shape": _tensor("int64", (3,)),
+                **{name: _COLUMNS[kind] for name, kind in totals.planned.columns},
+            }
+        },
+    }
+
+
+def _tensor(dtype: str, shape: Sequence[int]) -> dict[str, object]:
+    return {
+        "pythonClassName": f"{_FEATURES}tensor_feature.Tensor",
+        "tensor": {"shape": _dimensions(shape), "dtype": dtype, "encoding": "none"},
+    }
+
+
+def _dimensions(shape: Sequence[int]) -> dict[str, list[str]]:
+    return {"dimensions": [str(size) for size in shape]} if shape else {}
+
+
+_TEXT = {"pythonClassName": f"{_FEATURES}text_feature.Text", "text": {}}
+_COLUMNS = {
+    ColumnKind.INT: _tensor("int64", ()),
+    ColumnKind.FLOAT: _tensor("float32", ()),
+    ColumnKind.TEXT: _TEXT,
+}
+
+
+def _common_shape(sides: Sequence[Collection[int]]) -> tuple[int, int, int]:
+    """Return the shape of all images as TFDS decodes them, with -1 for a size that differs.
+
+    Grey images decode to one channel if all are grey; otherwise all decode to three.
+    """
+    heights, widths, channels = sides
+    height, width = (min(sizes) if len(sizes) == 1 else -1 for sizes in (heights, widths))
+    return height, width, 1 if set(channels) == {1} else 3
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).encode() + b"\n"

@@ -12,8 +12,8 @@ from functools import partial
 from io import FileIO
 from typing import Literal, NamedTuple
 
-from imgrec.blob import ZipMember
 from imgrec.errors import BadImage, ImgrecError, SourceError
+from imgrec.model import ZipMember
 from imgrec.source.archive_formats import is_tar, list_tar, list_zip
 from imgrec.source.archive_members import Allowance, Listing, MemberTree
 from imgrec.source.archive_names import (

@@ -22,8 +22,8 @@ from tarfile import TarInfo
 from zipfile import ZipFile, ZipInfo
 from zlib import crc32
 
-from imgrec.blob import ZipMember
 from imgrec.errors import ImgrecError, SourceError
+from imgrec.model import ZipMember
 from imgrec.source.archive_members import Listing, Member, too_many_members
 from imgrec.source.tree import unreadable
 from imgrec.storage.blobs import DEFLATED, STORED

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from imgrec.blob import Slice, ZipMember
 from imgrec.errors import SourceError
+from imgrec.model import Slice, ZipMember
 from imgrec.notes import Note
 from imgrec.source.archive_names import has_archive_name
 from imgrec.source.split_words import split_word

@@ -10,11 +10,10 @@ from typing import NamedTuple, TypeVar
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Blob, Pixels
 from imgrec.codec import descriptor
 from imgrec.codec.image import shape_of
 from imgrec.errors import BadImage
-from imgrec.model import TRAIN, Catalog, Samples, split_order
+from imgrec.model import TRAIN, Blob, Catalog, Pixels, Samples, split_order
 from imgrec.near.duplicates import Images, SimilarImages, find_similar
 from imgrec.near.search import DISTANCE
 from imgrec.notes import Note, NoteKind

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Pixels
 from imgrec.errors import SourceError, UsageError
-from imgrec.model import TEST, Catalog, Column, Samples
+from imgrec.model import TEST, Catalog, Column, Pixels, Samples
 from imgrec.notes import Note, warnings_of
 from imgrec.options import ColumnKind, SourceOptions
 from imgrec.source.cells import read_labels

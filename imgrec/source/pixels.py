@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Pixels, Slice, ZipMember
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.model import Column, Samples
+from imgrec.model import Column, Pixels, Samples, Slice, ZipMember
 from imgrec.source.tree import Context, TreeFile
 from imgrec.storage.blobs import read_blob
 from imgrec.storage.files import append_to_spool

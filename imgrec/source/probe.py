@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Blob
 from imgrec.codec.sniff import HEAD_BYTES, MOST_IMAGE_BYTES, describe, format_of
 from imgrec.errors import BadImage
-from imgrec.model import Samples, picked
+from imgrec.model import Blob, Samples, picked
 from imgrec.options import SourceOptions
 from imgrec.source.tree import Context, Folder, Lister, Run, has_image_name
 from imgrec.stamp import NO_STAMP, Stamp, sum_of

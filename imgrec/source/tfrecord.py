@@ -13,12 +13,11 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from imgrec.blob import Blob
 from imgrec.codec.example import Feature, decode
 from imgrec.codec.sniff import HEAD_BYTES, format_of
 from imgrec.codec.tfrecord import read_records
 from imgrec.errors import CorruptRecord, SourceError
-from imgrec.model import TEST, Catalog, Column
+from imgrec.model import TEST, Blob, Catalog, Column
 from imgrec.notes import Note
 from imgrec.options import ColumnKind, SourceOptions
 from imgrec.source.columns import is_label_column, is_path_column, squashed

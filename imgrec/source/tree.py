@@ -12,10 +12,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from xxhash import xxh3_128_hexdigest
 
-from imgrec.blob import Blob
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.errors import BadImage, ImgrecError, SourceError
-from imgrec.model import picked
+from imgrec.model import Blob, picked
 from imgrec.notes import Note, Notes, ignored_files, warnings_of
 from imgrec.options import SourceOptions
 from imgrec.stamp import NO_STAMP, Stamp

@@ -11,14 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from imgrec import layout
-from imgrec.blob import Blob
 from imgrec.codec import json_files
 from imgrec.engine.spark import SparkEngine
 from imgrec.errors import ExecutionError
 from imgrec.inspect.report.images import in_dataset, table_of_results
 from imgrec.inspect.report.page import make_page
 from imgrec.inspect.subject import Job as Inspection
-from imgrec.model import Column, Plan, Samples, ShardTask
+from imgrec.model import Blob, Column, Plan, Samples, ShardTask
 from imgrec.notes import NoteCollector, NoteKind, warnings_of
 from imgrec.options import ColumnKind
 from imgrec.options.source import ColumnValue

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from imgrec.blob import Blob, Pixels, Slice, ZipMember
 from imgrec.errors import BadImage
+from imgrec.model import Blob, Pixels, Slice, ZipMember
 from imgrec.stamp import NO_STAMP, Stamp, state_of
 from imgrec.storage.read_errors import disk_fault, own_fault
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Protocol
 
-from imgrec.blob import Blob
 from imgrec.errors import BadImage
+from imgrec.model import Blob
 from imgrec.storage.blobs import CHANGED, is_object, read_blob
 from imgrec.storage.read_errors import own_fault
 

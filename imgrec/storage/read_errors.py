@@ -14,8 +14,8 @@ import stat
 from glob import escape
 from shlex import quote
 
-from imgrec.blob import Blob
 from imgrec.errors import BadImage, ExecutionError
+from imgrec.model import Blob
 from imgrec.text import printable
 
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR})

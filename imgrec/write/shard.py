@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Pixels
 from imgrec.codec import descriptor, example, exif
 from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
-from imgrec.model import Samples, ShardTask, picked
+from imgrec.model import Pixels, Samples, ShardTask, picked
 from imgrec.notes import Note, NoteCollector, NoteKind, Notes, of_kinds
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult

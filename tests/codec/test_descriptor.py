@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pictures import encode, picture, png_of
 from PIL import Image, ImageOps
 
-from imgrec.blob import Pixels
 from imgrec.codec import descriptor
 from imgrec.errors import BadImage
+from imgrec.model import Pixels
 from imgrec.near.search import DISTANCE, Search, find_pairs
 
 GOLDEN = (

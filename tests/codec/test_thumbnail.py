@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image, ImageOps
 
-from imgrec.blob import Pixels
 from imgrec.codec.decode import encode_thumbnail, rough_thumbnail, thumbnail
 from imgrec.errors import BadImage
+from imgrec.model import Pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Exif

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampling import examples
 
-from imgrec.blob import ZipMember
 from imgrec.errors import BadImage, ExecutionError
+from imgrec.model import ZipMember
 from imgrec.source.archive_formats import list_zip
 from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import close_files, look, read_blob, read_pieces

@@ -36,11 +36,10 @@ from sampling import examples
 from scanning import context
 from trees import members, tarred, zipped
 
-from imgrec.blob import Pixels
 from imgrec.codec.cifar_pickle import ByteArray
 from imgrec.codec.image import pack_pixels
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.model import Catalog
+from imgrec.model import Catalog, Pixels
 from imgrec.notes import Ignored
 from imgrec.source import cifar
 from imgrec.source.tree import Folder, Match

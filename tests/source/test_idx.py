@@ -19,11 +19,10 @@ from sampling import examples
 from scanning import context
 from trees import members, tarred, zipped
 
-from imgrec.blob import Pixels
 from imgrec.codec.idx import IMAGES, LABELS, encode_header, parse_header
 from imgrec.codec.image import pack_pixels
 from imgrec.errors import ExecutionError, SourceError
-from imgrec.model import Catalog
+from imgrec.model import Catalog, Pixels
 from imgrec.notes import Ignored
 from imgrec.source import idx
 from imgrec.source.tree import Folder, Match

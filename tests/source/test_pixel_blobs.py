@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from imgrec.blob import Pixels
 from imgrec.codec.image import pack_pixels
+from imgrec.model import Pixels
 
 sides = st.integers(1, 40)
 

@@ -14,9 +14,8 @@ from sampling import examples
 from scanning import run
 from xxhash import xxh3_128_digest
 
-from imgrec.blob import Pixels
 from imgrec.errors import ExecutionError, ImgrecError, SourceError, UsageError
-from imgrec.model import Catalog
+from imgrec.model import Catalog, Pixels
 from imgrec.notes import Note
 from imgrec.options import ColumnOption, SourceOptions
 from imgrec.source import pixel_table

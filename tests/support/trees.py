@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from imgrec.blob import Slice, ZipMember
+from imgrec.model import Slice, ZipMember
 from imgrec.source.tree import Folder
 
 

@@ -22,12 +22,11 @@ from sampling import examples
 from xxhash import xxh3_128_hexdigest
 
 from imgrec import open_dataset
-from imgrec.blob import Pixels
 from imgrec.codec.idx import encode_header
 from imgrec.codec.image import Packable, decode_smaller, pack_pixels, prepare, smaller_size
 from imgrec.codec.jpeg import read_header
 from imgrec.errors import BadImage, UsageError
-from imgrec.model import Samples, ShardTask
+from imgrec.model import Pixels, Samples, ShardTask
 from imgrec.notes import Note, NoteKind
 from imgrec.options import Check, PackOptions, ShrinkOptions
 from imgrec.write.shard import ShardWriter

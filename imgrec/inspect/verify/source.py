@@ -11,7 +11,6 @@ from itertools import count
 from typing import NamedTuple
 
 from imgrec import layout
-from imgrec.blob import Blob, Pixels
 from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.codec.pillow import to_pil
 from imgrec.errors import BadImage, SourceError, UsageError
@@ -19,6 +18,7 @@ from imgrec.faults import Code, Fault, Faults
 from imgrec.inspect.subject import array_kind, has_coarse_labels
 from imgrec.inspect.verify.shard import images_of
 from imgrec.inspect.verify.state import State
+from imgrec.model import Blob, Pixels
 from imgrec.options import Check, CifarLabels, ShrinkOptions, SourceKind, SourceOptions
 from imgrec.outcome import Report
 from imgrec.source.kinds import detect, scan
