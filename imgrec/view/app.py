@@ -1,4 +1,4 @@
-"""The web application behind the page: who may ask, what they may ask, and the answers.
+"""The web application behind the page: access control, parameters and answers.
 
 Any web page can make a browser send requests to this machine. None of them knows the token that
 all our addresses begin with, none can read an answer, and one that points its own name here (DNS
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from secrets import compare_digest
 from urllib.parse import quote
@@ -24,9 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from imgrec.errors import BadImage, DatasetError, UsageError
 from imgrec.model import UNLABELLED
 from imgrec.text import printable
-from imgrec.view.catalogue import SIZES, Found, Query
-from imgrec.view.records import ViewedDataset
-from imgrec.view.thumbnails import MEDIA_TYPES, SIDES, Thumbnails, whole_picture
+from imgrec.view.catalogue import SIZES, Matches, Query
+from imgrec.view.records import MEDIA_TYPES, SIDES, ViewedDataset
 
 _STATIC = Path(__file__).with_name("static")
 _STATIC_TYPES = {
@@ -57,9 +55,9 @@ _SECURITY_HEADERS = {
 }
 
 
-def make_app(viewed: ViewedDataset, thumbnails: Thumbnails, token: str) -> ASGIApp:
+def make_app(viewed: ViewedDataset, token: str) -> ASGIApp:
     """Return the application, which answers only requests that know the token."""
-    answers = _Answers(viewed, thumbnails)
+    answers = _Answers(viewed)
     handlers = {
         "/api/dataset": answers.dataset,
         "/api/page": answers.page,
@@ -115,24 +113,22 @@ class Guard:
 
 
 class _Answers:
-    def __init__(self, viewed: ViewedDataset, thumbnails: Thumbnails) -> None:
+    def __init__(self, viewed: ViewedDataset) -> None:
         self._viewed = viewed
-        self._thumbnails = thumbnails
 
     def dataset(self, _request: Request) -> Response:
         """Describe the dataset."""
         viewed, info = self._viewed, self._viewed.dataset.info
-        columns = viewed.catalogue.columns
         return _json(
             {
                 "name": printable(info.name),
                 "version": printable(info.version),
                 "path": printable(info.path),
                 "load": printable(info.load),
-                "records": len(viewed),
+                "records": len(viewed.catalogue),
                 "classes": list(map(printable, info.classes)),
-                "splits": list(map(printable, columns.split_names)),
-                "formats": list(columns.format_names),
+                "splits": list(map(printable, viewed.catalogue.split_names)),
+                "formats": list(viewed.catalogue.format_names),
                 "sizes": SIZES,
                 "sides": SIDES,
                 "gathered": viewed.gathered,
@@ -141,14 +137,14 @@ class _Answers:
 
     def page(self, request: Request) -> Response:
         """List a page of matching records, and count the matches of every filter value."""
-        started = time.perf_counter()
-        found = self._found(request)
-        numbers = found.numbers[_page(request.query_params)].tolist()
-        columns = self._viewed.catalogue.columns
+        matches = self._matches(request)
+        start = _integer(request.query_params.get("start", "0"), 0, 1 << 62, "start")
+        count = _integer(request.query_params.get("count", "100"), 1, _MAX_ROWS, "count")
+        numbers = matches.numbers[start : start + count].tolist()
         rows = [
             {
                 "number": number,
-                "split": int(columns.splits[number]),
+                "split": int(self._viewed.catalogue.splits[number]),
                 "labels": row.labels,
                 "name": row.filename,
                 "width": row.width,
@@ -157,16 +153,13 @@ class _Answers:
             }
             for number, row in zip(numbers, self._viewed.rows(numbers), strict=True)
         ]
-        answer = _json({"total": len(found.numbers), "rows": rows, "counts": found.counts})
-        elapsed_ms = (time.perf_counter() - started) * 1000
-        answer.headers["Server-Timing"] = f"total;dur={elapsed_ms:.1f}"
-        return answer
+        return _json({"total": len(matches.numbers), "rows": rows, "counts": matches.counts})
 
     def record(self, request: Request) -> Response:
         """Describe one record in full, and name its neighbours among the matches."""
         number = self._number(request)
-        found = self._found(request)
-        numbers, at = found.numbers, found.place_of(number)
+        matches = self._matches(request)
+        numbers, at = matches.numbers, matches.position_of(number)
         around = {} if at is None else {"at": at, "total": len(numbers)}
         if at is not None and at > 0:
             around["previous"] = int(numbers[at - 1])
@@ -176,22 +169,30 @@ class _Answers:
 
     def thumbnails(self, request: Request) -> Response:
         """Send the thumbnails of some records as a stream of frames."""
-        numbers = _numbers(request.query_params, len(self._viewed))
-        side = _side(request.query_params)
-        stream = self._thumbnails.stream(numbers, side)
+        texts = request.query_params.get("n", "").split(",")[: _MAX_ROWS + 1]
+        if len(texts) > _MAX_ROWS:
+            raise UsageError(f"n names more than {_MAX_ROWS} records")
+        numbers = tuple(dict.fromkeys(map(self._record_number, texts)))
+        side = _integer(request.query_params.get("side", ""), 0, max(SIDES), "side")
+        if side not in SIDES:
+            raise UsageError(f"side must be one of {', '.join(map(str, SIDES))}")
+        stream = self._viewed.thumbnails(numbers, side)
         return StreamingResponse(stream, media_type="application/octet-stream")
 
     def image(self, request: Request) -> Response:
         """Send the image of a record."""
-        picture = whole_picture(self._viewed.dataset.read(self._number(request)))
+        picture = self._viewed.image(self._number(request))
         return Response(picture.data, media_type=MEDIA_TYPES[picture.format], headers=_FOREVER)
 
     def _number(self, request: Request) -> int:
-        return _integer(request.query_params.get("n", ""), 0, len(self._viewed) - 1, "n")
+        return self._record_number(request.query_params.get("n", ""))
 
-    def _found(self, request: Request) -> Found:
-        catalogue = self._viewed.catalogue
-        return catalogue.find(_query(request.query_params, catalogue.columns.classes))
+    def _record_number(self, text: str) -> int:
+        return _integer(text, 0, len(self._viewed.catalogue) - 1, "n")
+
+    def _matches(self, request: Request) -> Matches:
+        classes = len(self._viewed.dataset.classes)
+        return self._viewed.catalogue.find(_query(request.query_params, classes))
 
 
 def _query(parameters: QueryParams, classes: int) -> Query:
@@ -209,25 +210,6 @@ def _query(parameters: QueryParams, classes: int) -> Query:
         max_side=_integer(parameters.get("max") or "0", 0, _MAX_SIDE, "max"),
         text=text,
     )
-
-
-def _page(parameters: QueryParams) -> slice:
-    start = _integer(parameters.get("start", "0"), 0, 1 << 62, "start")
-    return slice(start, start + _integer(parameters.get("count", "100"), 1, _MAX_ROWS, "count"))
-
-
-def _numbers(parameters: QueryParams, records: int) -> Sequence[int]:
-    texts = parameters.get("n", "").split(",")[: _MAX_ROWS + 1]
-    if len(texts) > _MAX_ROWS:
-        raise UsageError(f"n names more than {_MAX_ROWS} records")
-    return tuple(dict.fromkeys(_integer(text, 0, records - 1, "n") for text in texts))
-
-
-def _side(parameters: QueryParams) -> int:
-    side = _integer(parameters.get("side", ""), 0, max(SIDES), "side")
-    if side not in SIDES:
-        raise UsageError(f"side must be one of {', '.join(map(str, SIDES))}")
-    return side
 
 
 def _integer(text: str, least: int, most: int, name: str) -> int:

@@ -1,88 +1,117 @@
-"""A dataset that is being viewed: rows for the grid, and everything about one record."""
+"""A dataset that is being viewed: its catalogue, and the contents and images of its records.
+
+All thumbnails of a page go in one stream: a hundred requests would take longer than the work. Each
+is a frame, sent as soon as it is ready and so in any order, big-endian:
+
+    number u32 · kind u8 · length u32 · data
+
+The kind is 0 for JPEG, 1 for PNG, 2 for BMP, and 255 for an error message instead of an image.
+"""
 
 from __future__ import annotations
 
+import os
+import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import NamedTuple
 
 from imgrec import layout
+from imgrec.codec import pillow
+from imgrec.codec.decode import rough_thumbnail
 from imgrec.codec.example import Feature
-from imgrec.codec.sniff import sniff
-from imgrec.errors import DatasetError, ImgrecError
-from imgrec.outcome import DatasetInfo
+from imgrec.codec.image import shape_of
+from imgrec.codec.sniff import HEAD_BYTES, sniff
+from imgrec.errors import BadImage, DatasetError, ImgrecError
 from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 from imgrec.read.shards import refuse_impossible
 from imgrec.text import printable
-from imgrec.view.catalogue import Catalogue, Row, columns_of_rows, read_columns
+from imgrec.view.catalogue import Row, catalogue_of_rows, read_catalogue
 
+SIDES = (192, 384)
+"""The thumbnail sizes on offer: pixels of the longer side."""
+MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "BMP": "image/bmp"}
+"""The formats sent unchanged. SVG must never be one: it can contain scripts."""
+
+_FRAME = struct.Struct(">IBI")
+_FRAME_KINDS = {name: kind for kind, name in enumerate(MEDIA_TYPES)}
+_ERROR = 255
+_SMALL_BYTES = 1 << 14
+_LARGEST_SIDE = 4096
+"""The longer side of an image that is encoded anew because browsers do not know its format."""
+_BATCH = 5
+"""Thumbnails that are sent at once: sending each alone takes more time than making tiny ones."""
+_MAX_THREADS = 8
 _PROGRESS_EVERY = 256
 _SHOWN_VALUES = 64
 _SHOWN_CHARACTERS = 2000
 _SHOWN_BYTES = 48
-_HEAD_BYTES = 64
-"""Enough to recognise a format."""
-_KINDS: Mapping[type, str] = {bytes: "bytes", int: "int64", float: "float"}
+_VALUE_TYPES: Mapping[type, str] = {bytes: "bytes", int: "int64", float: "float"}
+
+
+class Picture(NamedTuple):
+    """An encoded image."""
+
+    format: str
+    """One of `MEDIA_TYPES`."""
+    data: bytes
 
 
 class ViewedDataset:
     """A dataset and the catalogue of its records.
 
-    A thread reads the indexes of all shards before someone waits for them. A dataset without
-    samples.parquet, as TFDS writes them, is instead read once in full; until that is done, the
-    catalogue knows only the splits.
+    A dataset without samples.parquet, such as TFDS writes, is read once in full by a thread. Until
+    that is done, the catalogue knows only the splits.
     """
 
     def __init__(self, folder: Path) -> None:
         self.dataset = Dataset(folder)
         info = self.dataset.info
-        _refuse_compressed(info)
+        if info.compression:
+            raise DatasetError(
+                f"{info.name} is {info.compression}-compressed, so its records cannot be read by "
+                "number",
+                hint="pack it without --compression to view it",
+                path=info.path,
+            )
+        threads = min(os.cpu_count() or 1, _MAX_THREADS)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="imgrec-thumbnail")
+        self._is_closed = False
         self.gathered: int | None = None
         """The number of records read so far; None once the catalogue is complete."""
-        self._is_closed = False
         if (folder / layout.SAMPLES).exists():
-            self.catalogue = Catalogue(read_columns(folder, info))
-            work = self._read_indexes
-        else:
-            refuse_impossible(info)
-            unknown = [Row()] * sum(split.examples for split in info.splits)
-            self.catalogue = Catalogue(columns_of_rows(unknown, info))
-            self.gathered = 0
-            work = self._gather
-        threading.Thread(target=work, daemon=True, name="imgrec-view").start()
+            self.catalogue = read_catalogue(folder, info)
+            return
+        refuse_impossible(info)
+        unknown = [Row()] * sum(split.examples for split in info.splits)
+        self.catalogue = catalogue_of_rows(unknown, info)
+        self.gathered = 0
+        threading.Thread(target=self._gather, daemon=True, name="imgrec-view").start()
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading, and cancel thumbnails that are not started."""
         self._is_closed = True
-
-    def __len__(self) -> int:
-        return len(self.catalogue.columns)
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """Return what the grid shows about some records."""
         if self.gathered is None:
-            return self.catalogue.columns.rows(numbers)
+            return self.catalogue.rows(numbers)
         return [self._row(number) for number in numbers]
 
-    def details(self, number: int) -> dict[str, object]:
-        """Return the contents of a record as a JSON value; for a damaged one, the fault."""
-        shard, place = self.dataset.locate(number)
-        columns = self.catalogue.columns
-        split = columns.splits[number]
-        value: dict[str, object] = {
-            "number": number,
-            "split": printable(columns.split_names[split]),
-            "split_place": number - int(columns.splits.searchsorted(split)),
-            "shard": Path(shard).name,
-            "place": place,
-        }
-        try:
-            features = self.dataset.features(number)
-            value["features"] = [_feature(*item) for item in sorted(features.items())]
-            return value | _parsed(self.dataset.read(number))
-        except ImgrecError as error:
-            return value | {"error": printable(str(error)), "hint": printable(error.hint)}
+    def _gather(self) -> None:
+        rows: list[Row] = []
+        for number in range(len(self.catalogue)):
+            rows.append(self._row(number))
+            if number % _PROGRESS_EVERY == 0:
+                self.gathered = number
+            if self._is_closed:
+                return
+        self.catalogue = catalogue_of_rows(rows, self.dataset.info)
+        self.gathered = None
 
     def _row(self, number: int) -> Row:
         try:
@@ -90,69 +119,104 @@ class ViewedDataset:
         except DatasetError:
             return Row()
         height, width, _ = record.shape
-        image_format = sniff(record.image[:_HEAD_BYTES])
-        return Row(record.labels, printable(record.filename), height, width, image_format)
+        name = printable(record.filename)
+        return Row(record.labels, name, height, width, _format_of(record.image))
 
-    def _read_indexes(self) -> None:
-        start = 0
-        splits = self.dataset.info.splits
-        for length in [length for split in splits for length in split.shard_lengths]:
-            if length and not self._is_closed:
-                self._row(start)
-            start += length
+    def details(self, number: int) -> dict[str, object]:
+        """Return the contents of a record as a JSON value; for a damaged one, the fault."""
+        shard, place = self.dataset.locate(number)
+        splits = self.catalogue.splits
+        split = splits[number]
+        value: dict[str, object] = {
+            "number": number,
+            "split": printable(self.catalogue.split_names[split]),
+            "split_place": number - int(splits.searchsorted(split)),
+            "shard": Path(shard).name,
+            "place": place,
+        }
+        try:
+            features = self.dataset.features(number)
+            value["features"] = [_feature_value(*item) for item in sorted(features.items())]
+            record = self.dataset.read(number)
+        except ImgrecError as error:
+            return value | {"error": printable(str(error)), "hint": printable(error.hint)}
+        height, width, channels = record.shape
+        return value | {
+            "filename": printable(record.filename),
+            "labels": list(record.labels),
+            "height": height,
+            "width": width,
+            "channels": channels,
+            "format": _format_of(record.image),
+            "bytes": len(record.image),
+        }
 
-    def _gather(self) -> None:
-        rows: list[Row] = []
-        for number in range(len(self)):
-            rows.append(self._row(number))
-            if number % _PROGRESS_EVERY == 0:
-                self.gathered = number
-            if self._is_closed:
-                return
-        self.catalogue = Catalogue(columns_of_rows(rows, self.dataset.info))
-        self.gathered = None
+    def image(self, number: int) -> Picture:
+        """Return a record's image, unchanged if browsers know its format; raise BadImage."""
+        record = self.dataset.read(number)
+        return _unchanged(record.image) or _smaller(record, _LARGEST_SIDE)
+
+    def thumbnails(self, numbers: Sequence[int], side: int) -> Iterator[bytes]:
+        """Yield the frames of some records, several at once."""
+        batches = [numbers[at : at + _BATCH] for at in range(0, len(numbers), _BATCH)]
+        futures = [self._pool.submit(self._frames, batch, side) for batch in batches]
+        try:
+            for done in as_completed(futures):
+                yield done.result()
+        finally:  # the browser may have gone to another page
+            for future in futures:
+                future.cancel()
+
+    def _frames(self, numbers: Sequence[int], side: int) -> bytes:
+        frames = []
+        for number in numbers:
+            try:
+                picture = _thumbnail(self.dataset.read(number), side)
+                kind, data = _FRAME_KINDS[picture.format], picture.data
+            except (BadImage, DatasetError) as error:
+                kind, data = _ERROR, printable(str(error)).encode()
+            frames.append(_FRAME.pack(number, kind, len(data)) + data)
+        return b"".join(frames)
 
 
-def _refuse_compressed(info: DatasetInfo) -> None:
-    if info.compression:
-        raise DatasetError(
-            f"{info.name} is {info.compression}-compressed, so its records cannot be read by "
-            "number",
-            hint="pack it without --compression to view it",
-            path=info.path,
-        )
+def _format_of(image: bytes) -> str:
+    return sniff(image[:HEAD_BYTES])
 
 
-def _parsed(record: Record) -> dict[str, object]:
-    height, width, channels = record.shape
-    return {
-        "filename": printable(record.filename),
-        "labels": list(record.labels),
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "format": sniff(record.image[:_HEAD_BYTES]),
-        "bytes": len(record.image),
-    }
+def _thumbnail(record: Record, side: int) -> Picture:
+    """Return a record's image with a longer side of about `side`; raise BadImage."""
+    is_small = len(record.image) <= _SMALL_BYTES and max(record.shape[:2]) <= side
+    # Encoding tiny images anew would blur them and save nothing.
+    if is_small and (unchanged := _unchanged(record.image)):
+        return unchanged
+    return _smaller(record, side)
 
 
-def _feature(name: str, values: Feature) -> dict[str, object]:
-    kind = _KINDS[type(values[0])] if values else "empty"
-    text = ", ".join(_texts(values[:_SHOWN_VALUES]))
+def _unchanged(image: bytes) -> Picture | None:
+    image_format = _format_of(image)
+    if image_format not in MEDIA_TYPES:
+        return None
+    height, width, _ = shape_of(image, "")
+    pillow.refuse_bomb(height, width)  # or the browser would decode it
+    return Picture(image_format, image)
+
+
+def _smaller(record: Record, side: int) -> Picture:
+    return Picture("JPEG", rough_thumbnail(record.image, record.filename, side))
+
+
+def _feature_value(name: str, values: Feature) -> dict[str, object]:
+    """Return a feature as a JSON value. As JSON numbers, values would lose digits in a browser."""
+    texts = [_bytes_text(v) if isinstance(v, bytes) else repr(v) for v in values[:_SHOWN_VALUES]]
+    text = ", ".join(texts)
     is_cut = len(values) > _SHOWN_VALUES or len(text) > _SHOWN_CHARACTERS
     return {
         "name": printable(name),
-        "kind": kind,
+        "kind": _VALUE_TYPES[type(values[0])] if values else "empty",
         "count": len(values),
         "bytes": sum(len(value) for value in values if isinstance(value, bytes)),
         "text": text[:_SHOWN_CHARACTERS] + " …" * is_cut,
     }
-
-
-def _texts(values: Sequence[bytes | int | float]) -> Iterator[str]:
-    """Yield values as text: as JSON numbers they would lose digits in a browser."""
-    for value in values:
-        yield _bytes_text(value) if isinstance(value, bytes) else repr(value)
 
 
 def _bytes_text(value: bytes) -> str:

@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
@@ -17,7 +17,9 @@ from imgrec.read.locate import find_dataset
 from imgrec.storage.paths import refuse_remote
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    import uvicorn
+
+    from imgrec.view.records import ViewedDataset
 
 _ADDRESS = "127.0.0.1"
 _TOKEN_BYTES = 16
@@ -43,31 +45,21 @@ def view(
     """
     for package in ("uvicorn", "starlette"):
         import_extra(package, extra="view", what="imgrec view")
-    from imgrec.view.app import make_app
     from imgrec.view.records import ViewedDataset
-    from imgrec.view.thumbnails import Thumbnails
 
     for place in (dataset, data_dir):
         refuse_remote(place, "imgrec view")
-    with ExitStack() as stack:
-        listener = stack.enter_context(_listen(port))
+    with listen(port) as listener:
         folder = find_dataset(dataset, data_dir)
         refuse_remote(os.fspath(folder), "imgrec view")
-        viewed = stack.enter_context(closing(ViewedDataset(folder)))
-        thumbnails = stack.enter_context(closing(Thumbnails(viewed.dataset)))
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        url = f"http://{_ADDRESS}:{listener.getsockname()[1]}/{token}/"
-        with suppress(KeyboardInterrupt):  # the usual end
-            _serve(
-                make_app(viewed, thumbnails, token),
-                listener,
-                lambda: on_ready(Serving(url, viewed.dataset.info)),
-            )
+        with closing(ViewedDataset(folder)) as viewed, suppress(KeyboardInterrupt):  # the usual end
+            make_server(viewed, listener, on_ready).run(sockets=[listener])
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
+    """Open a port for this machine only; raise UsageError or ExecutionError."""
     if not 0 <= port <= 65535:
-        raise UsageError(f"--port {port} is not a port", hint="give a number from 1 to 65535")
+        raise UsageError(f"--port {port} is not a port", hint="use a number from 1 to 65535")
     try:
         listener = socket.create_server((_ADDRESS, port))
     except OSError as error:
@@ -75,24 +67,31 @@ def _listen(port: int) -> socket.socket:
         why = "another program uses it" if is_taken else error.strerror
         raise ExecutionError(
             f"cannot listen on port {port}: {why}",
-            hint="give another --port, or none to get a free one",
+            hint="use another --port, or none to get a free one",
         ) from error
     # Connections inherit this. Without it, each answer waits 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-def _serve(app: ASGIApp, listener: socket.socket, on_started: Callable[[], None]) -> None:
-    """Serve an app without logs; call `on_started` once signals end it in good order."""
+def make_server(
+    viewed: ViewedDataset, listener: socket.socket, on_ready: Callable[[Serving], None]
+) -> uvicorn.Server:
+    """Return a server without logs; it calls `on_ready` once signals can stop it."""
     import uvicorn
+
+    from imgrec.view.app import make_app
+
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    url = f"http://{_ADDRESS}:{listener.getsockname()[1]}/{token}/"
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
-            on_started()
+            on_ready(Serving(url, viewed.dataset.info))
 
     config = uvicorn.Config(
-        app,
+        make_app(viewed, token),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -100,4 +99,4 @@ def _serve(app: ASGIApp, listener: socket.socket, on_started: Callable[[], None]
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
-    Server(config).run(sockets=[listener])
+    return Server(config)

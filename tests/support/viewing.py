@@ -1,22 +1,25 @@
-"""`imgrec view` as a user starts it, and what it answers over loopback."""
+"""`imgrec view` in this process or as a user starts it, and what it answers over loopback."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from queue import Queue
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from conftest import ROOT
+
+from imgrec.view.records import ViewedDataset
+from imgrec.view.server import listen, make_server
 
 FRAME = struct.Struct(">IBI")
 FAULT = 255
@@ -43,9 +46,8 @@ class Answer(NamedTuple):
 
 
 class Viewer(NamedTuple):
-    """A server that runs."""
+    """A running server."""
 
-    process: subprocess.Popen[str]
     url: str
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
@@ -54,8 +56,7 @@ class Viewer(NamedTuple):
 
     def ask_at(self, path: str, method: str = "GET", **headers: str) -> Answer:
         parts = urlsplit(self.url)
-        connection = HTTPConnection(str(parts.hostname), parts.port, timeout=60)
-        try:
+        with closing(HTTPConnection(str(parts.hostname), parts.port, timeout=60)) as connection:
             connection.putrequest(method, path, skip_host="Host" in headers)
             for name, value in headers.items():
                 connection.putheader(name, value)
@@ -63,50 +64,30 @@ class Viewer(NamedTuple):
             answer = connection.getresponse()
             found = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, found, answer.read())
-        finally:
-            connection.close()
 
     def page(self, query: str = "") -> Any:
         return self.ask(f"api/page?{query}").json
 
 
-def start(folder: Path | str, *options: str) -> subprocess.Popen[str]:
+@contextmanager
+def viewing(folder: Path) -> Iterator[Viewer]:
+    """Serve a dataset from a thread of this process."""
+    ready: Queue[str] = Queue()
+    with listen(0) as listener, closing(ViewedDataset(folder)) as viewed:
+        server = make_server(viewed, listener, lambda serving: ready.put(serving.url))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield Viewer(ready.get(timeout=30))
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+
+
+def start(folder: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the command as a user does."""
     return subprocess.Popen(
         [sys.executable, "-m", "imgrec", "view", str(folder), *options],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-
-
-@contextmanager
-def viewing(folder: Path | str, *options: str) -> Iterator[Viewer]:
-    """Serve a dataset, and stop as Ctrl-C does."""
-    process = start(folder, "--json", *options)
-    assert process.stdout is not None
-    text = ""
-    while not text.endswith("}\n"):
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        text += line
-    try:
-        yield Viewer(process, json.loads(text)["url"])
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-
-
-def recording_browser(folder: Path) -> tuple[str, Path]:
-    """Return a command that is run in the place of a browser, and where its arguments go."""
-    script, told = folder / "browser.sh", folder / "told.txt"
-    script.write_text(f'#!/bin/sh\nprintf %s "$*" > {told}.part && mv {told}.part {told}\n')
-    script.chmod(0o755)
-    return f"{script} %s", told
-
-
-def wait_for(path: Path) -> str:
-    """Return what a file says, as soon as it is there."""
-    ends = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < ends, path
-        time.sleep(0.05)
-    return path.read_text()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import pytest
 from browser import Watched
-from conftest import ROOT
 from damage import change
 from inline import pack
 from pictures import class_tree, jpeg, write_tree
-from viewing import Viewer, recording_browser, viewing, wait_for
+from viewing import Viewer, viewing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 HOSTILE = "<img src=x onerror=document.title='hacked'>"
-SHOTS = Path(os.environ.get("IMGREC_SCREENSHOTS") or ROOT / ".pytest_cache" / "screenshots")
-"""Where screenshots are put for a look."""
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +43,18 @@ def viewer(flowers: Path) -> Iterator[Viewer]:
 
 @pytest.fixture
 def page(watched: Watched, viewer: Viewer) -> Iterator[Page]:
-    """The page, which must not complain, nor ask anyone but its own server."""
+    """The page, without errors, and without requests to anyone but its own server."""
     watched.page.goto(viewer.url)
     shown(watched.page)
     yield watched.page
-    host = urlsplit(viewer.url).netloc
     assert watched.errors == []
-    assert {urlsplit(url).netloc for url in watched.requests if not url.startswith("blob:")} == {
-        host
-    }
+    asked = [url for url in watched.requests if not url.startswith("blob:")]
+    assert {urlsplit(url).netloc for url in asked} == {urlsplit(viewer.url).netloc}
     assert "hacked" not in watched.page.title()
 
 
 def until(page: Page, expression: str) -> None:
-    """Wait until something is so; the page's policy bars Playwright's own way, which evaluates."""
+    """Wait until an expression is true. The page's policy bars Playwright's own way."""
     deadline = time.monotonic() + 30
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, expression
@@ -69,11 +63,11 @@ def until(page: Page, expression: str) -> None:
 
 def shown(page: Page) -> None:
     """Wait until all thumbnails are there."""
-    page.wait_for_load_state("networkidle")
     until(
         page,
-        "[...document.querySelectorAll('section:not([hidden]) .tile')]"
-        ".every((tile) => tile.querySelector('img')?.complete || tile.matches('.broken'))",
+        "(tiles => (tiles.length || document.querySelector('.nothing')) && tiles"
+        ".every((tile) => tile.querySelector('img')?.complete || tile.matches('.broken')))"
+        "([...document.querySelectorAll('section:not([hidden]) .tile')])",
     )
 
 
@@ -82,12 +76,12 @@ def tiles(page: Page) -> Locator:
 
 
 def box(page: Page, name: str) -> Locator:
-    """The filter of that name, which is followed by a count."""
+    """The filter of that name, which a count follows."""
     return page.get_by_role("checkbox", name=re.compile("^" + re.escape(name)))
 
 
 def status(page: Page, text: str) -> None:
-    """Wait until a record says that it is so far among the found."""
+    """Wait until the dialog shows a record's position among the matches."""
     page.get_by_role("dialog").get_by_role("status").get_by_text(text, exact=True).wait_for()
 
 
@@ -107,7 +101,7 @@ def test_the_first_page_is_there_with_pictures_and_captions(page: Page) -> None:
     )
 
 
-def test_filters_are_boxes_with_counts_and_can_be_taken_back(page: Page) -> None:
+def test_filters_have_counts_and_can_be_removed(page: Page) -> None:
     assert page.locator("label", has_text="rose").locator(".count").text_content() == "120"
     box(page, "rose").click()
     found(page, "120 of 253 images")
@@ -160,7 +154,7 @@ def test_sizes_are_chosen_by_group_or_by_bounds(page: Page) -> None:
     found(page, "252 of 253 images")
 
 
-def test_a_page_can_be_gone_to_by_its_number(page: Page) -> None:
+def test_a_page_is_chosen_by_its_number(page: Page) -> None:
     box = page.get_by_label("Page", exact=True).first
     box.fill("3")
     box.press("Enter")
@@ -168,7 +162,7 @@ def test_a_page_can_be_gone_to_by_its_number(page: Page) -> None:
     assert page.get_by_role("button", name="Last page").first.is_disabled()
 
 
-def test_a_record_is_enlarged_and_gone_through_with_keys(page: Page) -> None:
+def test_keys_open_a_record_and_go_to_the_next(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     name = page.evaluate("document.activeElement.title").split(",")[0]
@@ -192,17 +186,17 @@ def test_a_record_is_enlarged_and_gone_through_with_keys(page: Page) -> None:
     assert page.evaluate("document.activeElement.dataset.number") == "3"
 
 
-def test_the_records_after_the_last_of_a_page_are_on_the_next(page: Page, viewer: Viewer) -> None:
+def test_after_the_last_record_of_a_page_comes_the_next_page(page: Page, viewer: Viewer) -> None:
     page.goto(f"{viewer.url}?record=99")
     page.get_by_role("dialog").wait_for()
-    page.get_by_role("button", name="Record after").click()
+    page.get_by_role("button", name="Next record").click()
     status(page, "101 of 253")
     page.get_by_role("button", name="Close").click()
     until(page, "document.activeElement.dataset.number === '100'")
     assert "start=100" in page.url
 
 
-def test_arrows_turn_the_page_at_its_ends(page: Page) -> None:
+def test_keys_turn_pages_and_show_help(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("End")
     page.keyboard.press("ArrowRight")
@@ -211,11 +205,8 @@ def test_arrows_turn_the_page_at_its_ends(page: Page) -> None:
     until(page, "document.activeElement.dataset.number === '99'")
     page.keyboard.press("PageDown")
     until(page, "document.activeElement.dataset.number === '100'")
-
-
-def test_a_question_mark_shows_the_keys(page: Page) -> None:
     page.keyboard.press("?")
-    page.get_by_role("dialog", name="Keyboard").wait_for()
+    page.get_by_role("dialog", name="Keyboard shortcuts").wait_for()
     page.keyboard.press("Escape")
     until(page, "!document.getElementById('help').open")
 
@@ -272,43 +263,22 @@ def test_damage_is_shown_where_it_is(watched: Watched, flowers: Path, tmp_path: 
     assert watched.errors == []
 
 
-def test_a_server_that_has_ended_is_said_to_have(watched: Watched, flowers: Path) -> None:
+def test_the_page_tells_when_the_server_has_stopped(watched: Watched, flowers: Path) -> None:
     with viewing(flowers) as viewer:
         watched.page.goto(viewer.url)
         shown(watched.page)
     box(watched.page, "rose").click()
-    watched.page.get_by_text("imgrec view has ended.").wait_for()
+    watched.page.get_by_text("imgrec view has stopped.").wait_for()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+@pytest.mark.parametrize("query", ["", "?record=3", "?view=compare&a=1&b=2"])
 def test_nothing_sticks_out_on_a_phone_or_a_desktop(
-    browser: Browser,
-    viewer: Viewer,
-    width: int,
-    scheme: str,
+    browser: Browser, viewer: Viewer, query: str, width: int, scheme: Literal["light", "dark"]
 ) -> None:
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    views = {"grid": "", "record": "?record=3", "compare": "?view=compare&a=1&b=2"}
-    for name, query in views.items():
-        context = browser.new_context(
-            viewport={"width": width, "height": 844 if width < 800 else 900},
-            color_scheme="dark" if scheme == "dark" else "light",
-        )
-        page = context.new_page()
-        page.goto(viewer.url + query)
-        shown(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=SHOTS / f"view-{name}-{width}-{scheme}.png")
-        context.close()
-
-
-def test_what_open_gives_to_the_browser_leads_to_the_page(
-    flowers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched
-) -> None:
-    command, told = recording_browser(tmp_path)
-    monkeypatch.setenv("BROWSER", command)
-    with viewing(flowers, "--open") as opened:
-        watched.page.goto(wait_for(told))
-        watched.page.wait_for_url(f"{opened.url}**")
-        watched.page.get_by_text("253").first.wait_for()
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(viewer.url + query)
+    shown(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()

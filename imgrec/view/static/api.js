@@ -1,4 +1,4 @@
-// Asking the server. All addresses are relative to the page's own, which holds the token.
+// Requests to the server. All addresses are relative to that of the page, which holds the token.
 
 import { FILTERS } from "./state.js";
 
@@ -12,7 +12,7 @@ async function json(address, signal) {
   return value;
 }
 
-/** Return the parameters that say which images are asked for. */
+/** Return the filters of a state as parameters. */
 function filters(state) {
   const parameters = new URLSearchParams();
   for (const name of FILTERS) {
@@ -38,7 +38,7 @@ export function getRecord(state, number, signal) {
 
 export const imageAddress = (number) => `image?n=${number}`;
 
-/** Ask for thumbnails; call `onFrame(number, blob, fault)` for each as it comes. */
+/** Request thumbnails; call `onFrame(number, blob, fault)` for each as it arrives. */
 export async function getThumbnails(numbers, side, onFrame, signal) {
   const answer = await fetch(`api/thumbnails?side=${side}&n=${numbers.join(",")}`, { signal });
   if (!answer.ok) throw new Error((await answer.json()).error);
@@ -54,7 +54,7 @@ export async function getThumbnails(numbers, side, onFrame, signal) {
   }
 }
 
-/** Hand over the whole frames at the beginning of some bytes; return where they end. */
+/** Pass on the complete frames at the start of some bytes; return where they end. */
 function take(data, onFrame) {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   let at = 0;

@@ -1,4 +1,4 @@
-// Two classes side by side, each with pages of its own.
+// Compare two classes side by side, each with its own pages.
 
 import { getPage } from "./api.js";
 import { byId, chip, className, counted, h, number } from "./dom.js";
@@ -17,7 +17,7 @@ export const focusedGrid = () => SIDES.map((side) => grids[side]).find((grid) =>
 export async function showCompare(dataset, onOpen) {
   const place = byId("compare");
   if (!dataset.classes.length || dataset.gathered !== null) {
-    place.replaceChildren(h("p", { class: "nothing" }, dataset.classes.length ? "Classes can be compared once all records are read." : "This dataset has no classes."));
+    place.replaceChildren(h("p", { class: "nothing" }, dataset.classes.length ? "Classes can be compared when all records have been read." : "This dataset has no classes."));
     return null;
   }
   if (!grids.a?.list.isConnected) {
@@ -56,7 +56,7 @@ async function showSide(side, dataset) {
   place.querySelector(".summary").textContent = summary(dataset, page);
   showPager(place.querySelector(".pager"), { start, total: page.total, size: PAGE, onStart: (to) => change({ [`start${side}`]: to }) });
   grids[side].show(page.rows).catch(() => {});
-  if (!page.rows.length) grids[side].list.replaceChildren(h("li", { class: "nothing" }, "No image of this class fits the filters."));
+  if (!page.rows.length) grids[side].list.replaceChildren(h("li", { class: "nothing" }, "No image of this class matches the filters."));
   return page;
 }
 

@@ -1,6 +1,6 @@
-// Making elements. Names from a dataset are hostile: they only ever become text.
+// Create elements. Names from a dataset may be hostile, so they only ever become text.
 
-/** Make an element. Children that are strings become text, never markup. */
+/** Create an element. Strings among the children become text, never markup. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,13 +15,13 @@ export function h(tag, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** 1234567 as 1,234,567. */
+/** Format 1234567 as 1,234,567. */
 export const counted = (number) => number.toLocaleString("en-US");
 
-/** A count with its noun. */
+/** Return a count with its noun. */
 export const number = (count, one, many = `${one}s`) => `${counted(count)} ${count === 1 ? one : many}`;
 
-/** Bytes as people say them. */
+/** Return a number of bytes with a unit. */
 export function bytes(count) {
   for (const unit of ["B", "KiB", "MiB"]) {
     if (count < 1024) return `${unit === "B" ? count : count.toFixed(1)} ${unit}`;
@@ -30,16 +30,16 @@ export function bytes(count) {
   return `${count.toFixed(1)} GiB`;
 }
 
-/** A hue for each class: neighbours differ as much as they can. */
+/** Return the hue of a class. The golden angle makes neighbours differ. */
 export const hueOf = (label) => (label < 0 ? 0 : (label * 137.508 + 215) % 360);
 
-/** The last part of a path. */
+/** Return the last part of a path. */
 export const lastPart = (path) => path.slice(path.lastIndexOf("/") + 1);
 
-/** What a class is called; images without one are of class -1. */
+/** Return the name of a class. Images without a label have class -1. */
 export const className = (dataset, label) => (label < 0 ? "no label" : dataset.classes[label] ?? `class ${label}`);
 
-/** A dot in the colour of a class, and its name. */
+/** Return a dot in the colour of a class, and its name. */
 export function chip(dataset, label) {
   const name = className(dataset, label);
   const dot = h("span", { class: label < 0 ? "dot none" : "dot", "--hue": hueOf(label), "aria-hidden": "true" });

@@ -1,4 +1,4 @@
-// The filters beside the images, each with how many it would leave.
+// The filters beside the images, each with the number of images it would leave.
 
 import { byId, chip, className, counted, h, hueOf, number } from "./dom.js";
 import { change, noFilters, state } from "./state.js";
@@ -6,7 +6,7 @@ import { change, noFilters, state } from "./state.js";
 const MOST_CLASSES = 200;
 let wantedClass = "";
 
-/** Show the filters, and the chosen ones above the images. */
+/** Show the filters, and the active ones above the images. */
 export function showFilters(dataset, counts) {
   const aside = byId("filters");
   const focused = document.activeElement?.id;
@@ -33,7 +33,7 @@ function sections(dataset, counts) {
     isPartial ? null : section("Format", options("format", named(dataset.formats, counts.format))),
     isPartial ? null : sizeSection(dataset, counts.size),
     about(dataset),
-    h("button", { class: "button primary only-narrow", type: "button", onclick: () => byId("toggle-filters").click() }, "Show the images"),
+    h("button", { class: "button primary only-narrow", type: "button", onclick: () => byId("toggle-filters").click() }, "Show images"),
   ];
 }
 
@@ -79,14 +79,14 @@ function classSection(dataset, counts) {
   const fill = () => {
     const fitting = there.filter(({ name }) => name.toLowerCase().includes(wantedClass.toLowerCase()));
     const hidden = fitting.length - MOST_CLASSES;
-    const more = hidden > 0 ? h("p", { class: "note" }, `${number(hidden, "more class", "more classes")}: type to find them`) : null;
+    const more = hidden > 0 ? h("p", { class: "note" }, `${number(hidden, "more class", "more classes")}. Search to find them.`) : null;
     list.replaceChildren(...[options("class", fitting.slice(0, MOST_CLASSES)), more].filter(Boolean));
   };
   const find = h("input", {
     id: "find-class",
     type: "search",
-    placeholder: `Find among ${number(dataset.classes.length, "class", "classes")}`,
-    "aria-label": "Find a class",
+    placeholder: `Search ${number(dataset.classes.length, "class", "classes")}`,
+    "aria-label": "Search classes",
     value: wantedClass,
     oninput: (event) => {
       wantedClass = event.target.value;
@@ -97,7 +97,7 @@ function classSection(dataset, counts) {
   return section("Class", there.length > 8 ? find : null, list);
 }
 
-/** The name of a group of sizes, and its bounds. */
+/** Return the name and the bounds of a size group. */
 function sizeRange(sizes, at) {
   const [least, most] = [at ? sizes[at - 1] + 1 : 1, sizes[at] ?? 0];
   return { least, most, name: most ? `${counted(least)} – ${counted(most)}` : `${counted(least)} or more` };
@@ -140,7 +140,7 @@ function gathering(dataset) {
     "div",
     { class: "note gathering", role: "status" },
     h("progress", { value: part, max: 1, "aria-label": "Records read" }),
-    `This dataset has no table of its records, so all ${counted(dataset.records)} are being read. Filters by class, format, size and name follow.`,
+    `This dataset has no samples.parquet, so all ${counted(dataset.records)} records are being read. Filters by class, format, size and name appear when this is done.`,
   );
 }
 
@@ -149,7 +149,7 @@ function about(dataset) {
   return h("div", { class: "about" }, h("h3", {}, "Load it"), h("code", {}, dataset.load), copy);
 }
 
-/** Put text on the clipboard, and say so on the button. */
+/** Copy text to the clipboard, and confirm it on the button. */
 export async function copied(button, text) {
   await navigator.clipboard.writeText(text);
   button.textContent = "Copied";

@@ -1,4 +1,4 @@
-// A grid of thumbnails that arrow keys move through.
+// A grid of thumbnails with arrow-key navigation.
 
 import { getThumbnails } from "./api.js";
 import { chip, h, lastPart } from "./dom.js";
@@ -18,7 +18,7 @@ export class Grid {
     list.addEventListener("focusin", (event) => this.#rove(event.target.closest(".tile")));
   }
 
-  /** Show some rows; their thumbnails follow. */
+  /** Show rows at once, and their thumbnails as they arrive. */
   async show(rows) {
     this.clear();
     this.list.dataset.tile = state.tile;
@@ -91,7 +91,7 @@ export class Grid {
     tile.setAttribute("tabindex", "0");
   }
 
-  /** Move the focus; return which way it would leave the grid, or 0. */
+  /** Move the focus. Return -1 or 1 if it would leave the grid at the start or end, else 0. */
   move(key) {
     const tiles = [...this.tiles.values()];
     const at = tiles.indexOf(document.activeElement);

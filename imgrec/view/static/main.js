@@ -1,4 +1,4 @@
-// The page as a whole: what is shown follows from the state alone.
+// The whole page. Everything shown follows from the state.
 
 import { getDataset, getPage } from "./api.js";
 import { focusedGrid, showCompare } from "./compare.js";
@@ -18,10 +18,10 @@ let total = 0;
 let shown;
 let abort = new AbortController();
 
-function complain(error) {
+function showError(error) {
   if (error.name === "AbortError") return;
   const isGone = error instanceof TypeError;
-  byId("trouble").textContent = isGone ? "imgrec view has ended. Start it again, and open the address it prints." : error.message;
+  byId("trouble").textContent = isGone ? "imgrec view has stopped. Start it again and open the address it prints." : error.message;
   byId("trouble").hidden = false;
 }
 
@@ -39,12 +39,12 @@ async function showPage() {
   }
   const filled = grid.show(page.rows);
   if (!page.rows.length) grid.list.replaceChildren(nothing());
-  filled.catch(complain);
+  filled.catch(showError);
 }
 
 function nothing() {
   const clear = h("button", { class: "button", type: "button", onclick: () => change({ ...noFilters, start: 0 }) }, "Clear all filters");
-  return h("li", { class: "nothing" }, h("p", {}, dataset.records ? "No image fits these filters." : "This dataset has no images."), dataset.records ? clear : null);
+  return h("li", { class: "nothing" }, h("p", {}, dataset.records ? "No image matches these filters." : "This dataset has no images."), dataset.records ? clear : null);
 }
 
 function goTo(start) {
@@ -70,14 +70,14 @@ const open = (number, label = null) => change({ record: number, of: label });
 
 onChange((before) => {
   const names = [...FILTERS, "view", "tile", "start", "a", "b", "starta", "startb"];
-  if (differs(before, state, names)) shown = show().catch(complain);
+  if (differs(before, state, names)) shown = show().catch(showError);
   if (before.record !== state.record) {
-    record.showRecord(dataset).catch(complain);
+    record.showRecord(dataset).catch(showError);
     if (state.record === null) (state.view === "compare" ? focusedGrid() : grid)?.focus(before.record);
   }
 });
 
-/** Go a page on or back with the keyboard, and stay in the grid. */
+/** Turn a page by keyboard, and keep the focus in the grid. */
 async function turn(direction) {
   const start = state.start + direction * PAGE;
   if (state.view !== "grid" || start < 0 || start >= total) return;
@@ -105,7 +105,7 @@ document.addEventListener("keydown", (event) => {
   if (press(event.key)) event.preventDefault();
 });
 
-/** Do what a key is for; tell whether it is for something. */
+/** Handle a key; return whether it had a meaning. */
 function press(key) {
   const active = state.view === "compare" ? focusedGrid() : grid;
   if (ARROWS.includes(key) || key === "Home" || key === "End") {
@@ -133,7 +133,7 @@ byId("toggle-filters").addEventListener("click", (event) => {
   event.currentTarget.setAttribute("aria-expanded", isOpen);
 });
 
-/** Ask again how far the reading of a dataset without a table is, until it is done. */
+/** Poll the progress while the server reads a dataset without samples.parquet. */
 async function poll() {
   if (dataset.gathered === null) return;
   await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -154,4 +154,4 @@ async function start() {
   await poll();
 }
 
-start().catch(complain);
+start().catch(showError);

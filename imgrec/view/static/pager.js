@@ -1,4 +1,4 @@
-// Going through pages: one at a time, to either end, or to any by its number.
+// Navigation between pages: previous, next, first, last, or by number.
 
 import { counted, h } from "./dom.js";
 
@@ -24,7 +24,7 @@ export function showPager(nav, { start, total, size, onStart }) {
   nav.hidden = pages === 1;
   nav.replaceChildren(
     step(1, "«", "First page", page <= 1),
-    step(page - 1, "‹", "Page before", page <= 1),
+    step(page - 1, "‹", "Previous page", page <= 1),
     h("span", { class: "where" }, input, h("span", { class: "quiet" }, `of ${counted(pages)}`)),
     step(page + 1, "›", "Next page", page >= pages),
     step(pages, "»", "Last page", page >= pages),

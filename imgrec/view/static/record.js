@@ -1,4 +1,4 @@
-// One record in full: its image, what is known of it, and its raw features.
+// One record in full: its image, facts and raw features.
 
 import { getRecord, imageAddress } from "./api.js";
 import { byId, bytes, chip, counted, h, lastPart } from "./dom.js";
@@ -7,13 +7,13 @@ import { change, state } from "./state.js";
 
 const TINY = 256;
 let shown = null;
-let waiting = []; // steps that were asked for while a record was on its way
+let waiting = []; // steps requested while a record was loading
 let abort = new AbortController();
 
 export const isBusy = () => shown?.number !== state.record;
 export const isOpen = () => byId("record").open;
 
-/** Show the record that the state names, or none. */
+/** Show the record of the state, or close the dialog. */
 export async function showRecord(dataset) {
   const dialog = byId("record");
   if (state.record === null) {
@@ -39,7 +39,7 @@ export async function showRecord(dataset) {
   if (waiting.length) step(waiting.shift());
 }
 
-/** Go to the record before or after, in turn; tell whether there is one. */
+/** Go to the previous or next record; return whether there is one. */
 export function step(direction) {
   if (isBusy()) {
     waiting.push(direction);
@@ -67,8 +67,8 @@ function parts(dataset, record) {
     h(
       "div",
       { class: "record-bar" },
-      goes(-1, "‹", "Record before"),
-      goes(1, "›", "Record after"),
+      goes(-1, "‹", "Previous record"),
+      goes(1, "›", "Next record"),
       h("span", { class: "quiet", role: "status" }, where),
       h("button", { class: "button round", type: "button", "aria-label": "Close", title: "Close", onclick: close }, "×"),
     ),
@@ -88,10 +88,10 @@ function stage(record, name) {
     onerror: async () => {
       const answer = await fetch(imageAddress(record.number)).catch(() => null);
       const why = answer && !answer.ok ? (await answer.json()).error : "The browser cannot decode it.";
-      box.replaceChildren(h("p", { class: "fault" }, h("strong", {}, "This image cannot be shown"), why));
+      box.replaceChildren(h("p", { class: "fault" }, h("strong", {}, "Cannot show this image"), why));
     },
     onclick: () => box.classList.toggle("actual"),
-    title: "Click for actual pixels, or to fit",
+    title: "Click to switch between full size and fit",
   });
   image.src = imageAddress(record.number);
   box.append(image);
@@ -136,5 +136,5 @@ byId("record").addEventListener("cancel", (event) => {
   close();
 });
 byId("record").addEventListener("click", (event) => {
-  if (event.target === byId("record")) close(); // beside what is shown
+  if (event.target === byId("record")) close(); // a click on the backdrop
 });

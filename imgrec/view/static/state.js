@@ -1,7 +1,7 @@
-// What is looked at, as the address says it: it can be shared, and the back button works.
+// The state of the page, kept in the address: it can be shared, and the back button works.
 
 const LISTS = ["split", "class", "format"];
-// `of` is the class in whose side of a comparison a record was opened.
+// `of` is the class of the side of a comparison in which a record was opened.
 const NUMBERS = { min: 0, max: 0, start: 0, record: null, of: null, a: 0, b: 1, starta: 0, startb: 0 };
 const TEXTS = { view: "grid", q: "", tile: "m" };
 export const FILTERS = [...LISTS, "min", "max", "q"];
@@ -31,7 +31,7 @@ function written(values) {
   return text ? `?${text}` : location.pathname;
 }
 
-/** Call a function with the state of before whenever it has changed. */
+/** Call a function with the previous state after each change. */
 export const onChange = (listener) => listeners.push(listener);
 
 function become(next) {
@@ -40,7 +40,7 @@ function become(next) {
   for (const listener of listeners) listener(before);
 }
 
-/** Change some of the state; `replace` makes no new entry in the browser's history. */
+/** Change part of the state. `replace` adds no entry to the browser's history. */
 export function change(part, { replace = false } = {}) {
   const next = { ...state, ...part };
   if (FILTERS.some((name) => name in part) && !("start" in part)) {
@@ -51,7 +51,7 @@ export function change(part, { replace = false } = {}) {
   become(next);
 }
 
-/** Whether two states ask for other images. */
+/** Return whether two states differ in some of their values. */
 export const differs = (one, other, names) => names.some((name) => String(one[name]) !== String(other[name]));
 
 export const noFilters = { split: [], class: [], format: [], min: 0, max: 0, q: "" };
