@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import sampling
@@ -34,6 +35,15 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "datasets"
+
+
+@pytest.fixture(scope="session")
+def tf() -> ModuleType:
+    """Import TensorFlow, which takes seconds, once and quietly."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow
+
+    return tensorflow
 
 
 @pytest.fixture

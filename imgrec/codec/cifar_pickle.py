@@ -2,9 +2,10 @@
 
 A pickle is a program for a machine with a stack and a memo, one byte an instruction:
     80 02 · 7d (push a dict) · 55 04 "data" (push a string) · 71 01 (memo 1) · … · 2e (stop)
-Little-endian throughout. This machine knows the instructions of which dicts, lists, integers,
-text and arrays of bytes are made, in the protocols 2 to 5, and refuses every other. The functions
-that such a program names are never called, nor imported: what they would make is made here.
+Numbers are little-endian. This machine knows the instructions that make dicts, lists, integers,
+text and arrays of bytes, in protocols 2 to 5, and refuses all others. It never imports or calls a
+function that a pickle names: it makes the result itself. `pickle` with a restricted `find_class`
+would not do: crafted pickles can exhaust its memory, or crash it with a deeply nested key.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ PROTO = 0x80
 _STOP = 0x2E
 _PROTOCOLS = range(2, 6)
 _MAX_STEPS = 2_000_000
-"""The largest file of CIFAR takes 200,000."""
+"""The largest file of CIFAR has 200,000."""
 _MAX_NAME_BYTES = 100
 _MAX_DIMENSIONS = 4
-_HINT = "take the file as it was published: a pickle from elsewhere could run anything"
+_HINT = "use the published file: a pickle from elsewhere could run anything"
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class ByteArray:
 
 
 class _Name(Enum):
-    """What a pickle may name."""
+    """A value that stands for a function or class that a pickle may name."""
 
     RECONSTRUCT = "_reconstruct"
     FROM_BUFFER = "_frombuffer"
@@ -55,7 +56,7 @@ _NAMES = {
     ("numpy", "ndarray"): _Name.NDARRAY,
     ("numpy", "dtype"): _Name.DTYPE,
     ("_codecs", "encode"): _Name.ENCODE,
-    # numpy 2 moved its core.
+    # numpy 2 renamed its core.
     ("numpy.core.multiarray", "_reconstruct"): _Name.RECONSTRUCT,
     ("numpy._core.multiarray", "_reconstruct"): _Name.RECONSTRUCT,
     ("numpy.core.numeric", "_frombuffer"): _Name.FROM_BUFFER,
@@ -64,19 +65,19 @@ _NAMES = {
 
 
 def loads(data: bytes) -> dict[str, Value]:
-    """Return the dict that a pickle holds, its keys as text; Python 2's strings are bytes.
+    """Return the dict in a pickle, its keys as text; strings of Python 2 become bytes.
 
-    Raises SourceError, without the file's name, for anything that the files of CIFAR do not hold.
+    Raises SourceError, without the file's name, for anything that the files of CIFAR do not have.
     """
     machine = _Machine(data)
     value = machine.run()
     if not isinstance(value, dict):
-        machine.refuse("holds no dict")
+        machine.refuse("it is not a dict")
     return value
 
 
 class _Machine:
-    """A pickle that is being read."""
+    """The state of a pickle that is being read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -113,7 +114,7 @@ class _Machine:
     def take(self, count: int) -> bytes:
         start, end = self.at, self.at + count
         if end > len(self.data):
-            self.refuse(f"{count:,} bytes wanted where {len(self.data) - start:,} are left")
+            self.refuse(f"expected {count:,} bytes, found {len(self.data) - start:,}")
         self.at = end
         return self.data[start:end]
 
@@ -121,7 +122,7 @@ class _Machine:
         return int.from_bytes(self.take(width), "little", signed=signed)
 
     def counted(self, width: int) -> bytes:
-        """Take what stands behind its length in `width` bytes."""
+        """Take bytes after their length, which takes `width` bytes."""
         return self.take(self.integer(width))
 
     def text(self, width: int) -> str:
@@ -135,7 +136,7 @@ class _Machine:
 
     def pop(self) -> Value:
         if not self.stack:
-            self.refuse("a value wanted where there is none")
+            self.refuse("the stack is empty")
         return self.stack.pop()
 
     def pop_many(self, count: int) -> list[Value]:
@@ -143,7 +144,7 @@ class _Machine:
 
     def pop_to_mark(self) -> list[Value]:
         if not self.below:
-            self.refuse("a mark wanted where there is none")
+            self.refuse("there is no mark")
         values, self.stack = self.stack, self.below.pop()
         return values
 
@@ -163,17 +164,17 @@ class _Machine:
     def append(self, values: list[Value]) -> None:
         target = self.top()
         if not isinstance(target, list):
-            self.refuse("items for what is no list")
+            self.refuse("items for a value that is not a list")
         target.extend(values)
 
     def set_items(self, values: list[Value]) -> None:
         target = self.top()
         if not isinstance(target, dict) or len(values) % 2:
-            self.refuse("items for what is no dict")
+            self.refuse("items for a value that is not a dict")
         for key, value in zip(values[::2], values[1::2], strict=True):
-            # Nothing else may be hashed: a tuple deep enough would overflow the C stack.
+            # Nothing else may be hashed: a deeply nested tuple would overflow the C stack.
             if not isinstance(key, str | bytes):
-                self.refuse("a key that is no text")
+                self.refuse("a key that is not text")
             target[_as_text(key)] = value
 
     def put(self, number: int) -> None:
@@ -181,7 +182,7 @@ class _Machine:
 
     def get(self, number: int) -> None:
         if number not in self.memo:
-            self.refuse(f"memo {number:,}, which is empty,")
+            self.refuse(f"memo {number:,} is empty")
         self.push(self.memo[number])
 
     def line(self) -> str:
@@ -194,13 +195,13 @@ class _Machine:
 
     def name(self, module: Value, name: Value) -> None:
         if not isinstance(module, str) or not isinstance(name, str):
-            self.refuse("a name that is no text")
+            self.refuse("a name that is not text")
         if (module, name) not in _NAMES:
             self.refuse(f"it names {f'{module}.{name}'[:_MAX_NAME_BYTES]!a}")
         self.push(_NAMES[module, name])
 
     def reduce(self) -> None:
-        """Make what one of the known functions would return."""
+        """Push the result of one of the known functions."""
         arguments, function = self.pop(), self.pop()
         match function, arguments:
             case _Name.RECONSTRUCT, (_Name.NDARRAY, (0,), "b" | b"b"):
@@ -214,20 +215,20 @@ class _Machine:
             case _Name.FROM_BUFFER, (bytes() as data, _Name.UBYTE, tuple() as shape, "C"):
                 self.push(self.array(shape, data))
             case _:
-                self.refuse("a call of another kind")
+                self.refuse("an unknown call")
 
     def encode(self, text: str) -> bytes:
-        # A text in the memo may be named many times; no file of CIFAR encodes one twice at length.
+        # A text in the memo may be used many times; no file of CIFAR encodes a long one twice.
         self.encoded_bytes += len(text)
         if self.encoded_bytes > len(self.data):
-            self.refuse("more text than it holds")
+            self.refuse("more text than the file has")
         try:
             return text.encode("latin-1")
         except UnicodeEncodeError:
             self.refuse("bytes beyond 255")
 
     def build(self) -> None:
-        """Give an array, which must be in C order, or the type of its items its state."""
+        """Set the state of an array, which must be in C order, or of its dtype."""
         state, target = self.pop(), self.top()
         match target, state:
             case _Name.UBYTE, (int(), "|" | b"|", *rest) if all(
@@ -238,12 +239,12 @@ class _Machine:
                 array = self.array(shape, data)
                 target.shape, target.data = array.shape, array.data
             case _:
-                self.refuse("a state of another kind")
+                self.refuse("an unknown state")
 
     def array(self, shape: tuple[Value, ...], data: bytes) -> ByteArray:
         sides = tuple(side for side in shape if isinstance(side, int) and side >= 0)
         if len(sides) != len(shape) or not 0 < len(shape) <= _MAX_DIMENSIONS:
-            self.refuse("an array of no possible shape")
+            self.refuse("an array with an impossible shape")
         if math.prod(sides) != len(data):
             self.refuse(f"an array of {math.prod(sides):,} bytes that has {len(data):,}")
         return ByteArray(sides, data)
@@ -296,4 +297,4 @@ _STEPS: Mapping[int, Callable[[_Machine], object]] = {
     ord("R"): _Machine.reduce,
     ord("b"): _Machine.build,
 }
-"""What each instruction does, by its byte; all others are refused."""
+"""The effect of each instruction, by its byte; all others are refused."""

@@ -1,7 +1,7 @@
-"""The header of an IDX file, as of MNIST.
+"""The header of an IDX file, such as those of MNIST.
 
 00 00 · type of the values u8 (08: unsigned bytes) · number of dimensions u8 · size of each
-dimension u32 · the values, the last dimension varying fastest. Big-endian throughout.
+dimension u32 · the values, the last dimension varying fastest. All numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ def encode_header(*sizes: int) -> bytes:
 
 
 def parse_header(head: bytes, dimensions: int) -> Header:
-    """Read the header of images or labels; raise SourceError, without the file's name, if none.
+    """Read the header of images or labels; raise SourceError, without the file's name.
 
     >>> parse_header(bytes.fromhex("00000801 0000ea60"), LABELS).sizes
     (60000,)
     """
     magic, wanted = head[:_MAGIC_BYTES], _MAGICS[dimensions]
     if magic != wanted:
-        found = next((f", as {_WHAT[n]} do" for n in _MAGICS if magic == _MAGICS[n]), "")
+        like = next((f", like {_WHAT[n]}" for n in _MAGICS if magic == _MAGICS[n]), "")
         raise SourceError(
-            f"begins with {magic.hex(' ') or 'nothing'}{found}, "
-            f"where {_WHAT[dimensions]} begin with {wanted.hex(' ')}"
+            f"begins with {magic.hex(' ') or 'nothing'}{like}, "
+            f"but {_WHAT[dimensions]} begin with {wanted.hex(' ')}"
         )
     size = _MAGIC_BYTES + 4 * dimensions
     if len(head) < size:
-        raise SourceError(f"{len(head)} bytes, where the header alone takes {size}")
+        raise SourceError(f"expected a header of {size} bytes, found {len(head)}")
     return Header(struct.unpack_from(f">{dimensions}I", head, _MAGIC_BYTES))
 
 

@@ -316,9 +316,9 @@ class Decompressed:
                 self._is_begun = True
                 return piece
             if not packed and not self._inflate.eof:
-                raise self._corrupt("is cut short at")
+                raise self._corrupt("is truncated at")
         if self._inflate.unused_data or self._file.read(1):
-            raise self._corrupt("ends, and the file does not, before")
+            raise self._corrupt("ends before the file does, before")
         return b""
 
     def _corrupt(self, what: str) -> CorruptRecord:

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
 import pytest
-from conftest import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import chunk, encode, jpeg, picture, png
 from sampled import ODD_JPEGS
 
 from imgrec.codec.decode import to_array
-from imgrec.codec.image import Packable, prepare, shape_of, tensorflow_fault
-from imgrec.codec.jpeg import strict_decode
+from imgrec.codec.image import prepare, shape_of, tensorflow_fault
 from imgrec.codec.pillow import to_pil
 from imgrec.errors import BadImage, CorruptRecord
 from imgrec.options import Check
 from imgrec.read.record import Record
 
-AWKWARD = SHARED / "awkward"
-NO_IMAGES = (AWKWARD / "go-fuzz" / "zip", AWKWARD / "go-fuzz" / "tar")
 SIZE = (24, 16)
-
-
-@pytest.fixture(scope="module")
-def tf() -> ModuleType:
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    import tensorflow
-
-    return tensorflow
 
 
 ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2)]
@@ -265,36 +251,3 @@ def test_any_bytes_decode_to_their_shape_or_are_a_bad_image(data: st.DataObject)
     except BadImage:
         return
     assert (decoded.ndim, decoded.shape[2], decoded.dtype) == (3, channels, np.uint8)
-
-
-# Images that were collected because decoders stumble over them.
-
-
-def files() -> Iterator[Path]:
-    for path in sorted(AWKWARD.rglob("*")):
-        if path.is_file() and not any(folder in path.parents for folder in NO_IMAGES):
-            yield path
-
-
-def accepted() -> Iterator[tuple[Path, Packable]]:
-    for path in files():
-        try:
-            yield path, prepare(path.read_bytes(), path.name, Check.DECODE)
-        except BadImage:
-            continue
-
-
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not AWKWARD.is_dir(), reason=f"{AWKWARD} is not there")
-def test_every_sound_image_that_is_packed_decodes_as_in_tensorflow(tf: ModuleType) -> None:
-    wrong, sound = [], 0
-    for path, image in accepted():
-        decoded = to_array(image.data, image.shape)
-        is_same = np.array_equal(decoded, by_tensorflow(tf, image.data))
-        # Decoders scale components up differently that are sampled as in hardly any JPEG.
-        is_odd = image.data.startswith(b"\xff\xd8") and bool(strict_decode(image.data)[1])
-        if decoded.shape != image.shape or not (is_same or is_odd):
-            wrong.append(path)
-        sound += not is_odd
-    assert wrong == []
-    assert sound > 1000

@@ -71,7 +71,7 @@ def test_a_compressed_shard_that_is_cut_is_a_fault(pristine: Path, tmp_path: Pat
     folder = pack(source_of(pristine), tmp_path, compression="gzip")
     shard = next(folder.glob("*.tfrecord.*-of-*"))
     shard.write_bytes(shard.read_bytes()[:1000])
-    assert any("is cut short at byte 1000" in what for what in whats(folder, shard.name))
+    assert any("is truncated at byte 1000" in what for what in whats(folder, shard.name))
 
 
 def test_a_sound_dataset_of_shrunk_images_has_no_faults(tmp_path: Path) -> None:

@@ -381,11 +381,11 @@ TRAIN_IMAGES = "train-images-idx3-ubyte"
     [
         (
             labels(1, 2),
-            "begins with 00 00 08 01, as labels do, where images begin with 00 00 08 03",
+            "begins with 00 00 08 01, like labels, but images begin with 00 00 08 03",
         ),
-        (b"<html>", "begins with 3c 68 74 6d, where images begin with 00 00 08 03"),
-        (b"", "begins with nothing, where images begin with 00 00 08 03"),
-        (images(1, 3)[:10], "10 bytes, where the header alone takes 16"),
+        (b"<html>", "begins with 3c 68 74 6d, but images begin with 00 00 08 03"),
+        (b"", "begins with nothing, but images begin with 00 00 08 03"),
+        (images(1, 3)[:10], "expected a header of 16 bytes, found 10"),
         (images(1, 3)[:-1], "33 bytes, expected 34 by its header (3 x 3 x 2)"),
         (images(1, 3) + b"x", "35 bytes, expected 34 by its header (3 x 3 x 2)"),
         (encode_header(0, 3, 2), "is empty: its header says 0 x 3 x 2"),
@@ -410,7 +410,7 @@ def test_a_file_that_is_not_what_its_header_says_is_named_with_both_numbers(
         (compressed(images(1, 3))[:-9], "its gzip data is damaged or cut short"),
         (compressed(images(1, 3))[:5], "its gzip data is damaged or cut short"),
         (compressed(images(1, 3)) + b"junk", "its gzip data is damaged or cut short"),
-        (compressed(labels(1)), "begins with 00 00 08 01, as labels do, where images begin"),
+        (compressed(labels(1)), "begins with 00 00 08 01, like labels, but images begin"),
     ],
 )
 def test_a_gzipped_file_that_is_not_what_its_header_says_is_named(

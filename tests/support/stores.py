@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -143,6 +147,18 @@ class Store:
                 key = f"{prefix}/{os.path.relpath(path, root)}"
                 with open(path, "rb") as file:
                     self.put(key, file.read())
+
+
+def few_flowers() -> Path:
+    """Copy the first photographs of three classes: a request for each of all takes long."""
+    root = Path(tempfile.mkdtemp(prefix="imgrec-test-")) / "flowers"
+    atexit.register(shutil.rmtree, root.parent, ignore_errors=True)
+    whole = Path(__file__).parents[2] / "sample_data" / "flowers"
+    for name in ("daisy", "rose", "tulip"):
+        (root / name).mkdir(parents=True)
+        for path in sorted((whole / name).glob(f"{name}_0?.*")):
+            shutil.copy(path, root / name)
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import random
 import struct
 import subprocess
@@ -21,7 +20,7 @@ from pictures import chunk, encode, jpeg, picture, png
 from PIL import Image
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
 from sampled import ODD_JPEGS
-from sampling import examples
+from sampling import examples, some_of
 
 from imgrec.codec.bmp import read_header as read_bmp_header
 from imgrec.codec.decode import thumbnail
@@ -29,14 +28,6 @@ from imgrec.codec.descriptor import sketch
 from imgrec.codec.image import Packable, prepare
 from imgrec.errors import BadImage
 from imgrec.options import Check, ShrinkOptions
-
-
-@pytest.fixture(scope="module")
-def tf() -> ModuleType:
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    import tensorflow
-
-    return tensorflow
 
 
 def rotated() -> Image.Exif:
@@ -106,11 +97,11 @@ def reason(data: bytes, check: Check = Check.DECODE) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("check", Check)
 @pytest.mark.parametrize("kind", RAW)
-def test_what_tensorflow_reads_is_packed_as_it_is(kind: str, check: Check) -> None:
-    image = prepare(RAW[kind], "a.img", check)
-    assert (image.data, image.transcoded, image.damaged) == (RAW[kind], "", "")
+def test_what_tensorflow_reads_is_packed_unchanged(kind: str) -> None:
+    for check in Check:
+        image = prepare(RAW[kind], "a.img", check)
+        assert (image.data, image.transcoded, image.damaged) == (RAW[kind], "", "")
 
 
 @pytest.mark.parametrize("kind", TRANSCODED)
@@ -119,18 +110,17 @@ def test_what_tensorflow_does_not_read_right_becomes_a_png_that_says_why(kind: s
     assert (image.format, image.transcoded) == ("PNG", TRANSCODED[kind][1])
 
 
-@pytest.mark.parametrize("kind", IMAGES)
-def test_the_shape_is_what_tensorflow_decodes(tf: ModuleType, kind: str) -> None:
-    assert_tensorflow_agrees(tf, prepare(image_of(kind), "a.tga", Check.DECODE))
-
-
-EXACT = {kind for kind in RAW if "JPEG" not in kind} | {*TRANSCODED}
 DEEP = {"I;16 PNG", "16-bit TIFF", "float TIFF"}
 
 
-@pytest.mark.parametrize("kind", sorted(EXACT - DEEP))
-def test_tensorflow_sees_what_pillow_sees_in_the_first_frame(tf: ModuleType, kind: str) -> None:
+@pytest.mark.parametrize("kind", IMAGES)
+def test_tensorflow_sees_the_shape_and_the_pixels_of_the_first_frame(
+    tf: ModuleType, kind: str
+) -> None:
     image = prepare(image_of(kind), "a.tga", Check.DECODE)
+    assert_tensorflow_agrees(tf, image)
+    if ("JPEG" in kind and kind in RAW) or kind in DEEP:
+        return
     height, width, channels = image.shape
     first = Image.open(io.BytesIO(image_of(kind))).convert(["L", "LA", "RGB", "RGBA"][channels - 1])
     expected = np.asarray(first).reshape(height, width, channels)
@@ -166,7 +156,7 @@ def test_exif_orientation_does_not_turn_the_shape() -> None:
 @pytest.mark.parametrize("kind", ["RGB JPEG", "progressive JPEG", "JPEG with restart markers"])
 def test_a_jpeg_cut_anywhere_is_truncated(kind: str, check: Check) -> None:
     data = RAW[kind]
-    reasons = {reason(data[:length], check) for length in range(3, len(data))}
+    reasons = {reason(data[:length], check) for length in some_of(range(3, len(data)), 100)}
     assert reasons == {"truncated JPEG"}
 
 
@@ -191,7 +181,7 @@ def test_a_repaired_png_says_once_that_it_is_a_png() -> None:
 
 def test_structure_does_not_find_a_flipped_bit_in_coded_data() -> None:
     data = jpeg()
-    coded = range(data.index(b"\xff\xda") + 14, len(data) - 2)
+    coded = some_of(range(data.index(b"\xff\xda") + 14, len(data) - 2), 50)
     flipped = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in coded]
     images = [prepare(image, "a.jpg", Check.STRUCTURE) for image in flipped]
     assert images == [Packable(image, (16, 24, 3), "JPEG", orientation=1) for image in flipped]
@@ -220,10 +210,9 @@ NO_IMAGES = {
 }
 
 
-@pytest.mark.parametrize("check", Check)
 @pytest.mark.parametrize("why", NO_IMAGES)
-def test_what_is_no_image_says_what_it_is(why: str, check: Check) -> None:
-    assert reason(NO_IMAGES[why], check) == why
+def test_a_file_that_is_not_an_image_says_what_it_is(why: str) -> None:
+    assert {reason(NO_IMAGES[why], check) for check in Check} == {why}
 
 
 def test_heic_without_its_plugin_names_the_pip_command() -> None:
@@ -242,15 +231,11 @@ def ihdr(width: int, height: int, colour: int) -> bytes:
     return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))
 
 
-@pytest.mark.parametrize("check", Check)
-def test_a_png_that_claims_to_be_huge_is_refused_for_its_size(check: Check) -> None:
-    why = "30000x30000 pixels: more than the limit of 89,478,485"
-    assert reason(raw_png(ihdr(30_000, 30_000, 0)), check) == why
-
-
-def test_any_format_that_claims_to_be_huge_is_refused_for_its_size() -> None:
-    why = "10000x9000 pixels: more than the limit of 89,478,485"
-    assert reason(b"P4 10000 9000\n") == why
+def test_an_image_that_claims_to_be_huge_is_refused_for_its_size() -> None:
+    limit = "pixels: more than the limit of 89,478,485"
+    huge = raw_png(ihdr(30_000, 30_000, 0))
+    assert {reason(huge, check) for check in Check} == {f"30000x30000 {limit}"}
+    assert reason(b"P4 10000 9000\n") == f"10000x9000 {limit}"
 
 
 PLTE, TRNS = chunk(b"PLTE", bytes(12)), chunk(b"tRNS", bytes(2))
@@ -299,17 +284,14 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 @examples(400)
-@given(mutated() | st.binary(max_size=300), st.sampled_from(list(Check)))
-def test_any_bytes_are_packable_or_a_bad_image(data: bytes, check: Check) -> None:
-    with suppress(BadImage):
-        assert min(prepare(data, "a.tga", check).shape) > 0
-
-
-@examples(400)
-@given(data=mutated())
+@given(data=mutated() | st.binary(max_size=300))
 def test_tensorflow_agrees_with_whatever_is_accepted(tf: ModuleType, data: bytes) -> None:
-    with suppress(BadImage):
-        assert_tensorflow_agrees(tf, prepare(data, "a.tga", Check.DECODE))
+    for check in Check:
+        with suppress(BadImage):
+            image = prepare(data, "a.tga", check)
+            assert min(image.shape) > 0
+            if check is Check.DECODE:
+                assert_tensorflow_agrees(tf, image)
 
 
 # Headers and streams that only some decoders accept
@@ -352,8 +334,8 @@ def windowed_png(chance: random.Random) -> bytes:
 def test_a_png_is_raw_if_the_window_that_it_declares_is_enough_for_tensorflow(
     tf: ModuleType,
 ) -> None:
-    refused = 0
-    for seed in range(150):
+    refused, tried = 0, some_of(range(150), 40)
+    for seed in tried:
         data = windowed_png(random.Random(seed))
         image = prepare(data, "a.png", Check.DECODE)
         try:
@@ -365,7 +347,7 @@ def test_a_png_is_raw_if_the_window_that_it_declares_is_enough_for_tensorflow(
             assert np.array_equal(
                 tf.io.decode_image(image.data), np.asarray(Image.open(io.BytesIO(data)))
             )
-    assert 20 < refused < 130
+    assert len(tried) // 8 < refused < len(tried) * 7 // 8
 
 
 def test_a_jpeg_with_a_broken_list_of_pictures_is_packed_as_it_is(tf: ModuleType) -> None:
@@ -377,12 +359,9 @@ def test_a_jpeg_with_a_broken_list_of_pictures_is_packed_as_it_is(tf: ModuleType
         assert_tensorflow_agrees(tf, image)
 
 
-def test_a_jpeg_that_ends_in_adobe_s_segment_is_truncated() -> None:
+def test_a_jpeg_that_pillow_cannot_open_is_skipped_with_a_reason() -> None:
     data = jpeg(mode="CMYK")
     assert reason(data[: data.index(b"Adobe") + 5]) == "truncated JPEG"
-
-
-def test_a_jpeg_that_pillow_cannot_open_is_skipped_with_a_reason() -> None:
     of_12_bits = jpeg().replace(b"\xff\xc0\0\x11\x08", b"\xff\xc0\0\x11\x0c")
     assert reason(of_12_bits) == "broken JPEG: cannot handle 12-bit layers"
 
@@ -392,55 +371,14 @@ def test_a_jpeg_that_pillow_cannot_open_is_skipped_with_a_reason() -> None:
 
 @pytest.mark.parametrize("filler", [b"\xff", b"\xff\0", b"\xff\1", b"\xff\xe0\0\2"])
 def test_what_a_jpeg_repeats_before_its_picture_takes_little_time(filler: bytes) -> None:
-    data = b"\xff\xd8" + filler * (4_000_000 // len(filler))
+    data = b"\xff\xd8" + filler * (1_000_000 // len(filler))
     started = time.process_time()
     for end in (b"", jpeg()[2:]):
         with suppress(BadImage):
             prepare(data + end, "a.jpg", Check.DECODE)
         with suppress(BadImage):
             thumbnail(data + end, "a.jpg", 64)
-    assert time.process_time() - started < 5
-
-
-def run_length_bmp(width: int, height: int, bits: int, code: bytes) -> bytes:
-    palette = b"".join(bytes((n, n // 2, n // 3, 0)) for n in range(1 << bits))
-    start = 54 + len(palette)
-    head = struct.pack(
-        "<2sIIIIiiHHIIiiII",
-        *(b"BM", start + len(code), 0, start, 40, width, height, 1, bits),
-        *(1 if bits == 8 else 2, len(code), 0, 0, 0, 0),
-    )
-    return head + palette + code
-
-
-@pytest.mark.parametrize("bits", [4, 8])
-def test_a_few_bytes_of_a_run_length_encoded_bmp_take_little_time(bits: int) -> None:
-    data = run_length_bmp(50_000, 400, bits, b"\1\1\0\0" * 400)
-    started = time.process_time()
-    assert prepare(data, "a.bmp", Check.DECODE).shape == (400, 50_000, 3)
-    assert time.process_time() - started < 5
-
-
-def rle_codes() -> st.SearchStrategy[bytes]:
-    run = st.builds(lambda n, v: bytes((n, v)), st.integers(1, 25), st.integers(0, 255))
-    skip = st.builds(lambda x, y: bytes((0, 2, x, y)), st.integers(0, 9), st.integers(0, 2))
-    plain = st.builds(lambda n, b: bytes((0, n)) + b, st.integers(3, 9), st.binary(max_size=12))
-    return st.lists(st.one_of(run, st.just(b"\0\0"), skip, plain)).map(b"".join)
-
-
-@examples(200)
-@given(st.integers(1, 20), st.integers(1, 9), st.sampled_from([4, 8]), rle_codes())
-def test_run_length_encoded_bmps_decode_as_by_pillow(
-    width: int, height: int, bits: int, code: bytes
-) -> None:
-    data = run_length_bmp(width, height, bits, code)
-    try:
-        expected = Image.open(io.BytesIO(data)).convert("RGB").tobytes()
-    except (OSError, ValueError):
-        assert reason(data).startswith("broken BMP")
-        return
-    image = prepare(data, "a.bmp", Check.DECODE)
-    assert Image.open(io.BytesIO(image.data)).convert("RGB").tobytes() == expected
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize("used", [0, 255, 256])
@@ -451,18 +389,12 @@ def test_a_bmp_is_grey_only_if_its_palette_has_all_levels(used: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ODD_JPEGS)
-def test_a_jpeg_sampled_as_no_other_is_shrunk_sketched_and_shown(kind: str) -> None:
+def test_a_jpeg_with_rare_sampling_is_packed_shrunk_sketched_and_shown(kind: str) -> None:
     data = ODD_JPEGS[kind]
+    for check in (Check.DECODE, Check.STRUCTURE):
+        packable = prepare(data, "a.jpg", check)
+        assert (packable.data, packable.damaged, packable.transcoded) == (data, "", "")
     small = prepare(data, "a.jpg", Check.DECODE, ShrinkOptions(short_side=8))
     assert small.shape[:2] == (13, 8)
     sketch(data, "a.jpg")
     assert thumbnail(data, "a.jpg", 20).size == (12, 20)
-
-
-@pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
-@pytest.mark.parametrize("kind", ODD_JPEGS)
-def test_a_jpeg_sampled_as_no_other_is_not_called_damaged(kind: str, check: Check) -> None:
-    packable = prepare(ODD_JPEGS[kind], "a.jpg", check)
-    assert packable.data == ODD_JPEGS[kind]
-    assert not packable.damaged
-    assert not packable.transcoded
