@@ -50,7 +50,7 @@ def test_the_console_script_is_the_same_program() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["pack", "nowhere"], 3, "imgrec: nowhere does not exist\n  hint: give a folder of class"),
+        (["pack", "nowhere"], 3, "imgrec: nowhere does not exist\n  hint: give a folder of images"),
         (
             ["pack", "flowers", "--val-split", "1.5"],
             2,

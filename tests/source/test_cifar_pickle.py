@@ -10,15 +10,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from cifar_files import (
-    IMAGE,
-    Call,
-    Python2,
-    array,
-    batch,
-    meta,
-    pixels,
-)
+from cifar_files import IMAGE, Call, Python2, array, batch, meta, pixels
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sampling import examples
@@ -61,6 +53,7 @@ values = st.recursive(
 )
 
 
+@examples(40)
 @given(st.dictionaries(st.text(), values), st.sampled_from([3, 4, 5]))
 def test_plain_values_are_read_as_python_reads_them(
     value: dict[str, object], protocol: int
@@ -173,7 +166,7 @@ def test_every_other_program_is_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"}.", b"\x80\x01}.", b"<html>", b"\x1f\x8b\x08"])
-def test_what_is_no_pickle_of_protocol_2_to_5_is_refused(data: bytes) -> None:
+def test_only_pickles_of_protocol_2_to_5_are_read(data: bytes) -> None:
     with pytest.raises(SourceError, match="not a pickle of CIFAR"):
         loads(data)
 
@@ -238,19 +231,13 @@ def test_a_claim_of_a_great_size_takes_no_memory(body: bytes) -> None:
     ids=["marks", "lists", "tuples", "dicts"],
 )
 def test_deep_nesting_gives_a_value_or_our_error(opening: bytes, closing: bytes) -> None:
-    depth = 50_000
+    depth = 20_000
     deep = opening * depth + b"N" + closing * depth
     for data in (b"\x80\x02" + deep + b".", b"\x80\x02}U\x01x" + deep + b"s."):
         try:
             assert isinstance(loads(data), dict)
         except SourceError as error:
             assert "not a pickle of CIFAR" in str(error)
-
-
-def test_a_deep_tuple_is_no_key() -> None:
-    deep = b")" + b"\x85" * 200_000
-    with pytest.raises(SourceError, match="a key that is not text"):
-        loads(b"\x80\x02}" + deep + b"K\x01s.")
 
 
 def test_a_program_without_end_is_given_up() -> None:
@@ -279,44 +266,28 @@ def edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
     return data
 
 
-@pytest.mark.fuzz
-@given(st.sampled_from(PICKLES), edit_lists)
-@examples(700)
-def test_a_changed_pickle_gives_a_dict_or_our_error(
-    data: bytes, edits: list[tuple[int, int, bytes]]
-) -> None:
-    data = edited(data, edits)
-    try:
-        assert isinstance(loads(data), dict)
-    except SourceError as error:
-        assert "not a pickle of CIFAR" in str(error)
+OPCODES = st.sampled_from([bytes([code]) for code in range(256)])
+programs = st.lists(
+    OPCODES | st.sampled_from([NAMED, b"U\x01a", b"K\x00", b"}", b"]"]), max_size=40
+).map(lambda codes: b"\x80\x02" + b"".join(codes) + b".")
+HOSTILE = ("system", "eval", "exec", "nested", "a chain")
 
 
 @pytest.mark.fuzz
-@given(st.sampled_from(["system", "eval", "exec", "nested", "a chain"]), edit_lists)
-@examples(300)
-def test_a_changed_hostile_pickle_runs_nothing(
-    tmp_path_factory: pytest.TempPathFactory, what: str, edits: list[tuple[int, int, bytes]]
+@given(st.sampled_from((*PICKLES, *HOSTILE)) | programs, edit_lists)
+@example(b"\x80\x02}}s.", [])
+@examples(1500)
+def test_a_changed_pickle_gives_a_dict_or_our_error_and_runs_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: bytes | str,
+    edits: list[tuple[int, int, bytes]],
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "hostile"
     folder.mkdir(exist_ok=True)
-    data = pickle.dumps({"data": hostile(folder / "was here")[what]}, 2)
+    if isinstance(data, str):
+        data = pickle.dumps({"data": hostile(folder / "was here")[data]}, 2)
     try:
         assert isinstance(loads(edited(data, edits)), dict)
     except SourceError as error:
         assert "not a pickle of CIFAR" in str(error)
     assert list(folder.iterdir()) == []
-
-
-OPCODES = st.sampled_from([bytes([code]) for code in range(256)])
-
-
-@pytest.mark.fuzz
-@given(st.lists(OPCODES | st.sampled_from([NAMED, b"U\x01a", b"K\x00", b"}", b"]"]), max_size=40))
-@example([b"}", b"}", b"s"])
-@examples(700)
-def test_any_program_gives_a_dict_or_our_error(codes: list[bytes]) -> None:
-    try:
-        assert isinstance(loads(b"\x80\x02" + b"".join(codes) + b"."), dict)
-    except SourceError as error:
-        assert "not a pickle of CIFAR" in str(error)

@@ -7,178 +7,149 @@ import shutil
 import subprocess
 import sys
 import unicodedata
-import zipfile
 from pathlib import Path
 
 import pytest
+from archives import written, zip_bytes
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from sampling import examples
-from scanning import context
+from scanning import rows, scanned
 
 from imgrec.errors import SourceError
 from imgrec.model import Catalog
 from imgrec.notes import Note
-from imgrec.options import FolderLayout
-from imgrec.source.kinds import detect, scan
 from imgrec.source.tree import CLUTTER
 
 
 def found(root: Path, **options: object) -> Catalog:
-    here = context(**options)
-    return scan(detect(str(root), here.options), here)
+    return scanned(root, spool=root.parent / "spool", **options)
 
 
 def names(catalog: Catalog) -> list[str]:
-    return [sample.filename for sample in catalog.samples]
+    return list(catalog.samples.filenames)
+
+
+def places(catalog: Catalog) -> list[tuple[object, ...]]:
+    return [row[:3] for row in rows(catalog)]
 
 
 def ignored(catalog: Catalog) -> dict[str, int]:
     return {kind.kind: kind.count for kind in catalog.ignored}
 
 
-def test_classes_are_the_top_folders_and_images_are_found_at_any_depth(tmp_path: Path) -> None:
-    write_tree(
-        tmp_path, {"rose/1.jpg": jpeg(1), "rose/more/deep/2.png": png(2), "tulip/3.jpg": jpeg(3)}
-    )
-    catalog = found(tmp_path)
-    assert [(s.filename, s.class_name, s.split) for s in catalog.samples] == [
-        ("rose/1.jpg", "rose", ""),
-        ("rose/more/deep/2.png", "rose", ""),
-        ("tulip/3.jpg", "tulip", ""),
-    ]
-    assert catalog.layout == "<class>/**/image"
+# Classes and splits.
 
 
 @pytest.mark.parametrize(
-    ("folder", "split"),
+    ("tree", "options", "layout", "expected"),
     [
-        ("train", "train"), ("Training", "train"), ("val", "val"), ("VALID", "val"),
-        ("validation", "val"), ("test", "test"), ("Testing", "test"),
+        (
+            ["rose/1.jpg", "rose/more/deep/2.png", "tulip/3.jpg"],
+            {},
+            "<class>/**/image",
+            [("rose", ""), ("rose", ""), ("tulip", "")],
+        ),
+        *(
+            ([f"{folder}/rose/1.jpg"], {}, "<split>/<class>/**/image", [("rose", split)])
+            for folder, split in [
+                ("train", "train"), ("Training", "train"), ("val", "val"), ("VALID", "val"),
+                ("validation", "val"), ("test", "test"), ("Testing", "test"),
+            ]
+        ),
+        (
+            ["bus/1.jpg", "car/1.jpg", "train/1.jpg"],
+            {},
+            "<class>/**/image",
+            [("bus", ""), ("car", ""), ("train", "")],
+        ),
+        (
+            ["extra/b.jpg", "train/rose/1.jpg"],
+            {"layout": "classes"},
+            "<class>/**/image",
+            [("extra", ""), ("train", "")],
+        ),
+        (
+            ["test/3.jpg", "train/a/1.jpg", "train/b/2.jpg"],
+            {},
+            "<split>/<class>/**/image, test/ without labels",
+            [("", "test"), ("a", "train"), ("b", "train")],
+        ),
+        (
+            ["test/1.jpg", "train/2.jpg"],
+            {"layout": "classes"},
+            "<class>/**/image",
+            [("test", ""), ("train", "")],
+        ),
+        (["Data/0/1.jpg", "Data/1/2.jpg"], {}, "<class>/**/image", [("0", ""), ("1", "")]),
     ],
 )  # fmt: skip
-def test_split_folders_are_known_by_their_usual_names(
-    tmp_path: Path, folder: str, split: str
-) -> None:
-    catalog = found(write_tree(tmp_path, {f"{folder}/rose/1.jpg": jpeg()}))
-    assert [(s.class_name, s.split) for s in catalog.samples] == [("rose", split)]
-    assert catalog.layout == "<split>/<class>/**/image"
-
-
-def test_a_class_called_train_is_a_class(tmp_path: Path) -> None:
-    catalog = found(class_tree(tmp_path, {"bus": 1, "car": 1, "train": 1}))
-    assert {s.class_name for s in catalog.samples} == {"bus", "car", "train"}
-
-
-def test_folders_beside_split_folders_are_asked_about(tmp_path: Path) -> None:
-    tree = {"train/rose/1.jpg": jpeg(1), "docs/a.txt": b"x", "extra/b.jpg": jpeg(2)}
-    write_tree(tmp_path, tree)
-    with pytest.raises(SourceError, match="train may be a split or a class, as extra beside it"):
-        found(tmp_path)
-    catalog = found(tmp_path, layout="splits")
-    assert names(catalog) == ["train/rose/1.jpg"]
-    assert ignored(catalog) == {"beside the split folders": 2}
-    assert "extra: not packed" in catalog.warnings[0]
-    assert "--layout classes" in catalog.warnings[0]
-
-
-def test_the_layout_can_be_said(tmp_path: Path) -> None:
-    tree = write_tree(tmp_path, {"train/rose/1.jpg": jpeg(1), "extra/b.jpg": jpeg(2)})
-    catalog = found(tree, layout=FolderLayout.CLASSES)
-    assert {s.class_name for s in catalog.samples} == {"train", "extra"}
-
-
-def test_asking_for_splits_that_are_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="has no split folders"):
-        found(class_tree(tmp_path, {"rose": 1}), layout=FolderLayout.SPLITS)
-
-
-def test_two_folders_for_one_split_are_an_error(tmp_path: Path) -> None:
-    tree = {"train/a/1.jpg": jpeg(1), "val/a/2.jpg": jpeg(2), "valid/a/3.jpg": jpeg(3)}
-    with pytest.raises(SourceError, match="val and valid mean the same split, val"):
-        found(write_tree(tmp_path, tree))
-
-
-def test_a_flat_test_folder_beside_a_train_of_classes_has_images_without_labels(
+def test_folders_are_classes_and_splits(
     tmp_path: Path,
+    tree: list[str],
+    options: dict[str, str],
+    layout: str,
+    expected: list[tuple[str, str]],
 ) -> None:
-    tree = {"train/a/1.jpg": jpeg(1), "train/b/2.jpg": jpeg(2), "test/3.jpg": jpeg(3)}
-    catalog = found(write_tree(tmp_path, tree))
-    assert [(s.filename, s.class_name, s.split) for s in catalog.samples] == [
-        ("test/3.jpg", "", "test"),
-        ("train/a/1.jpg", "a", "train"),
-        ("train/b/2.jpg", "b", "train"),
-    ]
-    assert set(catalog.class_folders) == {"a", "b"}
+    write_tree(tmp_path / "x", {name: jpeg(number) for number, name in enumerate(tree)})
+    catalog = found(tmp_path / "x", **options)
+    assert [(row[1], row[2]) for row in places(catalog)] == expected
+    assert catalog.layout == layout
 
 
-def test_a_stray_image_in_a_split_folder_does_not_make_classes_of_the_splits(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("tree", "options", "message", "hint"),
+    [
+        (
+            ["docs/a.txt", "extra/b.jpg", "train/rose/1.jpg"],
+            {},
+            "train may be a split or a class, as extra beside it",
+            "",
+        ),
+        (["rose/1.jpg"], {"layout": "splits"}, "has no split folders", ""),
+        (
+            ["train/a/1.jpg", "val/a/2.jpg", "valid/a/3.jpg"],
+            {},
+            "val and valid mean the same split, val",
+            "",
+        ),
+        (["train/1.jpg", "test/2.jpg"], {}, "the images in train have no class folders", ""),
+        (["rose/notes.txt"], {}, "has no images in class folders", ""),
+        (["1.jpg"], {}, r"the images in \. have no class folders", "--label-regex"),
+        (
+            ["ash/1.jpg", "birch/2.jpg"],
+            {"class_depth": 3},
+            "no images 3 folders deep",
+            "pass --class-depth 1",
+        ),
+    ],
+)
+def test_folders_that_cannot_be_understood_are_an_error(
+    tmp_path: Path, tree: list[str], options: dict[str, object], message: str, hint: str
 ) -> None:
+    data = {name: b"x" if name.endswith("txt") else jpeg(at) for at, name in enumerate(tree)}
+    write_tree(tmp_path / "x", data)
+    with pytest.raises(SourceError, match=message) as caught:
+        found(tmp_path / "x", **options)
+    assert hint in caught.value.hint
+
+
+def test_images_in_odd_places_are_named(tmp_path: Path) -> None:
     tree = {"train/a/1.jpg": jpeg(1), "val/a/2.jpg": jpeg(2), "train/stray.jpg": jpeg(3)}
-    catalog = found(write_tree(tmp_path, tree))
-    assert [(s.class_name, s.split) for s in catalog.samples] == [("a", "train"), ("a", "val")]
+    catalog = found(write_tree(tmp_path / "x", tree))
+    assert names(catalog) == ["train/a/1.jpg", "val/a/2.jpg"]
     assert ignored(catalog) == {"outside a class folder": 1}
     assert catalog.warnings == (
         "images directly in train are not packed: no class folder holds them",
     )
-
-
-def test_splits_without_classes_do_not_become_classes(tmp_path: Path) -> None:
-    tree = class_tree(tmp_path, {"train": 2, "test": 2})
-    with pytest.raises(SourceError, match="the images in train have no class folders"):
-        found(tree)
-    chosen = found(tree, layout="classes")
-    assert set(chosen.class_folders) == {"test", "train"}
-
-
-def test_clutter_is_ignored_by_kind(tmp_path: Path) -> None:
-    clutter = {
-        "a/.hidden.jpg": jpeg(1),
-        "a/.cache/x.jpg": jpeg(2),
-        "a/.DS_Store": b"",
-        "a/.ipynb_checkpoints/1-checkpoint.jpg": jpeg(3),
-        "a/Thumbs.db": b"",
-        "a/desktop.ini": b"",
-        "__MACOSX/a/._1.jpg": b"",
-        "a/notes.txt": b"hello",
-        "a/labels.csv": b"1,2\n",
-        "README.md": b"# hi",
-    }
-    catalog = found(write_tree(tmp_path, {"a/1.jpg": jpeg(), **clutter}))
-    assert names(catalog) == ["a/1.jpg"]
-    assert ignored(catalog) == {
-        "hidden file": 1, "hidden folder": 1, ".DS_Store": 1, ".ipynb_checkpoints": 1,
-        "Thumbs.db": 1, "desktop.ini": 1, "__MACOSX": 1, "not an image": 2,
-        "outside a class folder": 1,
-    }  # fmt: skip
-
-
-def test_content_decides_what_is_an_image_not_the_extension(tmp_path: Path) -> None:
-    gif = encode(picture(3), "GIF")
-    tree = {"a/photo.txt": jpeg(1), "a/noextension": png(2), "a/really.jpg": gif}
-    assert names(found(write_tree(tmp_path, tree))) == [
-        "a/noextension",
-        "a/photo.txt",
-        "a/really.jpg",
-    ]
-
-
-def test_what_is_called_an_image_and_is_none_is_bad_with_the_reason(tmp_path: Path) -> None:
-    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
-    tree = {
-        "a/0.jpg": jpeg(), "a/empty.jpg": b"", "a/error.jpg": b"<!DOCTYPE html><html>",
-        "a/lfs.png": pointer, "a/text.jpg": b"hello", "a/zeros.jpg": bytes(100),
-    }  # fmt: skip
-    assert found(write_tree(tmp_path, tree)).bad == (
-        Note("a/empty.jpg", "empty file"),
-        Note("a/error.jpg", "an HTML page, not an image"),
-        Note("a/lfs.png", "Git LFS pointer, not the image itself: run `git lfs pull`"),
-        Note("a/text.jpg", "text, not an image"),
-        Note("a/zeros.jpg", "zeros only: an unfinished download?"),
-    )
+    tree = {"train/rose/1.jpg": jpeg(1), "docs/a.txt": b"x", "extra/b.jpg": jpeg(2)}
+    catalog = found(write_tree(tmp_path / "y", tree), layout="splits")
+    assert names(catalog) == ["train/rose/1.jpg"]
+    assert ignored(catalog) == {"beside the split folders": 2}
+    assert "extra: not packed" in catalog.warnings[0]
+    assert "--layout classes" in catalog.warnings[0]
 
 
 def test_empty_class_folders_are_named(tmp_path: Path) -> None:
@@ -192,142 +163,48 @@ def test_empty_class_folders_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_single_folder_of_folders_is_looked_into(tmp_path: Path) -> None:
-    catalog = found(class_tree(tmp_path, {"Dataset/0": 1, "Dataset/1": 1}))
-    assert set(catalog.class_folders) == {"0", "1"}
+# Files.
 
 
-def test_a_folder_without_images_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="has no images in class folders"):
-        found(write_tree(tmp_path, {"rose/notes.txt": b"x"}))
-
-
-def test_images_that_no_folder_gives_a_class_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"the images in \. have no class folders") as raised:
-        found(write_tree(tmp_path, {"1.jpg": jpeg()}))
-    assert "--label-regex" in raised.value.hint
-
-
-def test_classes_deeper_than_all_images_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no images 3 folders deep") as raised:
-        found(class_tree(tmp_path, {"ash": 1, "birch": 1}), class_depth=3)
-    assert raised.value.hint == "pass --class-depth 1"
-
-
-@pytest.mark.parametrize("missing", [True, False])
-def test_what_is_no_folder_is_an_error(tmp_path: Path, missing: bool) -> None:
-    path = tmp_path / "x"
-    if not missing:
-        path.write_bytes(b"\0\1\2")
-    what = "does not exist" if missing else "is not a source that imgrec knows"
-    with pytest.raises(SourceError, match=what):
-        found(path)
-
-
-def test_links_to_files_are_followed_wherever_they_lead(tmp_path: Path) -> None:
-    write_tree(tmp_path / "elsewhere", {"1.jpg": jpeg()})
-    (tmp_path / "source" / "a").mkdir(parents=True)
-    (tmp_path / "source/a/link.jpg").symlink_to(tmp_path / "elsewhere/1.jpg")
-    assert names(found(tmp_path / "source")) == ["a/link.jpg"]
-
-
-def test_broken_links_are_named(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 1})
-    (tmp_path / "a/gone.jpg").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "a/self.jpg").symlink_to(tmp_path / "a/self.jpg")
-    expected = (Note("a/gone.jpg", "broken link"), Note("a/self.jpg", "broken link"))
-    assert found(tmp_path).bad == expected
-
-
-def test_links_to_folders_inside_are_walked(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 1})
-    (tmp_path / "b").symlink_to("a")
-    assert names(found(tmp_path)) == ["a/000.jpg", "b/000.jpg"]
-
-
-def test_links_out_of_the_source_are_walked_only_on_request(tmp_path: Path) -> None:
-    class_tree(tmp_path / "elsewhere", {"b": 1}, start=9)
-    source = class_tree(tmp_path / "source", {"a": 1})
-    (source / "b").symlink_to(tmp_path / "elsewhere/b")
-    catalog = found(source)
-    assert names(catalog) == ["a/000.jpg"]
-    assert catalog.warnings == (
-        "b: not walked: a link out of the source; pass --follow-links to include it",
-    )
-    assert names(found(source, follow_links=True)) == ["a/000.jpg", "b/000.jpg"]
-
-
-def test_loops_of_links_are_named_and_never_walked(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 1, "b": 1})
-    (tmp_path / "a/up").symlink_to("..")
-    (tmp_path / "a/other").symlink_to("../b")
-    (tmp_path / "b/back").symlink_to("../a")
-    catalog = found(tmp_path, follow_links=True)
-    assert {"a/up", "a/other/back", "b/back/other"} <= {
-        warning.split(":")[0] for warning in catalog.warnings
-    }
-    assert len(names(catalog)) == 4
-
-
-def test_pipes_and_sockets_are_ignored(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 1})
+def test_clutter_is_ignored_by_kind(tmp_path: Path) -> None:
+    clutter = {
+        "a/.hidden.jpg": jpeg(1), "a/.cache/x.jpg": jpeg(2), "a/.DS_Store": b"",
+        "a/.ipynb_checkpoints/1-checkpoint.jpg": jpeg(3), "a/Thumbs.db": b"", "a/desktop.ini": b"",
+        "__MACOSX/a/._1.jpg": b"", "a/notes.txt": b"hello", "a/labels.csv": b"1,2\n",
+        "README.md": b"# hi",
+    }  # fmt: skip
+    write_tree(tmp_path, {"a/1.jpg": jpeg(), **clutter})
     os.mkfifo(tmp_path / "a/pipe.jpg")
     (tmp_path / "a/link.jpg").symlink_to("pipe.jpg")
-    assert ignored(found(tmp_path)) == {"special file": 2}
+    catalog = found(tmp_path)
+    assert names(catalog) == ["a/1.jpg"]
+    assert ignored(catalog) == {
+        "hidden file": 1, "hidden folder": 1, ".DS_Store": 1, ".ipynb_checkpoints": 1,
+        "Thumbs.db": 1, "desktop.ini": 1, "__MACOSX": 1, "not an image": 2,
+        "outside a class folder": 1, "special file": 2,
+    }  # fmt: skip
 
 
-FOLDERS = [str(ROOT / name) for name in ("tests/source", "tests/support", "tests", "")]
-
-
-def without_privileges(tmp_path: Path) -> str:
-    """Scan a folder in a process that may not read everything, and return what came of it."""
-    code = (
-        "import sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path\n"
-        "from test_folder import found\n"
-        "try: [print(n.filename, n.reason, sep=': ') for n in found(Path(sys.argv[1])).bad]\n"
-        "except Exception as error: print(error)"
+def test_content_decides_what_is_an_image(tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    good = {
+        "a/noextension": png(2),
+        "a/photo.txt": jpeg(1),
+        "a/really.jpg": encode(picture(3), "GIF"),
+    }
+    bad = {
+        "a/empty.jpg": b"", "a/error.jpg": b"<!DOCTYPE html><html>", "a/lfs.png": pointer,
+        "a/text.jpg": b"hello", "a/zeros.jpg": bytes(100),
+    }  # fmt: skip
+    catalog = found(write_tree(tmp_path, good | bad))
+    assert names(catalog) == list(good)
+    assert catalog.bad == (
+        Note("a/empty.jpg", "empty file"),
+        Note("a/error.jpg", "an HTML page, not an image"),
+        Note("a/lfs.png", "Git LFS pointer, not the image itself: run `git lfs pull`"),
+        Note("a/text.jpg", "text, not an image"),
+        Note("a/zeros.jpg", "zeros only: an unfinished download?"),
     )
-    command = [sys.executable, "-c", code, str(tmp_path), *FOLDERS]
-    if os.geteuid() == 0:  # root reads everything, unless it gives that up
-        if not shutil.which("setpriv"):
-            pytest.skip("setpriv is not installed")
-        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
-    return subprocess.run(command, text=True, capture_output=True, check=True).stdout
-
-
-def test_unreadable_files_are_named(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 2})
-    (tmp_path / "a/001.jpg").chmod(0)
-    expected = "a/001.jpg: unreadable: Permission denied\n"
-    assert without_privileges(tmp_path) == expected
-
-
-def test_unreadable_folders_are_an_error_since_labels_would_shift(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 2, "b": 1})
-    (tmp_path / "a").chmod(0)
-    message = without_privileges(tmp_path)
-    (tmp_path / "a").chmod(0o700)
-    assert message == f"{tmp_path} has folders that cannot be read: a (Permission denied)\n"
-
-
-awkward_names = st.text(
-    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=40
-).filter(lambda name: name[0] != "." and name not in CLUTTER and len(name.encode()) < 200)
-
-
-@examples(30)
-@given(st.sets(awkward_names, min_size=1, max_size=5))
-def test_any_file_name_survives(tmp_path_factory: pytest.TempPathFactory, chosen: set[str]) -> None:
-    root = tmp_path_factory.mktemp("names")
-    unique = {unicodedata.normalize("NFC", name).casefold(): name for name in chosen}.values()
-    write_tree(root, {f"a/{name}": jpeg(number) for number, name in enumerate(unique)})
-    assert names(found(root)) == sorted(f"a/{name}" for name in unique)
-
-
-def test_a_name_that_is_not_utf8_survives(tmp_path: Path) -> None:
-    class_tree(tmp_path, {"a": 1})
-    (tmp_path / os.fsdecode(b"a/caf\xe9.jpg")).write_bytes(jpeg(5))
-    assert os.fsencode(names(found(tmp_path))[1]) == b"a/caf\xe9.jpg"
 
 
 def test_identical_files_share_their_content_and_others_do_not(tmp_path: Path) -> None:
@@ -343,27 +220,117 @@ def test_identical_files_share_their_content_and_others_do_not(tmp_path: Path) -
     assert content["a/0.bmp"][:16] == content["a/2.bmp"][:16]
 
 
+awkward_names = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=40
+).filter(lambda name: name[0] != "." and name not in CLUTTER and len(name.encode()) < 200)
+
+
+@examples(30)
+@given(st.sets(awkward_names, min_size=1, max_size=5))
+def test_any_file_name_survives(tmp_path_factory: pytest.TempPathFactory, chosen: set[str]) -> None:
+    root = tmp_path_factory.mktemp("names")
+    unique = {unicodedata.normalize("NFC", name).casefold(): name for name in chosen}.values()
+    write_tree(root, {f"a/{name}": jpeg(number) for number, name in enumerate(unique)})
+    (root / os.fsdecode(b"a/caf\xe9.jpg")).write_bytes(jpeg(50))
+    expected = sorted([os.fsdecode(b"a/caf\xe9.jpg"), *(f"a/{name}" for name in unique)])
+    assert names(found(root)) == expected
+
+
+# Links.
+
+
+def test_links_to_files_are_followed_wherever_they_lead(tmp_path: Path) -> None:
+    write_tree(tmp_path / "elsewhere", {"1.jpg": jpeg()})
+    class_tree(tmp_path / "source", {"a": 1})
+    (tmp_path / "source/a/link.jpg").symlink_to(tmp_path / "elsewhere/1.jpg")
+    (tmp_path / "source/a/gone.jpg").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "source/a/self.jpg").symlink_to(tmp_path / "source/a/self.jpg")
+    catalog = found(tmp_path / "source")
+    assert names(catalog) == ["a/000.jpg", "a/link.jpg"]
+    assert catalog.bad == (Note("a/gone.jpg", "broken link"), Note("a/self.jpg", "broken link"))
+
+
+def test_links_to_folders_are_followed_inside_or_on_request(tmp_path: Path) -> None:
+    class_tree(tmp_path / "elsewhere", {"b": 1}, start=9)
+    source = class_tree(tmp_path / "source", {"a": 1})
+    (source / "b").symlink_to(tmp_path / "elsewhere/b")
+    (source / "c").symlink_to("a")
+    catalog = found(source)
+    assert names(catalog) == ["a/000.jpg", "c/000.jpg"]
+    assert catalog.warnings == (
+        "b: not walked: a link out of the source; pass --follow-links to include it",
+    )
+    assert names(found(source, follow_links=True)) == ["a/000.jpg", "b/000.jpg", "c/000.jpg"]
+
+
+def test_loops_of_links_are_named_and_never_walked(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 1, "b": 1})
+    (tmp_path / "a/up").symlink_to("..")
+    (tmp_path / "a/other").symlink_to("../b")
+    (tmp_path / "b/back").symlink_to("../a")
+    catalog = found(tmp_path, follow_links=True)
+    warned = {warning.split(":")[0] for warning in catalog.warnings}
+    assert {"a/up", "a/other/back", "b/back/other"} <= warned
+    assert len(names(catalog)) == 4
+
+
+# Rights.
+
+FOLDERS = [str(ROOT / name) for name in ("tests/source", "tests/support", "tests", "")]
+
+
+def without_privileges(tmp_path: Path) -> str:
+    """Scan a folder in a process that may not read everything; return its bad files or error."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path\n"
+        "from test_folder import found\n"
+        "try: [print(n.filename, n.reason, sep=': ') for n in found(Path(sys.argv[1])).bad]\n"
+        "except Exception as error: print(error)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), *FOLDERS]
+    if os.geteuid() == 0:  # root reads everything, unless it gives that up
+        if not shutil.which("setpriv"):
+            pytest.skip("setpriv is not installed")
+        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
+    return subprocess.run(command, text=True, capture_output=True, check=True).stdout
+
+
+def test_an_unreadable_file_is_bad_and_an_unreadable_folder_an_error(tmp_path: Path) -> None:
+    class_tree(tmp_path, {"a": 2, "b": 1})
+    (tmp_path / "a/001.jpg").chmod(0)
+    assert without_privileges(tmp_path) == "a/001.jpg: unreadable: Permission denied\n"
+    (tmp_path / "a").chmod(0)
+    message = without_privileges(tmp_path)
+    (tmp_path / "a").chmod(0o700)
+    # Without the class, all labels after it would shift.
+    assert message == f"{tmp_path} has folders that cannot be read: a (Permission denied)\n"
+
+
+# Lists of splits beside class folders.
+
 LISTED = {"cat/1.jpg": jpeg(1), "cat/2.jpg": jpeg(2), "dog/1.jpg": jpeg(3), "dog/2.jpg": jpeg(4)}
 
 
 @pytest.mark.parametrize(
     ("lists", "pattern"),
     [
-        ({"train.txt": "cat/1.jpg\ndog/1.jpg\n", "test.txt": "cat/2.jpg"}, "*.txt"),
-        ({"train.txt": "cat/1.jpg 0\n", "val.txt": "cat/2.jpg 0\n"}, "*.txt"),
-        ({"train.csv": "cat/1.jpg,x\n", "TestImages.csv": "dog/1.jpg,y\n"}, "*.csv"),
-        ({"val.txt": "cat/1.jpg\n"}, "*.txt"),
+        ({"train.txt": b"cat/1.jpg\ndog/1.jpg\n", "test.txt": b"cat/2.jpg"}, "*.txt"),
+        ({"train.txt": b"cat/1.jpg 0\n", "val.txt": b"cat/2.jpg 0\n"}, "*.txt"),
+        ({"train.csv": b"cat/1.jpg,x\n", "TestImages.csv": b"dog/1.jpg,y\n"}, "*.csv"),
+        ({"val.txt": b"cat/1.jpg\n"}, "*.txt"),
     ],
-)  # fmt: skip
+)
 def test_lists_of_splits_beside_class_folders_are_never_ignored_in_silence(
-    tmp_path: Path, lists: dict[str, str], pattern: str
+    tmp_path: Path, lists: dict[str, bytes], pattern: str
 ) -> None:
-    root = tmp_path / "pets"
-    write_tree(root, LISTED | {name: text.encode() for name, text in lists.items()})
+    root = write_tree(tmp_path / "pets", LISTED | lists)
     with pytest.raises(SourceError, match="list images by split, but class folders") as caught:
         found(root)
     assert f"imgrec pack '{root}/{pattern}' --images {root};" in caught.value.hint
     assert len(found(root, kind="folder").samples) == 4
+    with pytest.raises(SourceError, match="list images by split") as caught:
+        found(written(tmp_path / "pets.zip", zip_bytes(LISTED | lists)))
+    assert caught.value.hint.endswith("--kind archive to ignore them")
 
 
 def test_lists_of_splits_may_begin_at_a_folder_of_the_source(tmp_path: Path) -> None:
@@ -375,15 +342,6 @@ def test_lists_of_splits_may_begin_at_a_folder_of_the_source(tmp_path: Path) -> 
     assert f"'{tmp_path}/meta/t*.txt' --images {tmp_path}/images;" in caught.value.hint
 
 
-def test_lists_of_splits_in_an_archive_are_not_ignored_either(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "pets.zip", "w") as archive:
-        for name, data in {**LISTED, "train.txt": b"cat/1.jpg", "val.txt": b"cat/2.jpg"}.items():
-            archive.writestr(name, data)
-    with pytest.raises(SourceError, match=r"train\.txt, val\.txt list images by split") as caught:
-        found(tmp_path / "pets.zip", spool=tmp_path / "spool")
-    assert caught.value.hint.endswith("--kind archive to ignore them")
-
-
 def test_a_split_in_numbers_beside_class_folders_is_an_error(tmp_path: Path) -> None:
     write_tree(tmp_path / "birds", LISTED | {"train_test_split.txt": b"1 0\n2 1\n"})
     with pytest.raises(SourceError, match=r"train_test_split\.txt names the test images"):
@@ -391,26 +349,21 @@ def test_a_split_in_numbers_beside_class_folders_is_an_error(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("prefixes", "files"),
     [
-        {"test.txt": b"notes on how\nwe tested cats\n"},
-        {"train.txt": b"cat/1.jpg\n"},
-        {"testers.txt": b"cat/1.jpg\n"},
-        {"val.txt": b""},
+        ([""], {"test.txt": b"notes on how\nwe tested cats\n"}),
+        ([""], {"train.txt": b"cat/1.jpg\n"}),
+        ([""], {"testers.txt": b"cat/1.jpg\n"}),
+        ([""], {"val.txt": b""}),
+        (["train/", "val/"], {"val.txt": b"val/cat/1.jpg\n"}),
     ],
 )
 def test_other_texts_beside_class_folders_are_ignored(
-    tmp_path: Path, files: dict[str, bytes]
+    tmp_path: Path, prefixes: list[str], files: dict[str, bytes]
 ) -> None:
-    write_tree(tmp_path, LISTED | files)
-    assert len(found(tmp_path).samples) == 4
-
-
-def test_lists_beside_split_folders_are_not_needed(tmp_path: Path) -> None:
-    write_tree(tmp_path, {f"train/{name}": data for name, data in LISTED.items()})
-    write_tree(tmp_path, {f"val/{name}": data for name, data in LISTED.items()})
-    write_tree(tmp_path, {"val.txt": b"val/cat/1.jpg\n"})
-    assert {sample.split for sample in found(tmp_path).samples} == {"train", "val"}
+    for prefix in prefixes:
+        write_tree(tmp_path, {prefix + name: data for name, data in LISTED.items()})
+    assert len(found(write_tree(tmp_path, files)).samples) == 4 * len(prefixes)
 
 
 def test_hints_name_lists_but_no_sample_submission(tmp_path: Path) -> None:

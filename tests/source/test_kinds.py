@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable
@@ -40,11 +39,16 @@ def shards(outcome: Any) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.tfrecord-*")}
 
 
-def make_manifest(tree: Path, target: Path) -> None:
-    with open(target, "w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["image_id", "species"])
-        rows.writerows([name, name.split("/")[0]] for name in files(tree))
+def labels_in_tfds(outcome: Any, split: str) -> list[int]:
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(outcome["path"])
+    data = builder.as_dataset(split=split, as_supervised=True)
+    return [int(label) for _, label in tfds.as_numpy(data)]
+
+
+def examples_of(outcome: Any) -> dict[str, int]:
+    return {name: split["examples"] for name, split in outcome["splits"].items()}
 
 
 def make_nested(tree: Path, target: Path) -> None:
@@ -52,40 +56,39 @@ def make_nested(tree: Path, target: Path) -> None:
     zipped(target, {"flowers.zip": inner.read_bytes()})
 
 
-ARCHIVERS: dict[str, Callable[[Path, Path], object]] = {
+def make_manifest(tree: Path, target: Path) -> None:
+    with open(target, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["image_id", "species"])
+        rows.writerows([name, name.split("/")[0]] for name in files(tree))
+
+
+SAME: dict[str, Callable[[Path, Path], object]] = {
     "flowers.zip": lambda tree, target: zipped(target, files(tree)),
     "flowers.tar": lambda tree, target: tarred(target, files(tree)),
     "flowers.tgz": lambda tree, target: target.write_bytes(
         gzip.compress(tarred(target.with_suffix(".tar"), files(tree)).read_bytes())
     ),
     "flowers.nested.zip": make_nested,
+    "labels.csv": make_manifest,
 }
 
 
-@pytest.mark.parametrize("archive", ARCHIVERS)
-def test_an_archive_packs_to_the_same_bytes_as_its_folder(
-    cli: Cli, tmp_path: Path, archive: str
+@pytest.mark.parametrize("name", SAME)
+def test_an_archive_or_a_manifest_packs_to_the_same_bytes_as_its_folder(
+    cli: Cli, tmp_path: Path, name: str
 ) -> None:
     tree = class_tree(tmp_path / "flowers", {"rose": 6, "tulip": 6})
-    ARCHIVERS[archive](tree, tmp_path / archive)
+    SAME[name](tree, tmp_path / name)
+    is_table = name.endswith("csv")
     options = ("--val-split", "0.2", "--name", "flowers")
     folder = packed(cli, tree, *options, "--data-dir", tmp_path / "a")
-    same = packed(cli, tmp_path / archive, *options, "--data-dir", tmp_path / "b")
+    more = ("--images", tree) if is_table else ()
+    same = packed(cli, tmp_path / name, *more, *options, "--data-dir", tmp_path / "b")
     assert shards(same) == shards(folder)
     assert same["fingerprint"] == folder["fingerprint"]
-    assert same["layout"] == "archive of <class>/**/image"
-
-
-def test_a_manifest_packs_to_the_same_bytes_as_class_folders(cli: Cli, tmp_path: Path) -> None:
-    tree = class_tree(tmp_path / "flowers", {"rose": 6, "tulip": 6})
-    make_manifest(tree, tmp_path / "labels.csv")
-    options = ("--val-split", "0.2", "--name", "flowers")
-    folder = packed(cli, tree, *options, "--data-dir", tmp_path / "a")
-    table = packed(
-        cli, tmp_path / "labels.csv", "--images", tree, *options, "--data-dir", tmp_path / "b"
-    )
-    assert shards(table) == shards(folder)
-    assert table["layout"] == "CSV manifest: image_id -> image, species -> label"
+    table = "CSV manifest: image_id -> image, species -> label"
+    assert same["layout"] == (table if is_table else "archive of <class>/**/image")
 
 
 @pytest.mark.parametrize("way", ["--images", "source"])
@@ -102,16 +105,13 @@ def test_a_manifest_may_be_an_option_and_its_images_an_archive(
     assert outcome["name"] == legal_name(tmp_path.name)
 
 
-def test_the_name_of_an_archive_is_that_of_the_dataset(cli: Cli, tmp_path: Path) -> None:
+def test_an_archive_names_the_dataset_and_is_refused_after_a_change(
+    cli: Cli, tmp_path: Path
+) -> None:
     tree = class_tree(tmp_path / "t", {"rose": 2, "tulip": 2})
-    tarred(tmp_path / "My Flowers.tar", files(tree))
-    assert packed(cli, tmp_path / "My Flowers.tar")["name"] == "my_flowers"
-
-
-def test_an_archive_that_changes_is_packed_anew_or_refused(cli: Cli, tmp_path: Path) -> None:
-    tree = class_tree(tmp_path / "t", {"rose": 2, "tulip": 2})
-    archive = zipped(tmp_path / "flowers.zip", files(tree))
-    assert not packed(cli, archive)["already_packed"]
+    archive = zipped(tmp_path / "My Flowers.zip", files(tree))
+    first = packed(cli, archive)
+    assert (first["name"], first["already_packed"]) == ("my_flowers", False)
     assert packed(cli, archive)["already_packed"]
     class_tree(tree, {"rose": 3}, start=50)
     zipped(archive, files(tree))
@@ -129,96 +129,54 @@ def test_kaggle_archives_in_a_folder_are_splits_with_unlabelled_test(
     zipped(tmp_path / "pets" / "test.zip", {f"test/{n}.jpg": jpeg(70 + n) for n in range(4)})
     outcome = packed(cli, tmp_path / "pets")
     assert outcome["classes"] == ["cat", "dog"]
-    assert {name: split["examples"] for name, split in outcome["splits"].items()} == {
-        "train": 6,
-        "test": 4,
-    }
+    assert examples_of(outcome) == {"train": 6, "test": 4}
     assert labels_in_tfds(outcome, "test") == [-1] * 4
     assert sorted(labels_in_tfds(outcome, "train")) == [0, 0, 0, 1, 1, 1]
 
 
-def labels_in_tfds(outcome: Any, split: str) -> list[int]:
+def test_cifar_is_packed_with_its_own_classes_and_splits(cli: Cli, tmp_path: Path) -> None:
+    write_tree(tmp_path / "cifar-10-batches-py", python_files())
+    subprocess.run(["tar", "czf", "c.tar.gz", "cifar-10-batches-py"], cwd=tmp_path, check=True)
+    for source in ("cifar-10-batches-py", "c.tar.gz"):
+        outcome = packed(cli, tmp_path / source)
+        assert outcome["layout"].startswith("CIFAR-10")
+        assert list(outcome["splits"]) == ["train", "test"]
+        assert labels_in_tfds(outcome, "test")
+
+
+IDX = {
+    "mnist/train-images-idx3-ubyte.gz": gzip.compress(
+        struct.pack(">4B3I", 0, 0, 8, 3, 4, 4, 4)
+        + bytes(n + at for n in range(4) for at in range(16))
+    ),
+    "mnist/train-labels-idx1-ubyte": struct.pack(">4BI", 0, 0, 8, 1, 4) + bytes([0, 1, 0, 1]),
+}
+FACES = "emotion,pixels,Usage\n" + "".join(
+    f"{n % 2},{' '.join(str(n + at) for at in range(16))},Training\n" for n in range(4)
+)
+
+
+@pytest.mark.parametrize("source", ["mnist", "fer/fer2013.csv"])
+def test_pixels_are_packed_unchanged(cli: Cli, tmp_path: Path, source: str) -> None:
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_from_directory(outcome["path"])
-    data = builder.as_dataset(split=split, as_supervised=True)
-    return [int(label) for _, label in tfds.as_numpy(data)]
-
-
-@pytest.mark.parametrize("form", ["folder", "tar.gz"])
-def test_cifar_is_packed_with_its_own_classes_and_splits(
-    cli: Cli, tmp_path: Path, form: str
-) -> None:
-    source = write_tree(tmp_path / "cifar-10-batches-py", python_files())
-    if form == "tar.gz":
-        subprocess.run(["tar", "czf", "c.tar.gz", source.name], cwd=tmp_path, check=True)
-        shutil.rmtree(source)
-        source = tmp_path / "c.tar.gz"
-    outcome = packed(cli, source)
-    assert outcome["layout"].startswith("CIFAR-10")
-    assert list(outcome["splits"]) == ["train", "test"]
-    assert labels_in_tfds(outcome, "test")
-
-
-def test_idx_files_are_packed_pixel_by_pixel(cli: Cli, tmp_path: Path) -> None:
-    import tensorflow_datasets as tfds
-
-    pixels = [bytes((start + at) % 256 for at in range(16)) for start in range(12)]
-    head = struct.pack(">4B3I", 0, 0, 8, 3, 12, 4, 4)
-    labels = struct.pack(">4BI", 0, 0, 8, 1, 12) + bytes(number % 3 for number in range(12))
-    write_tree(
-        tmp_path / "mnist",
-        {
-            "train-images-idx3-ubyte.gz": gzip.compress(head + b"".join(pixels)),
-            "train-labels-idx1-ubyte": labels,
-        },
-    )
-    outcome = packed(cli, tmp_path / "mnist")
+    write_tree(tmp_path, {**IDX, "fer/fer2013.csv": FACES.encode()})
+    outcome = packed(cli, tmp_path / source)
     data = tfds.builder_from_directory(outcome["path"]).as_dataset(split="train")
     found = {(int(row["label"]), row["image"].tobytes()) for row in tfds.as_numpy(data)}
-    assert found == {(number % 3, image) for number, image in enumerate(pixels)}
-
-
-def test_pixels_in_a_table_are_packed_pixel_by_pixel(cli: Cli, tmp_path: Path) -> None:
-    import tensorflow_datasets as tfds
-
-    rows = [
-        f"{number % 2},{' '.join(str((number + at) % 256) for at in range(16))},{usage}\n"
-        for number, usage in enumerate(["Training", "Training", "PublicTest", "PrivateTest"])
-    ]
-    (tmp_path / "fer").mkdir()
-    (tmp_path / "fer" / "fer2013.csv").write_text("emotion,pixels,Usage\n" + "".join(rows))
-    outcome = packed(cli, tmp_path / "fer" / "fer2013.csv")
-    assert {name: split["examples"] for name, split in outcome["splits"].items()} == {
-        "train": 2,
-        "val": 1,
-        "test": 1,
-    }
-    data = tfds.builder_from_directory(outcome["path"]).as_dataset(split="test")
-    (row,) = tfds.as_numpy(data)
-    assert row["image"].tobytes() == bytes(3 + at for at in range(16))
+    assert found == {(n % 2, bytes(n + at for at in range(16))) for n in range(4)}
 
 
 def test_labels_in_file_names(cli: Cli, tmp_path: Path) -> None:
-    tree = {
-        f"train/{pet}.{n}.jpg": jpeg(n + 9 * (pet == "dog"))
-        for pet in ("cat", "dog")
-        for n in range(4)
-    }
+    pets = [f"train/{pet}.{n}.jpg" for pet in ("cat", "dog") for n in range(6)]
+    tree = {name: jpeg(at) for at, name in enumerate(pets)}
     tree |= {f"test/{n}.jpg": jpeg(40 + n) for n in range(3)}
-    write_tree(tmp_path / "pets", tree)
+    write_tree(tmp_path / "pets", {**tree, "train/Thing.jpg": jpeg(99)})
     outcome = packed(cli, tmp_path / "pets", "--label-regex", r"^(?P<label>[a-z]+)\.\d+")
     assert outcome["classes"] == ["cat", "dog"]
-    assert outcome["splits"]["train"]["examples"] == 8
-    assert outcome["splits"]["test"]["examples"] == 3
-
-
-def test_a_name_that_the_regex_does_not_match_is_named(cli: Cli, tmp_path: Path) -> None:
-    tree = {f"{pet}.{n}.jpg": jpeg(n) for pet in ("cat", "dog") for n in range(6)}
-    write_tree(tmp_path / "pets", {**tree, "Thing.jpg": jpeg(99)})
-    outcome = packed(cli, tmp_path / "pets", "--label-regex", r"^([a-z]+)\.\d+")
+    assert examples_of(outcome) == {"train": 12, "test": 3}
     assert outcome["skipped"] == [
-        {"file": "Thing.jpg", "reason": "its name does not match --label-regex"}
+        {"file": "train/Thing.jpg", "reason": "its name does not match --label-regex"}
     ]
 
 
@@ -244,11 +202,7 @@ def test_folds_load_as_splits(cli: Cli, tmp_path: Path) -> None:
     class_tree(tmp_path / "flowers", {"rose": 9, "tulip": 9})
     outcome = packed(cli, tmp_path / "flowers", "--folds", "3")
     builder = tfds.builder_from_directory(outcome["path"])
-    assert {name: split.num_examples for name, split in builder.info.splits.items()} == {
-        "fold_0": 6,
-        "fold_1": 6,
-        "fold_2": 6,
-    }
+    assert examples_of(outcome) == {"fold_0": 6, "fold_1": 6, "fold_2": 6}
     assert len(list(builder.as_dataset(split="fold_0+fold_2"))) == 12
 
 
@@ -270,19 +224,16 @@ def test_folds_load_as_splits(cli: Cli, tmp_path: Path) -> None:
         (["pack", "cut.zip"], 3, "cut.zip"),
         (["pack", "text.zip"], 3, "text.zip has an archive extension but is not a valid archive"),
         (["pack", "empty.csv"], 3, "empty.csv is an empty file"),
-        (
-            ["pack", "flowers", "--label-sep", ","],
-            2,
-            "--label-sep needs a table of labels",
-        ),
-        (
-            ["pack", "flowers", "--column", "age"],
-            2,
-            "--column needs a table of labels",
-        ),
+        (["pack", "flowers", "--label-sep", ","], 2, "--label-sep needs a table of labels"),
+        (["pack", "flowers", "--column", "age"], 2, "--column needs a table of labels"),
         (["pack", "flowers", "--column", "age:bool"], 2, "bool is not a column type"),
         (["pack", "flowers", "--label-names", "names"], 2, "--label-names needs a table of labels"),
         (["pack", "flowers", "--min-side", "99"], 4, "everything is smaller than --min-side 99"),
+        (
+            ["plan", "flowers", "--cifar100-labels", "coarse"],
+            2,
+            "--cifar100-labels cannot be used with flowers, which is not CIFAR-100",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence_and_its_exit_code(
@@ -391,16 +342,9 @@ def test_a_classes_file_that_cannot_be_used_is_named(cli: Cli, tmp_path: Path) -
     (tmp_path / "names.txt").write_text("rose \n")
     assert cli("plan", "flowers", "--classes", "names.txt").stderr == (
         "imgrec: --classes names.txt cannot be used: line 1 begins or ends with a blank\n"
-        "  hint: write one class name a line, each once, with no blanks around it\n"
+        "  hint: write one class name per line, each once, with no blanks around it\n"
     )
     assert cli("plan", "flowers", "--classes", "none.txt").stderr == (
         "imgrec: cannot read --classes none.txt: No such file or directory\n"
         "  hint: give a file with one class name per line\n"
     )
-
-
-def test_labels_of_cifar_100_mean_nothing_for_class_folders(cli: Cli, tmp_path: Path) -> None:
-    class_tree(tmp_path / "flowers", {"rose": 2})
-    done = cli("plan", "flowers", "--cifar100-labels", "coarse")
-    assert done.returncode == 2
-    assert "--cifar100-labels cannot be used with flowers, which is not CIFAR-100" in done.stderr

@@ -20,7 +20,7 @@ from imgrec.model import Catalog
 from imgrec.source.archive import expand, open_archive
 from imgrec.source.kinds import scan_tree
 from imgrec.source.tree import Lister
-from imgrec.source.walk import Walk
+from imgrec.source.walk import open_tree
 from imgrec.storage.blobs import read_blob
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -37,7 +37,9 @@ FLOWERS = {"rose/1.jpg": jpeg(1), "rose/2.png": png(2), "tulip/3.jpg": jpeg(3)}
 def lister_of(path: Path, **options: object) -> Lister:
     """Open a folder or an archive, and the archives in it, with the spool beside it."""
     here = context(path.parent / f"{path.name}-spool", **options)
-    lister = Walk(str(path)) if path.is_dir() else open_archive(str(path), here)
+    if path.is_dir():
+        return open_tree(str(path), here)
+    lister = open_archive(str(path), here)  # whatever it is called
     expand(lister, here)
     return lister
 
