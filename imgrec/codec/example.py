@@ -210,17 +210,21 @@ def decode_bounded(record: bytes) -> Mapping[str, Feature]:
 
 def refuse_excessive(record: bytes) -> None:
     """Raise CorruptRecord if a record has more parts or numbers than any with an image."""
-    if len(record) <= _HARMLESS_BYTES:
-        return
+    if len(record) > _HARMLESS_BYTES and _is_excessive(record):
+        raise CorruptRecord("it has more parts or numbers than any record of an image")
+
+
+def _is_excessive(record: bytes) -> bool:
     number_bytes = 0
     try:
         for count, (depth, number, size) in enumerate(_walk(memoryview(record), 0), 1):
             if depth == len(_PATH) and number != _BYTES_LIST:
                 number_bytes += size
             if count > _MOST_FIELDS or number_bytes > _MOST_NUMBER_BYTES:
-                raise CorruptRecord("it has more parts or numbers than any record of an image")
+                return True
     except (ValueError, IndexError):
         pass  # decoding it raises the error
+    return False
 
 
 def _walk(message: memoryview, depth: int) -> Iterator[tuple[int, int, int]]:
