@@ -20,32 +20,32 @@ DATASET_INFO = "dataset_info.json"
 FEATURES = "features.json"
 LABELS = "label.labels.txt"
 SEQUENCE_LABELS = "labels.labels.txt"
-"""As `LABELS`, where an image may have several."""
+"""The same for datasets with several labels per image."""
 METADATA = "metadata.json"
 SAMPLES = "samples.parquet"
 REPORT = "report.json"
 PAGE = "report.html"
 SKIPPED = "skipped.csv"
 SUBMISSION = "sample_submission.csv"
-"""What a competition asks for; few datasets have it."""
+"""The sample submission of a competition, if there is one."""
 CHECKSUMS = "SHA256SUMS"
 INDEX_SUFFIX = ".idx"
 _SAMPLES_COLUMNS = frozenset(
     {"split", "shard", "offset", "length", "xxh3", "height", "width", "channels", "format",
      "class_name", "class_names", "group"}
 )  # fmt: skip
-"""Columns of `SAMPLES` that are no features of records."""
+"""Columns of `SAMPLES` that are not features of records."""
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
-"""What `shard_filename` writes, in TFDS's own words."""
+"""The format of `shard_filename` as TFDS writes it."""
 FILE_FORMATS = {"": "tfrecord", "gzip": "tfrecord.gz", "zlib": "tfrecord.zlib"}
 """The file format of shards by their compression.
 
-TFDS would take a compressed shard for a corrupt one in the middle of training. Under a format that
-it does not know, it says at once that "'tfrecord.gz' is not a valid FileFormat"; and whoever
-gathers `*.tfrecord-*` gets plain ones only.
+TFDS would report a compressed shard as corrupt in the middle of training. A format that it does not
+know fails at once: "'tfrecord.gz' is not a valid FileFormat". And `*.tfrecord-*` matches plain
+shards only.
 """
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")  # shard names, which are longer, have 255 at most
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")  # so that names of shards have at most 255
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
@@ -72,7 +72,7 @@ def shard_filenames(info: DatasetInfo, split: SplitInfo) -> tuple[str, ...]:
 
 
 def twin_filename(shard: str, file_format: str) -> str:
-    """Name the file that holds the records of a plain shard once more, in another format.
+    """Name the file with the records of a plain shard in another format.
 
     >>> twin_filename("flowers-train.tfrecord-00003-of-00008", "array_record")
     'flowers-train.array_record-00003-of-00008'
@@ -82,7 +82,7 @@ def twin_filename(shard: str, file_format: str) -> str:
 
 
 def samples_column(feature: str) -> str:
-    """Name the column of `SAMPLES` that holds a column of the source.
+    """Name the column of `SAMPLES` for a column of the source.
 
     >>> samples_column("age"), samples_column("split"), samples_column("split_")
     ('age', 'split_', 'split__')
@@ -91,12 +91,12 @@ def samples_column(feature: str) -> str:
 
 
 def dataset_name(source_name: str, wanted: str) -> str:
-    """Return the name of the dataset that a source becomes, unless another is wanted."""
+    """Return the name that is asked for, or one made from the name of the source."""
     return checked_name(wanted or legal_name(source_name))
 
 
 def checked_name(name: str) -> str:
-    """Return `name` if `tfds.load` can find a dataset called that, else raise UsageError."""
+    """Return `name`; raise UsageError if `tfds.load` cannot find a dataset of that name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"--name {name!r} is not a name that tfds.load can find",
@@ -119,13 +119,13 @@ def legal_name(text: str) -> str:
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
-    """Parse "1.10.0" into numbers that sort as versions do; None if it is no version."""
+    """Parse "1.10.0" into numbers that sort as versions do; return None for other text."""
     match = _VERSION.fullmatch(text)
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def default_data_dir() -> str:
-    """Return the directory where TFDS itself keeps datasets; it may be the URL of a store."""
+    """Return the directory where TFDS keeps datasets; it may be the URL of an object store."""
     return os.path.expanduser(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
 
 
@@ -137,12 +137,12 @@ def dataset_dir(data_dir: Path, name: str, version: str) -> Path:
 def load_line(
     data_dir: Path, name: str, version: str, split: str, compression: str = "", step: str = ""
 ) -> str:
-    """Return the line that loads a dataset with TFDS alone, from wherever it is run.
+    """Return the line of Python that loads a dataset, from any working folder.
 
-    Compressed shards, which TFDS cannot read, are loaded by imgrec. `step` is what TFDS's dataset
-    needs besides, such as `multilabel_step`.
+    imgrec loads what TFDS cannot: compressed shards and object stores. `step` is appended for TFDS,
+    such as `multilabel_step`.
     """
-    if "://" in str(data_dir):  # TensorFlow itself reads few stores, and imgrec all
+    if "://" in str(data_dir):  # TensorFlow reads few kinds of stores
         return f"imgrec.load({str(dataset_dir(data_dir, name, version))!r}, split={literal(split)})"
     if not compression:
         target, where = _in_tfds(data_dir, name, version)
@@ -158,7 +158,7 @@ def load_line(
 def multilabel_step(classes: int, *, is_one_size: bool) -> str:
     """Return the `.map(...)` that lets images with several labels be batched.
 
-    TFDS gives a list of labels for each image, and lists of different lengths make no batch.
+    TFDS returns a list of labels for each image, and lists of different lengths form no batch.
 
     >>> multilabel_step(3, is_one_size=True)
     '.map(lambda image, labels: (image, tf.reduce_sum(tf.one_hot(labels, 3), 0)))'
@@ -168,16 +168,15 @@ def multilabel_step(classes: int, *, is_one_size: bool) -> str:
 
 
 def data_source_line(data_dir: Path, name: str, version: str, split: str) -> str:
-    """Return the line with which TFDS reads a dataset at random, where its format lets it."""
+    """Return the line of Python with which TFDS reads a dataset in random order."""
     target, where = _in_tfds(data_dir, name, version)
     return f"tfds.data_source({literal(target)}, split={literal(split)}{where})"
 
 
 def _in_tfds(data_dir: Path, name: str, version: str) -> tuple[str, str]:
-    """Return what TFDS finds a dataset by, and the argument that says where, if it must be told.
+    """Return the name for TFDS, and the data_dir argument if it needs one.
 
-    A class of TFDS's own catalogue wins over files, and a higher version over a lower one, unless
-    the version is given.
+    Without a version, TFDS prefers its own catalogue to files, and the highest version to others.
     """
     is_hidden = name in tfds_catalogue() or _has_higher_version(data_dir / name, version)
     target = f"{name}:{version}" if is_hidden else name
@@ -198,7 +197,7 @@ def _is_default(data_dir: Path) -> bool:
 
 @cache
 def tfds_catalogue() -> frozenset[str]:
-    """Return the names that TFDS's own datasets have."""
+    """Return the names of TFDS's own datasets."""
     from importlib.resources import files
 
     return frozenset(files("imgrec").joinpath("tfds_catalogue.txt").read_text("ascii").split())

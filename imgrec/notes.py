@@ -1,7 +1,7 @@
-"""Notes: one row for each thing worth saying about a file, from the scan to the report.
+"""Notes: one row for each finding about a file, from the scan to the report.
 
-A source, a plan, a shard's result and a report each carry one tuple of notes. To note a new kind
-of fact, add a member to `NoteKind`, append a `Note` where the fact is found, and show it.
+A catalog, a plan, a shard's result and a report each carry one tuple of notes. To note a new kind
+of finding, add a member to `NoteKind`, append a `Note` where it is found, and show it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _EXAMPLES = 5
 
 
 class NoteKind(StrEnum):
-    """What a note is about; the value is its heading."""
+    """The kind of a finding; the value is its heading."""
 
     BAD = "bad"
-    """Meant as an image, but not one that can be packed."""
+    """Meant as an image, but cannot be packed."""
     UNPLACED = "unplaced"
     """A row of a manifest that repeats another."""
     LEFT_OUT = "left out"
-    """A good image that is not packed because an option says so, such as a leaked copy."""
+    """A good image that an option excludes, such as a leaked copy."""
     IGNORED = "ignored"
-    """Nobody would expect it to be packed; `reason` is the kind of file."""
+    """Not meant as an image; `reason` is the kind of file."""
     TRANSCODED = "transcoded"
     """Packed, but not as the file's own bytes."""
     DAMAGED = "damaged"
-    """Packed as it is because every decoder accepts it; a strict one complains."""
+    """Packed unchanged because every decoder accepts it, although a strict one complains."""
     RESIZED = "resized"
-    """Packed smaller than it is."""
+    """Packed at a smaller size."""
     DUPLICATE = "duplicates"
     """Has the same bytes as `other`."""
     LEAK = "leaks"
@@ -40,32 +40,32 @@ class NoteKind(StrEnum):
     CONFLICT = "conflicts"
     """Has the same bytes as `other`, under another label."""
     WARNING = "warnings"
-    """A remark about the whole source, without a file."""
+    """About the whole source, without a file."""
 
 
 SKIPPED = (NoteKind.BAD, NoteKind.UNPLACED, NoteKind.LEFT_OUT)
 """Files that look like images and are not in the dataset."""
 COPIES = (NoteKind.DUPLICATE, NoteKind.LEAK, NoteKind.CONFLICT)
-"""Files with the bytes of another."""
+"""Files with the same bytes as another."""
 _TOO_MANY = {
     NoteKind.LEFT_OUT: "left out copies",
     NoteKind.TRANSCODED: "transcoded files",
     NoteKind.DAMAGED: "damaged files",
     **{kind: str(kind) for kind in COPIES},
 }
-"""What a warning calls the files that are too many to name them all."""
+"""Names for warnings about findings that are too many to list."""
 
 
 class Note(NamedTuple):
-    """One fact about a file. Notes sort by file name, then by reason."""
+    """One finding about a file. Notes sort by file name, then by reason."""
 
     filename: str
     reason: str
     kind: NoteKind = NoteKind.BAD
     other: str = ""
-    """The file with the same bytes: the first of them by name."""
+    """The first file by name with the same bytes."""
     unlisted: int = 0
-    """How many files it stands for that are too many to name; 0 for a note about one file."""
+    """How many unnamed files this note stands for; 0 for a note about one file."""
 
 
 Notes: TypeAlias = tuple[Note, ...]
@@ -78,7 +78,7 @@ class SameImage(NamedTuple):
 
 
 class Resized(NamedTuple):
-    """Images that were shrunk, with a few examples: mostly all are, so not all are named."""
+    """Images that were shrunk, with a few examples: it may be all of them."""
 
     total: int
     examples: Notes
@@ -86,7 +86,7 @@ class Resized(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
-    """Files of one kind that nobody would expect to be packed."""
+    """Files of one kind that are not meant as images."""
 
     kind: str
     count: int
@@ -99,19 +99,19 @@ def of_kinds(notes: Iterable[Note], *kinds: NoteKind) -> Notes:
 
 
 def warnings_of(texts: Iterable[str]) -> Notes:
-    """Return remarks about the whole source."""
+    """Return warnings about the whole source."""
     return tuple([Note("", text, NoteKind.WARNING) for text in texts])
 
 
 def ignored_files(kind: str, filenames: Sequence[str], count: int | None = None) -> Notes:
-    """Return notes about `count` ignored files, by default as many as there are names."""
+    """Return notes about `count` ignored files; by default, as many as there are names."""
     named = [Note(name, kind, NoteKind.IGNORED) for name in filenames[:_EXAMPLES]]
     total = len(filenames) if count is None else count
     return (*named, *unlisted(NoteKind.IGNORED, total - len(named), kind))
 
 
 def unlisted(kind: NoteKind, count: int, reason: str = "") -> Notes:
-    """Return a note that stands for `count` files without a name; nothing for none."""
+    """Return a note that stands for `count` unnamed files, if there are any."""
     return (Note("", reason, kind, unlisted=count),) if count > 0 else ()
 
 
@@ -123,15 +123,15 @@ def copies(kind: NoteKind, groups: Iterable[Sequence[str]]) -> Notes:
 
 
 def groups_of_copies(notes: Iterable[Note]) -> tuple[SameImage, ...]:
-    """Return the groups of identical files that notes of one kind are about."""
+    """Return the groups of identical files in notes of one kind."""
     groups = groupby(notes, key=lambda note: note.other)
     return tuple([SameImage((one, *(note.filename for note in found))) for one, found in groups])
 
 
 class NoteCollector:
-    """Collects notes of many shards, whose memory is bounded by `most` notes of some kinds.
+    """Collects the notes of many shards in bounded memory.
 
-    The first of a kind by name are kept and the others counted.
+    Of a kind in `most`, the first so many by name are kept, and the others are counted.
     """
 
     def __init__(self, most: Mapping[NoteKind, int]) -> None:
@@ -153,7 +153,7 @@ class NoteCollector:
                 self._named[kind] = self._first(kind)[0]
 
     def _first(self, kind: NoteKind) -> tuple[list[Note], int]:
-        """Return the first notes of a kind, and how many images they are about."""
+        """Return the first notes of a kind, and the number of images in them."""
         if kind not in COPIES:
             named = sorted(self._named[kind])[: self._most.get(kind)]
             return named, len(named)
@@ -163,7 +163,7 @@ class NoteCollector:
         return [note for note in named if note.other in chosen], len(chosen)
 
     def notes(self, *kinds: NoteKind) -> Notes:
-        """Return the notes of some kinds, by name, with how many more there are."""
+        """Return the notes of some kinds by name, and one note for those that were only counted."""
         found = [(kind, *self._first(kind)) for kind in kinds]
         return tuple(
             chain.from_iterable(
@@ -178,7 +178,7 @@ class NoteCollector:
 
 
 def unlisted_warnings(notes: Iterable[Note]) -> Notes:
-    """Return a warning for each kind of which not all files are named."""
+    """Return a warning for each kind with files that are not listed."""
     return warnings_of(
         f"{note.unlisted:,} more {_TOO_MANY[note.kind]} are not listed"
         for note in notes
@@ -187,7 +187,7 @@ def unlisted_warnings(notes: Iterable[Note]) -> Notes:
 
 
 class Noted:
-    """A value with notes, which its properties group by kind."""
+    """A value with notes. Properties group them by kind."""
 
     __slots__ = ()
     notes: Notes
@@ -215,12 +215,12 @@ class Noted:
 
     @property
     def skipped(self) -> Notes:
-        """All files that look like images and are not in the dataset, by name."""
+        """All files that look like images but are not in the dataset, by name."""
         return tuple(sorted(chain.from_iterable(map(self._of, SKIPPED))))
 
     @property
     def ignored(self) -> tuple[Ignored, ...]:
-        """Files that nobody would expect to be packed, by kind of file."""
+        """Files that are not meant as images, by kind of file."""
         found: dict[str, list[Note]] = defaultdict(list)
         for note in of_kinds(self.notes, NoteKind.IGNORED):
             found[note.reason].append(note)
@@ -235,12 +235,12 @@ class Noted:
 
     @property
     def transcoded(self) -> Notes:
-        """Files that were packed with other bytes."""
+        """Files that were packed with changed bytes."""
         return self._of(NoteKind.TRANSCODED)
 
     @property
     def unlisted_transcoded(self) -> int:
-        """How many more there are, where they are too many to name them all."""
+        """How many more there are that are not listed."""
         return self._unlisted(NoteKind.TRANSCODED)
 
     @property
@@ -260,7 +260,7 @@ class Noted:
 
     @property
     def unlisted_leaks(self) -> int:
-        """How many more there are, where they are too many to name them all."""
+        """How many more there are that are not listed."""
         return self._unlisted(NoteKind.LEAK)
 
     @property
@@ -270,5 +270,5 @@ class Noted:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Remarks about the whole source."""
+        """Warnings about the whole source."""
         return tuple(note.reason for note in self._of(NoteKind.WARNING))

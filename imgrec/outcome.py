@@ -1,4 +1,4 @@
-"""What comes of a pack: the evidence of its shards, and what is said of the dataset."""
+"""The results of a pack: those of its shards, the report, and the facts about a dataset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from imgrec.notes import Noted, NoteKind, Notes, Resized
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTable:
-    """The records of a shard: the samples that were packed, and what writing them has shown."""
+    """The records of a shard: the packed samples, and what became known while writing them."""
 
     samples: Samples
     offsets: array[int]
@@ -25,18 +25,18 @@ class RecordTable:
     formats: tuple[str, ...]
     """How each stored image is encoded: JPEG, PNG or BMP."""
     hashes: bytes
-    """16 bytes a record: the XXH3 (128 bits) of the image as it is in the source."""
+    """16 bytes per record: the XXH3 (128 bits) of the file in the source."""
     signatures: bytes = b""
     """65 bytes a record: what the image looks like (`codec.descriptor`); empty if not asked for."""
     orientations: bytes = b""
-    """A byte a record: how it is to be turned, as EXIF data says it; 1 is upright."""
+    """1 byte per record: the orientation in its EXIF data; 1 is upright."""
     tones: bytes = b""
-    """2 bytes a record: how bright it is (`codec.descriptor`); empty if that is known of none."""
+    """2 bytes per record: brightness and contrast (`codec.descriptor`); empty if no image was decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardResult(Noted):
-    """The evidence of one written shard, gathered while writing it."""
+    """One written shard: what was computed while writing it."""
 
     split: str
     index: int
@@ -44,16 +44,16 @@ class ShardResult(Noted):
     size: int
     sha256: str
     xxh3: str
-    """Another hash of the file, which takes no time to check if the run is cut off."""
+    """Another hash of the file, which is faster to check when a run is resumed."""
     plain_size: int
     """Bytes of its records before compression."""
     beside: tuple[tuple[str, int, str], ...]
-    """Name, size and SHA-256 of each file that goes with it: its index, its twins."""
+    """Name, size and SHA-256 of the other files of the shard: its index, its twins."""
     records: RecordTable
     source_bytes: int
-    """Size of the packed files as they are in the source."""
+    """The size of the packed files in the source."""
     notes: Notes
-    """About bad files, and those that were not packed as they are."""
+    """About bad files, and files that were changed or are damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class SplitInfo:
     shard_lengths: tuple[int, ...]
     num_bytes: int
     class_counts: tuple[int, ...] | None = None
-    """Images per label; None where the dataset does not say."""
+    """Images per label; None if unknown."""
 
     @property
     def examples(self) -> int:
@@ -74,7 +74,7 @@ class SplitInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetInfo:
-    """What a packed dataset says of itself."""
+    """The facts about a packed dataset."""
 
     name: str
     version: str
@@ -82,17 +82,17 @@ class DatasetInfo:
     classes: tuple[str, ...]
     splits: tuple[SplitInfo, ...]
     fingerprint: str
-    """Empty for a dataset that imgrec did not make."""
+    """Empty if another program wrote the dataset."""
     load: str
     """The line of Python that loads it."""
     compression: str = ""
-    """How each shard is compressed as a whole: "gzip" or "zlib"; empty if it is not."""
+    """How each shard is compressed as a whole: "gzip" or "zlib"; empty for none."""
     uncompressed_bytes: int = 0
-    """What compressed shards would take if they were not; 0 if they are not."""
+    """The size of compressed shards before compression; 0 without compression."""
     also: tuple[str, ...] = ()
-    """Other file formats that hold all records, too."""
+    """Other file formats that also hold all records."""
     data_source: str = ""
-    """The line of Python with which TFDS reads `also` at random; empty if it is not known."""
+    """The line of Python with which TFDS reads `also` in random order, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,14 +108,14 @@ class Report(Noted):
     classes: tuple[str, ...]
     splits: tuple[SplitInfo, ...]
     source_bytes: int
-    """Size of the files that were packed, as they are in the source."""
+    """The size of the packed files in the source."""
     notes: Notes
     near_duplicates: NearDuplicates | None = None
-    """None if they were not looked for."""
+    """None if nobody asked for them."""
 
     @property
     def resized(self) -> Resized | None:
-        """Images that were shrunk; None if images were to keep their size."""
+        """Images that were shrunk; None without `--short-side` or `--max-side`."""
         if not self.options.keys() & {"short_side", "max_side"}:
             return None
         examples = self._of(NoteKind.RESIZED)
@@ -156,31 +156,31 @@ class Packed:
     report: Report
     seconds: float
     is_new: bool
-    """False if the dataset was there already, the same to the byte."""
+    """False if the same dataset existed already."""
     kept_shards: int = 0
-    """How many shards of an interrupted run were used."""
+    """How many shards of an interrupted run were reused."""
     outdated_shards: int = 0
-    """How many were written again, since their images had changed."""
+    """How many were written again because their images had changed."""
     restarted: str = ""
     """Why all shards of an interrupted run were discarded."""
     unfinished: tuple[str, ...] = ()
-    """Folders that other runs of this dataset, of other versions, left when they were cut off."""
+    """Folders of interrupted runs of other versions of this dataset."""
 
     def _repr_html_(self) -> str:
         from imgrec.text import markup
 
         page = f"{self.info.path}/report.html"
         lines = (f"load: {self.info.load}", f"see: {page}")
-        told = "".join(f"<div><code>{markup(line)}</code></div>" for line in lines)
-        return self.report._repr_html_() + told
+        footer = "".join(f"<div><code>{markup(line)}</code></div>" for line in lines)
+        return self.report._repr_html_() + footer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """The hidden folder of a run that was cut off."""
+    """The hidden folder of an interrupted run."""
 
     path: str
     size: int
-    """Bytes of all that is in it."""
+    """In bytes."""
     restored: str = ""
-    """What it becomes again if it is a dataset that was to be replaced and was not."""
+    """The dataset that it becomes again, if an overwrite was interrupted."""

@@ -16,8 +16,7 @@ _STATE_BITS = 128
 class Stamp(NamedTuple):
     """The state of some files, as the operating system reports it.
 
-    Two stamps are equal only if they describe the same files at the same paths, and none of them
-    has changed in between.
+    Two stamps are equal only if they describe the same files at the same paths, unchanged.
     """
 
     newest_ns: int = 0
@@ -44,15 +43,15 @@ def sum_of(states: Iterable[int]) -> int:
 
 
 def state_of(path: str, found: os.stat_result) -> int:
-    """Return the state of one file: it changes with the file, its inode, its times or its path."""
-    about = _FILE.pack(
+    """Return the state of one file, which depends on its path, inode, size and times."""
+    facts = _FILE.pack(
         found.st_dev & (1 << 64) - 1,
         found.st_ino & (1 << 64) - 1,
         found.st_size,
         found.st_mtime_ns,
         found.st_ctime_ns,
     )
-    return xxh3_128_intdigest(about + os.fsencode(path))
+    return xxh3_128_intdigest(facts + os.fsencode(path))
 
 
 def stamp_of(path: str) -> Stamp:
@@ -64,5 +63,5 @@ def stamp_of(path: str) -> Stamp:
 
 def stamp_of_object(url: str, size: int, changed_ns: int, tag: str) -> Stamp:
     """Return the stamp of an object on a store; `tag` changes whenever the object does."""
-    about = f"{size} {changed_ns} {tag} {url}".encode("utf-8", "surrogateescape")
-    return Stamp(changed_ns, xxh3_128_intdigest(about))
+    facts = f"{size} {changed_ns} {tag} {url}".encode("utf-8", "surrogateescape")
+    return Stamp(changed_ns, xxh3_128_intdigest(facts))

@@ -159,7 +159,7 @@ class _Worker:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         hint = "run it again; if it dies again, please report it"
         if code == -signal.SIGKILL:
-            hint = "run it again, with fewer --workers if memory ran out: a pack goes on from there"
+            hint = "run it again, with fewer --workers if memory ran out: a pack continues"
         return ExecutionError(
             f"a worker process died {how}" + (f": {printed[-1]}" if printed else ""), hint=hint
         )
@@ -174,9 +174,9 @@ def _exit_code(process: Process) -> int:
 
 
 def _can_fork() -> bool:
-    """Tell whether a copy of this process would work.
+    """Return whether a fork of this process would work.
 
-    A fork copies one thread only, so a lock that another thread holds would stay locked in it.
+    A fork copies one thread only, so a lock held by another thread would stay locked for ever.
     """
     try:
         has_one_thread = len(os.listdir(_THREADS)) == 1
@@ -223,7 +223,7 @@ def _spawn(connection: Connection, output: IO[bytes]) -> Process:
 
 
 def serve(descriptor: int) -> None:
-    """Be a worker: answer calls until the parent closes the connection."""
+    """Run as a worker: answer calls until the parent closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     # There is one worker for each CPU. More threads for NumPy would compete with the others, and
     # starting them was measured to take as long as importing NumPy.
@@ -239,7 +239,7 @@ def serve(descriptor: int) -> None:
 def _end_with_parent(descriptor: int) -> None:
     """End this process, even in the middle of a task, when its parent has ended.
 
-    A worker that went on to write a shard would be in the way of the run that continues.
+    A worker that went on writing a shard would disturb the next run.
     """
     parent = select.poll()
     parent.register(descriptor, 0)  # only hang-up

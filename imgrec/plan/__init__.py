@@ -1,1 +1,1 @@
-"""What will be written where: pure and deterministic, from a catalog to shard tasks."""
+"""Planning: from a catalog to shard tasks, pure and deterministic."""

@@ -1,1 +1,1 @@
-"""From the results of all shards to a dataset directory that becomes visible at once."""
+"""Publishing: from the results of all shards to a dataset directory."""

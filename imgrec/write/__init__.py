@@ -1,1 +1,1 @@
-"""One shard: read, check, encode, write, hash and index."""
+"""Writing one shard: read, check, encode, write, hash and index its images."""
