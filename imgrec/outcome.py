@@ -27,11 +27,11 @@ class RecordTable:
     hashes: bytes
     """16 bytes per record: the XXH3 (128 bits) of the file in the source."""
     signatures: bytes = b""
-    """65 bytes a record: what the image looks like (`codec.descriptor`); empty if not asked for."""
+    """65 bytes per record (`codec.descriptor`), to find near-duplicates; empty if not asked for."""
     orientations: bytes = b""
     """1 byte per record: the orientation in its EXIF data; 1 is upright."""
     tones: bytes = b""
-    """2 bytes per record: brightness and contrast (`codec.descriptor`); empty if no image was decoded."""
+    """2 bytes per record: brightness and contrast; empty if no image was decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
