@@ -1,4 +1,4 @@
-"""What notebooks show of datasets and packs."""
+"""Datasets, splits and packs as notebooks show them."""
 
 from __future__ import annotations
 
@@ -21,29 +21,20 @@ def packed(tmp_path: Path) -> imgrec.Packed:
     return imgrec.pack(tree, options, engine=ENGINE)
 
 
-def test_a_dataset_shows_splits_classes_and_pictures(packed: imgrec.Packed) -> None:
+def test_cards_show_counts_pictures_and_findings(packed: imgrec.Packed) -> None:
     dataset = imgrec.open_dataset(packed.info.path)
-    html = dataset._repr_html_()
-    assert "zoo 1.0.0" in html
-    assert "10 images, 2 classes" in html
-    assert html.count("<img") == len(dataset["train"])
-    assert "&lt;script&gt;alert(1)&lt;_script&gt;" in html
-    assert "<script" not in html
-
-
-def test_a_split_shows_its_classes_and_pictures(packed: imgrec.Packed) -> None:
-    dogs = imgrec.open_dataset(packed.info.path)["all"].of_class("dog")
-    html = dogs._repr_html_()
-    assert html.count("<img") == 4
+    card, report = dataset._repr_html_(), packed._repr_html_()
+    assert "zoo 1.0.0" in card
+    assert "10 images, 2 classes" in card
+    assert card.count("<img") == len(dataset["train"])
+    assert "&lt;script&gt;alert(1)&lt;_script&gt;" in card
+    assert "skipped" in report
+    assert "report.html" in report
+    assert packed.report._repr_html_() in report
+    assert "<script" not in card + report
+    dogs = dataset["all"].of_class("dog")
+    assert dogs._repr_html_().count("<img") == 4
     assert dogs.class_counts() == (0, 4)
-
-
-def test_a_pack_shows_what_it_found_and_where_it_is(packed: imgrec.Packed) -> None:
-    html = packed._repr_html_()
-    assert "skipped" in html
-    assert "report.html" in html
-    assert "<script" not in html
-    assert packed.report._repr_html_() in html
 
 
 def test_many_classes_and_images_stay_small(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`imgrec preview`: a contact sheet, and terminals that show it."""
+"""`imgrec preview`: a contact sheet, as a file and in terminals that can show it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Cli
@@ -17,7 +18,7 @@ from PIL import Image
 
 import imgrec
 from imgrec.cli.browse import for_iterm, for_kitty, picture_protocol
-from imgrec.errors import UnknownName, UsageError
+from imgrec.errors import ImgrecError
 from imgrec.inspect.contact_sheet import drawable
 
 SIDE, GAP = 192, 12
@@ -29,7 +30,7 @@ def plain(colour: tuple[int, int, int]) -> bytes:
 
 @pytest.fixture
 def colours(tmp_path: Path) -> Path:
-    """Red ones and green ones, in two splits."""
+    """Red and green images, in two splits."""
     files = {f"train/red/{at}.png": plain((200 + at, 0, 0)) for at in range(5)}
     files |= {f"train/green/{at}.png": plain((0, 200 + at, 0)) for at in range(5)}
     files |= {f"val/green/v{at}.png": plain((0, 100 + at, 0)) for at in range(2)}
@@ -65,17 +66,22 @@ def test_a_split_and_a_class_can_be_chosen(colours: Path, tmp_path: Path) -> Non
     assert {green for _, green, _ in first_pixels(tmp_path / "a.png", 2, 2)} == {100, 101}
 
 
-def test_what_there_is_not_is_an_error_that_lists_what_there_is(colours: Path) -> None:
-    with pytest.raises(UnknownName, match="has no split 'vla'") as error:
-        imgrec.preview(colours, split="vla", engine=ENGINE)
-    assert error.value.hint == "did you mean val? There is train, val"
-    with pytest.raises(UnknownName, match="has no class 'blue'") as error:
-        imgrec.preview(colours, class_name="blue", engine=ENGINE)
-    assert error.value.hint == "there is green, red"
-    with pytest.raises(UnknownName, match="no images of red in val"):
-        imgrec.preview(colours, split="val", class_name="red", engine=ENGINE)
-    with pytest.raises(UsageError, match="count must be from 1 to 1000"):
-        imgrec.preview(colours, count=0, engine=ENGINE)
+@pytest.mark.parametrize(
+    ("selection", "message", "hint"),
+    [
+        ({"split": "vla"}, "has no split 'vla'", "did you mean val? There is train, val"),
+        ({"class_name": "blue"}, "has no class 'blue'", "there is green, red"),
+        ({"split": "val", "class_name": "red"}, "no images of red in val", "leave out --split"),
+        ({"count": 0}, "count must be from 1 to 1000", ""),
+        ({"path": "a.gif"}, r"cannot write a contact sheet as \.gif", "use .png, .jpg or .webp"),
+    ],
+)
+def test_a_wrong_selection_is_an_error_with_a_hint(
+    colours: Path, selection: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(ImgrecError, match=message) as error:
+        imgrec.preview(colours, engine=ENGINE, **selection)
+    assert error.value.hint.startswith(hint)
 
 
 def test_a_bad_image_leaves_its_place_empty(tmp_path: Path) -> None:
@@ -84,30 +90,19 @@ def test_a_bad_image_leaves_its_place_empty(tmp_path: Path) -> None:
     assert imgrec.preview(tree, path=tmp_path / "a.png", engine=ENGINE).shown == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "image_format"),
-    [("a.jpg", "JPEG"), ("a.WEBP", "WEBP"), ("a.png", "PNG"), ("a", "PNG")],
-)
-def test_the_extension_says_the_format(
-    colours: Path, tmp_path: Path, name: str, image_format: str
-) -> None:
-    sheet = imgrec.preview(colours, count=4, path=tmp_path / name, engine=ENGINE)
-    with Image.open(tmp_path / name) as written:
-        assert written.format == image_format
-    with Image.open(io.BytesIO(sheet.data)) as shown:  # in terminals, which take that
-        assert shown.format == "PNG"
-
-
-def test_another_extension_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot write a contact sheet as \.gif"):
-        imgrec.preview("nothing", path=tmp_path / "a.gif", engine=ENGINE)
+def test_the_extension_decides_the_format(colours: Path, tmp_path: Path) -> None:
+    for name, wanted in {"a.jpg": "JPEG", "a.WEBP": "WEBP", "a.png": "PNG", "a": "PNG"}.items():
+        sheet = imgrec.preview(colours, count=4, path=tmp_path / name, engine=ENGINE)
+        # Terminals get PNG, whatever the file is.
+        formats = [Image.open(file).format for file in (tmp_path / name, io.BytesIO(sheet.data))]
+        assert formats == [wanted, "PNG"]
 
 
 def test_letters_that_the_font_lacks_are_escaped() -> None:
     assert drawable("rose é 猫") in ("rose é \\u732b", "rose \\xe9 \\u732b")
 
 
-def test_the_command_says_where_the_sheet_is(cli: Cli, tmp_path: Path) -> None:
+def test_the_command_prints_the_path_of_the_sheet(cli: Cli, tmp_path: Path) -> None:
     done = cli("preview", ROOT / "sample_data/digits", "-n", "10")
     assert done.stderr == ""
     assert done.stdout == "digits: 10 of 80 images\nsheet       digits_preview.png\n"
@@ -125,7 +120,7 @@ def test_the_command_says_where_the_sheet_is(cli: Cli, tmp_path: Path) -> None:
         ({"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/tmux"}, None),
     ],
 )  # fmt: skip
-def test_terminals_that_show_pictures_are_known(
+def test_terminals_that_show_pictures_are_recognised(
     environment: Mapping[str, str], expected: object
 ) -> None:
     assert picture_protocol(environment, is_terminal=True) is expected

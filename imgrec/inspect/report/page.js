@@ -3,12 +3,12 @@
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const one = (selector, root = document) => root.querySelector(selector);
 
-  // Pictures of few pixels are shown as the pixels they are.
+  // Show tiny images with sharp pixels instead of blurring them.
   for (const image of all("img")) {
     if (Math.max(image.getAttribute("width"), image.getAttribute("height")) < 65) image.classList.add("coarse");
   }
 
-  // A strip of pictures of all classes in turn: the same data, shown once more.
+  // The strip at the top: one image of each class in turn, reusing data of the page.
   const strip = one(".strip");
   const classes = all("#classes-shown [data-class]").map((part) => all("img", part)).filter((some) => some.length);
   const deepest = Math.max(0, ...classes.map((some) => some.length));
@@ -24,7 +24,7 @@
     strip.hidden = false;
   }
 
-  // Filters: what does not hold the text is hidden, and how much is left is said.
+  // Filters hide classes without the text, and show how many are left.
   for (const input of all("input[data-filters]")) {
     const status = document.getElementById(input.getAttribute("aria-describedby"));
     const rows = all(input.dataset.filters);
@@ -50,7 +50,7 @@
     body.append(...all("tr", body).sort(orders[event.target.value]));
   });
 
-  // Enlarging: the buttons that can be seen are gone through with the arrow keys.
+  // The enlarged view. Arrow keys go through all visible images.
   const dialog = one("dialog");
   let current = null;
   const visible = () => all("button.shot").filter((button) => button.offsetParent !== null);
