@@ -6,10 +6,13 @@ import csv
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
+from types import FrameType
 
+import inline
 import pytest
-from conftest import Cli
+from conftest import ROOT, Cli
 from pictures import class_tree, encode, jpeg, picture, write_tree
 
 from imgrec.codec.example import decode
@@ -372,3 +375,27 @@ def test_no_name_in_skipped_csv_is_a_formula(cli: Cli, tmp_path: Path, name: str
         ((path, _reason),) = list(csv.reader(file))[1:]
     assert path == f"./{name}/half.jpg"
     assert (root / path).exists()
+
+
+def test_one_jpeg_goes_the_way_that_is_written_down(tmp_path: Path) -> None:
+    text = (ROOT / ".github/CONTRIBUTING.md").read_text().partition("## Follow one JPEG")[2]
+    lines = [line.split() for line in text.partition("## ")[0].splitlines() if line[:4] == " " * 4]
+    expected = [(words[0], words[1]) for words in lines]
+    flowers = class_tree(tmp_path / "flowers", {"rose": 4, "tulip": 4})
+    inline.pack(flowers, tmp_path / "before", val_split=0.25)  # so that all modules are imported
+    called: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(ROOT / "imgrec"):
+            name = str(path.relative_to(ROOT / "imgrec")), frame.f_code.co_qualname
+            if name in expected and name not in called:
+                called.append(name)
+
+    sys.setprofile(note)
+    try:
+        inline.pack(flowers, tmp_path / "after", val_split=0.25)
+    finally:
+        sys.setprofile(None)
+    assert called == expected
+    assert len(expected) < 30
