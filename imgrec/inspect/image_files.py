@@ -24,7 +24,7 @@ from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import MIN_RECORD_BYTES, read_shard
 from imgrec.read.splits import ALL, record_ranges
 from imgrec.source.split_words import split_word
-from imgrec.storage.tree import FileSystem, write_new
+from imgrec.storage.tree import FileSystem, write_tree_file
 from imgrec.text import printable
 
 _HINT = "`imgrec verify` lists all faults; restore the file, or pack the dataset again"
@@ -163,7 +163,7 @@ def _write_shard(
     records = _read_records(os.path.join(info.path, shard), info.compression, ())
     for number, record in enumerate(records):
         if number in paths:
-            write_new(root, paths[number], record.image, made)
+            write_tree_file(root, paths[number], record.image, made)
             size += len(record.image)
     return len(paths), size
 

@@ -40,7 +40,7 @@ from imgrec.read.samples import read_groups
 from imgrec.source.folder_layout import read_folders
 from imgrec.source.split_words import split_word
 from imgrec.spelling import alike
-from imgrec.storage.tree import NewTree, write_new
+from imgrec.storage.tree import NewTree, write_tree_file
 from imgrec.storage.urls import is_url
 from imgrec.text import printable
 
@@ -134,7 +134,7 @@ def unpack_folder(folder: Path, target: str, selection: Selection, job: Job) -> 
         beside = {**beside, files.free_name(layout.SUBMISSION): submission}
         for name, data in beside.items():
             if data:
-                write_new(str(tree.path), name, data, set())
+                write_tree_file(str(tree.path), name, data, set())
         tree.publish()
     is_whole = len(images) == sum(split.examples for split in info.splits)
     manifest = again.manifest if again else ""

@@ -66,13 +66,15 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 @contextmanager
-def create(path: str, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
+def create(
+    path: str, *, expected_bytes: int = 0, option: str = "--data-dir"
+) -> Iterator[HashingFile]:
     """Write a file of an unfinished dataset. It gets its name only when it is complete.
 
     `expected_bytes` are reserved first, so that a full disk is found before the work is done.
     Raises ExecutionError if the disk refuses the file. After any error nothing of it remains.
     """
-    with renamed_when_complete(path) as part:
+    with renamed_when_complete(path, option) as part:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
             _reserve(descriptor, expected_bytes)
@@ -84,7 +86,7 @@ def create(path: str, *, expected_bytes: int = 0) -> Iterator[HashingFile]:
 
 
 @contextmanager
-def renamed_when_complete(path: str) -> Iterator[str]:
+def renamed_when_complete(path: str, option: str = "--data-dir") -> Iterator[str]:
     """Yield a temporary path to write to; rename it to `path` at the end.
 
     Raises ExecutionError if that fails. After any error nothing of the file remains.
@@ -97,7 +99,7 @@ def renamed_when_complete(path: str) -> Iterator[str]:
         with suppress(OSError):
             os.unlink(part)
         if isinstance(error, OSError):
-            raise write_error(path, error) from error
+            raise write_error(path, error, option) from error
         raise
 
 
@@ -120,9 +122,9 @@ def _reserve(descriptor: int, count: int) -> None:
             raise  # those three mean that the file system cannot reserve; others, a full disk
 
 
-def write_file(path: str, data: bytes) -> Seal:
+def write_file(path: str, data: bytes, *, option: str = "--data-dir") -> Seal:
     """Write a file and return its seal."""
-    with create(path) as file:
+    with create(path, option=option) as file:
         file.write(data)
     return Seal(os.path.basename(path), file.position, file.sha256())
 
@@ -134,11 +136,9 @@ def write_blocks(path: str, blocks: Iterable[bytes]) -> None:
     ExecutionError if the disk refuses it. Other errors, raised by `blocks`, pass through. After any
     error nothing of the file remains.
     """
-    try:
+    with os_errors_as(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    except OSError as error:
-        raise write_error(path, error) from error
     try:
         for block in blocks:
             write_all(descriptor, block)
@@ -298,29 +298,31 @@ def holds(descriptor: int, path: Path) -> bool:
 
 
 @contextmanager
-def os_errors_as(path: str | os.PathLike[str]) -> Iterator[None]:
+def os_errors_as(path: str | os.PathLike[str], option: str = "--data-dir") -> Iterator[None]:
     """Turn an OSError into an ExecutionError that says why `path` cannot be written."""
     try:
         yield
     except OSError as error:
-        raise write_error(os.fspath(path), error) from error
+        raise write_error(os.fspath(path), error, option) from error
 
 
-_WRITE_HINTS = {
-    errno.ENOSPC: "free some space and run it again: a pack goes on from there; or choose "
-    "another disk with --data-dir",
-    errno.EDQUOT: "your quota is used up: choose another disk with --data-dir",
-    **dict.fromkeys(
-        (errno.EACCES, errno.EPERM, errno.EROFS), "choose a folder you may write to with --data-dir"
-    ),
-    errno.ENOLCK: "its file system has no locks: choose another disk with --data-dir",
-}
+def write_error(path: str, error: OSError, option: str = "--data-dir") -> ExecutionError:
+    """Say why `path` could not be written, and what to do.
 
-
-def write_error(path: str, error: OSError) -> ExecutionError:
-    """Say why `path` could not be written, and what to do."""
+    `option` chose the path; "" if it is an argument.
+    """
+    by = f" with {option}" if option else ""
+    hints = {
+        errno.ENOSPC: f"free some space and run it again, or choose another disk{by}",
+        errno.EDQUOT: f"your quota is used up: choose another disk{by}",
+        errno.EBUSY: f"if it is a mount point, choose a folder in it{by}",
+        errno.ENOLCK: f"its file system has no locks: choose another disk{by}",
+        **dict.fromkeys(
+            (errno.EACCES, errno.EPERM, errno.EROFS), f"choose a folder you may write to{by}"
+        ),
+    }
     return ExecutionError(
         f"cannot write {path}: {error.strerror or error}",
-        hint=_WRITE_HINTS.get(error.errno or 0, "check --data-dir"),
+        hint=hints.get(error.errno or 0, f"choose another place{by}"),
         path=path,
     )

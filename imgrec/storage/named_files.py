@@ -6,7 +6,7 @@ import os
 import stat
 from contextlib import suppress
 
-from imgrec.errors import ExecutionError, UsageError
+from imgrec.errors import UsageError
 from imgrec.storage.files import os_errors_as, write_all, write_file
 from imgrec.text import size
 
@@ -75,17 +75,14 @@ def write_out(path: str, data: bytes) -> None:
     An existing file is replaced once the new one is complete. The target of a link is written and
     the link stays. A stream (see `is_stream`) is written to.
     """
-    try:
-        with os_errors_as(path):
-            if is_stream(path):
-                _write_into(path, data)
-                return
-            if os.path.islink(path):
-                _refuse_guarded_link(path)
-        write_file(os.path.realpath(path), data)
-    except ExecutionError as error:
-        hint = error.hint.replace("--data-dir", "-o").replace(": a pack goes on from there", "")
-        raise ExecutionError(str(error), hint=hint, path=path) from error
+    with os_errors_as(path, "-o"):
+        if is_stream(path):
+            _write_into(path, data)
+            return
+        with suppress(FileNotFoundError):
+            if os.path.islink(path):  # the system may forbid to follow it, such as in /tmp
+                os.close(os.open(path, os.O_WRONLY))
+    write_file(os.path.realpath(path), data, option="-o")
 
 
 def is_stream(path: str) -> bool:
@@ -117,9 +114,3 @@ def _write_into(path: str, data: bytes) -> None:
         write_all(descriptor, data)
     finally:
         os.close(descriptor)
-
-
-def _refuse_guarded_link(path: str) -> None:
-    """Raise OSError if the system forbids following a link, such as other users' in /tmp."""
-    with suppress(FileNotFoundError):
-        os.close(os.open(path, os.O_WRONLY))

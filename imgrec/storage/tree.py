@@ -14,13 +14,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, UsageError
-from imgrec.storage.files import NO_LINKS, holds, make_folders, make_locked, remove_all, write_all
+from imgrec.storage.files import (
+    NO_LINKS,
+    holds,
+    make_folders,
+    make_locked,
+    os_errors_as,
+    remove_all,
+    write_all,
+)
 from imgrec.text import path_of
 
 _STAGE = ".imgrec-unpack"
 """The suffix of the hidden folder. It must be unique, since the folder is emptied."""
-_COMPOSED, _DECOMPOSED = "\u00e9", "e\u0301"
-_NOT_UTF8 = os.fsdecode(b"\xe9")
 _NAME_BYTES, _PATH_BYTES = 255, 4096
 """The limits of Linux, if the file system does not report its own."""
 
@@ -52,24 +58,23 @@ class NewTree:
         self._lock = -1
 
     def __enter__(self) -> NewTree:
-        try:
+        with os_errors_as(self._shown, ""):
             self._refuse_taken()
             self._made = [folder for folder in self.path.parents if not folder.exists()]
-            self._lock = make_locked(self.path)
-        except BlockingIOError as error:
-            raise ExecutionError(
-                f"another run is unpacking to {self._shown} right now",
-                hint="wait for it, or give another folder",
-                path=self._shown,
-            ) from error
-        except OSError as error:
-            raise _write_error(self._shown, error) from error
-        try:
-            for leftover in self.path.iterdir():
-                remove_all(leftover)
-        except OSError as error:
-            os.close(self._lock)
-            raise _write_error(self._shown, error) from error
+            try:
+                self._lock = make_locked(self.path)
+            except BlockingIOError as error:
+                raise ExecutionError(
+                    f"another run is unpacking to {self._shown} right now",
+                    hint="wait for it, or give another folder",
+                    path=self._shown,
+                ) from error
+            try:
+                for leftover in self.path.iterdir():
+                    remove_all(leftover)
+            except OSError:
+                os.close(self._lock)
+                raise
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -100,20 +105,17 @@ class NewTree:
 
     def probe(self) -> FileSystem:
         """Find out with a few empty files how the file system treats names."""
-        try:
+        path_bytes = _limit(self.path, "PC_PATH_MAX", _PATH_BYTES)
+        with os_errors_as(self._shown, ""):
             return FileSystem(
                 folds_case=self._merges("a", "A"),
-                composes=self._merges(_COMPOSED, _DECOMPOSED),
+                composes=self._merges("\u00e9", "e\u0301"),
                 strips_dots=not self._keeps("a."),
                 has_devices=not self._keeps("AUX"),
-                takes_bytes=self._keeps(_NOT_UTF8),
+                takes_bytes=self._keeps(os.fsdecode(b"\xe9")),
                 most_name_bytes=_limit(self.path, "PC_NAME_MAX", _NAME_BYTES),
-                most_path_bytes=_limit(self.path, "PC_PATH_MAX", _PATH_BYTES)
-                - len(os.fsencode(self.path))
-                - 2,
+                most_path_bytes=path_bytes - len(os.fsencode(self.path)) - 2,
             )
-        except OSError as error:
-            raise _write_error(self._shown, error) from error
 
     def _merges(self, one: str, other: str) -> bool:
         made = self.path / path_of(one)
@@ -135,24 +137,22 @@ class NewTree:
 
     def publish(self) -> None:
         """Sync the tree, and rename it to its final name."""
-        try:
+        with os_errors_as(self._shown, ""):
             os.sync()  # once for all files: syncing each would take minutes
             if self.target.is_dir():  # an empty one: keep its permissions
                 self.path.chmod(stat.S_IMODE(self.target.stat().st_mode))
             self.path.rename(self.target)
             os.sync()
-        except OSError as error:
-            raise _write_error(self._shown, error) from error
 
 
-def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
+def write_tree_file(root: str, name: str, data: bytes, made: set[str]) -> None:
     """Write a new file below `root`; `made` lists the folders that exist.
 
     `name` must have been checked. Raises ExecutionError if the disk refuses it.
     """
     path = f"{root}/{path_of(name)}"
     folder = path.rpartition("/")[0]
-    try:
+    with os_errors_as(path, ""):
         if folder not in made:
             make_folders(folder)
             made.add(folder)
@@ -161,8 +161,6 @@ def write_new(root: str, name: str, data: bytes, made: set[str]) -> None:
             write_all(descriptor, data)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise _write_error(path, error) from error
 
 
 def _limit(path: Path, name: str, usual: int) -> int:
@@ -171,12 +169,3 @@ def _limit(path: Path, name: str, usual: int) -> int:
     except (OSError, ValueError):
         return usual
     return found if found > 0 else usual
-
-
-def _write_error(path: str, error: OSError) -> ExecutionError:
-    hint = "choose another folder"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = "free some space, or choose a folder on another disk"
-    elif error.errno == errno.EBUSY:  # a mount point cannot be replaced
-        hint = "it is a mount point: give a folder in it"
-    return ExecutionError(f"cannot write {path}: {error.strerror or error}", hint=hint, path=path)
