@@ -27,7 +27,7 @@ from imgrec.source.tree import Context, Folder, Lister, TreeFile, has_image_name
 from imgrec.stamp import NO_STAMP, Stamp, stamp_of
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.files import write_blocks
-from imgrec.storage.read_errors import disk_fault, is_passing
+from imgrec.storage.read_errors import is_temporary, read_error
 from imgrec.text import listed, name_of, printable
 
 _HEAD_BYTES = 512
@@ -166,8 +166,8 @@ def _unpacked_blocks(
     except ImgrecError:
         raise
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
-        if isinstance(error, OSError) and is_passing(error):
-            raise disk_fault(error, file.shown) from error
+        if isinstance(error, OSError) and is_temporary(error):
+            raise read_error(error, file.shown) from error
         why = (error.strerror if isinstance(error, OSError) else "") or error
         raise SourceError(
             f"{file.shown} cannot be unpacked: {why}",

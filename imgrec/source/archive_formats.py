@@ -27,7 +27,7 @@ from imgrec.model import ZipMember
 from imgrec.source.archive_members import Listing, Member, too_many_members
 from imgrec.source.tree import unreadable
 from imgrec.storage.blobs import DEFLATED, STORED
-from imgrec.storage.read_errors import is_passing
+from imgrec.storage.read_errors import is_temporary
 from imgrec.text import printable
 
 _LINK_FAULT = "a symbolic link in an archive"
@@ -83,7 +83,7 @@ def list_zip(path: str, shown: str, most: int) -> Listing:
     except SourceError:
         raise
     except Exception as error:  # a damaged zip makes zipfile raise almost anything
-        if isinstance(error.__context__, OSError) and is_passing(error.__context__):
+        if isinstance(error.__context__, OSError) and is_temporary(error.__context__):
             raise _unreadable_zip(shown, error.__context__) from error
         raise _damaged(shown, "zip file", error or type(error).__name__) from error
     _refuse_parts(shown, infos)

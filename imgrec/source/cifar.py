@@ -34,7 +34,7 @@ from imgrec.source.pixels import (
 )
 from imgrec.source.tree import Context, Match, Tally, TreeFile
 from imgrec.stamp import NO_STAMP
-from imgrec.storage.blobs import Look, look, read_blob
+from imgrec.storage.blobs import BlobHead, read_blob, read_head
 
 NAMES = re.compile(r"^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
 _RASTER = Raster(height=32, width=32, channels=3, is_planar=True)
@@ -152,7 +152,7 @@ def _sets(listing: Sequence[TreeFile]) -> Iterator[_CifarSet]:
 
 def _is_pickle(file: TreeFile) -> bool:
     try:
-        return look(file.blob, file.size, 2, dated=True).head[:1] == bytes([PROTO])
+        return read_head(file.blob, file.size, 2, dated=True).head[:1] == bytes([PROTO])
     except BadImage:
         return False
 
@@ -163,10 +163,10 @@ def scan(match: Match, _: str, context: Context) -> Catalog:
     labels = form.labels[context.options.cifar100_labels]
     _refuse_missing(form, labels, files, context)
     faults = Faults()
-    looks: dict[str, Look] = {}
+    looks: dict[str, BlobHead] = {}
     for name, file in files.items():
         with faults.of(file):
-            looks[name] = look(file.blob, file.size, 1, dated=True)
+            looks[name] = read_head(file.blob, file.size, 1, dated=True)
     faults.check()
     if context.options.label_names is not None:
         classes = _given_classes(context.options.label_names)

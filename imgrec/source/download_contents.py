@@ -20,7 +20,7 @@ from imgrec.source.pixel_table import is_pixel_table
 from imgrec.source.tables import Cell, Table, TableKind, kind_of, read_table
 from imgrec.source.tree import Context, Folder, Lister, TreeFile, local_copy
 from imgrec.source.walk import place_of_test_images
-from imgrec.storage.blobs import look
+from imgrec.storage.blobs import read_head
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, listed
 
@@ -161,7 +161,7 @@ def _kind(name: str, is_packed: Callable[[str], bool]) -> str:
 
 def _is_image(file: TreeFile) -> bool:
     try:
-        head = look(file.blob, file.size, HEAD_BYTES, dated=False).head
+        head = read_head(file.blob, file.size, HEAD_BYTES, dated=False).head
     except BadImage:
         return False
     return bool(format_of(head, file.path))

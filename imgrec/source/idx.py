@@ -31,7 +31,7 @@ from imgrec.source.pixels import (
 )
 from imgrec.source.tree import Context, Match, Tally, TreeFile
 from imgrec.stamp import NO_STAMP
-from imgrec.storage.blobs import Look, look, read_blob
+from imgrec.storage.blobs import BlobHead, read_blob, read_head
 
 NAMES = re.compile("ubyte", re.I)
 _NAME = re.compile(
@@ -73,7 +73,7 @@ class _Opened(NamedTuple):
     """An IDX file whose header was read."""
 
     file: TreeFile
-    look: Look
+    look: BlobHead
     is_gzip: bool
     header: Header
 
@@ -249,7 +249,7 @@ def _pairs(
 
 def _open(file: TreeFile, dimensions: int, faults: Faults) -> _Opened | None:
     with faults.of(file):
-        found = look(file.blob, file.size, HEAD_BYTES, dated=True)
+        found = read_head(file.blob, file.size, HEAD_BYTES, dated=True)
         head, is_gzip = found.head, found.head.startswith(GZIP_MAGIC)
         if is_gzip:
             with _unpacked(file, found.size, is_gzip=True) as stream:
@@ -374,7 +374,7 @@ def _find_mapping(idx_set: _IdxSet, others: Sequence[TreeFile]) -> TreeFile | No
 
 def _read_mapping(mapping: TreeFile) -> dict[int, str]:
     """Read lines of a label and the codes of its characters; the first character is its name."""
-    size = look(mapping.blob, mapping.size, 1, dated=True).size
+    size = read_head(mapping.blob, mapping.size, 1, dated=True).size
     if size > _MAX_MAPPING_BYTES:
         raise SourceError(f"{size:,} bytes are too many for a mapping")
     lines = read_blob(mapping.blob, size).decode("ascii", "replace").splitlines()

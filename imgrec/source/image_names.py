@@ -18,7 +18,7 @@ from imgrec.options import SourceOptions
 from imgrec.source.probe import FileTable, list_tree
 from imgrec.source.split_words import split_in, splits_of
 from imgrec.source.tree import Context, Lister, has_image_name
-from imgrec.storage.read_errors import is_passing
+from imgrec.storage.read_errors import is_temporary
 from imgrec.text import name_of
 
 _NO_NAME = "no image is named"
@@ -248,7 +248,7 @@ class ManifestImages:
     def refuse_hidden(self, found: Sequence[int | str], options: SourceOptions) -> None:
         """Raise an error if a missing file may be in a folder that could not be listed."""
         closed = self.lister.closed_except(options.exclude)
-        if _NO_FILE in found or any(is_passing(one.error) for one in closed):
+        if _NO_FILE in found or any(is_temporary(one.error) for one in closed):
             self.lister.refuse_closed(options)
 
 

@@ -27,7 +27,7 @@ from imgrec.source.tables import is_table
 from imgrec.source.tree import Context, Lister, Match, Tally, TreeFile
 from imgrec.source.walk import open_tree
 from imgrec.stamp import stamp_of
-from imgrec.storage.read_errors import disk_fault, is_passing
+from imgrec.storage.read_errors import is_temporary, read_error
 from imgrec.storage.urls import is_url
 from imgrec.text import closest, given_path, name_of
 
@@ -221,8 +221,8 @@ def _entries_of(folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return list(entries)
     except OSError as error:
-        if is_passing(error):  # a second try could succeed, and find another kind of source
-            raise disk_fault(error, folder) from error
+        if is_temporary(error):  # a second try could succeed, and find another kind of source
+            raise read_error(error, folder) from error
         return []
 
 

@@ -24,9 +24,9 @@ from imgrec.options import SourceOptions
 from imgrec.source.tree import Context, Folder, Lister, Run, has_image_name
 from imgrec.stamp import NO_STAMP, Stamp, sum_of
 from imgrec.storage import read_ahead
-from imgrec.storage.blobs import close_files, look, look_at_file
+from imgrec.storage.blobs import close_files, read_file_head, read_head
 from imgrec.storage.files import append_to_spool
-from imgrec.storage.read_errors import disk_fault, is_passing, own_fault
+from imgrec.storage.read_errors import image_fault, is_temporary, read_error
 from imgrec.text import globs_pattern
 
 KEY_BYTES = 16
@@ -193,17 +193,17 @@ def probe(batch: Batch) -> tuple[int, Probed]:
         is_local = isinstance(blob, str) and place not in remote
         try:
             if is_local:
-                size, stamp, head = look_at_file(str(blob), HEAD_BYTES, dated=not batch.spool)
+                size, stamp, head = read_file_head(str(blob), HEAD_BYTES, dated=not batch.spool)
             elif place in remote:
                 size, stamp, head = batch.sizes[place], NO_STAMP, _head_or_raise(remote[place])
             else:
                 size = batch.sizes[place]
-                size, stamp, head = look(blob, size, HEAD_BYTES, dated=False, name=name)
+                size, stamp, head = read_head(blob, size, HEAD_BYTES, dated=False, name=name)
         except BadImage as error:
             faults[place] = str(error)
             continue
         except OSError as error:
-            faults[place] = str(own_fault(error, blob, name))
+            faults[place] = str(image_fault(error, blob, name))
             continue
         sizes[place], keys[place] = size, content_key(size, head)
         if stamp.newest_ns > newest_ns:
@@ -242,8 +242,8 @@ def _changed_ns(path: str) -> int:
     try:
         return os.stat(path).st_ctime_ns
     except OSError as error:
-        if is_passing(error):
-            raise disk_fault(error, path) from error
+        if is_temporary(error):
+            raise read_error(error, path) from error
         return 0
 
 

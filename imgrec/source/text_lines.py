@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from imgrec.errors import SourceError
 from imgrec.source.archive_members import Allowance
-from imgrec.storage.read_errors import disk_fault, is_passing
+from imgrec.storage.read_errors import is_temporary, read_error
 
 T = TypeVar("T")
 
@@ -124,8 +124,8 @@ def head_of(path: str, size: int) -> bytes:
 
 
 def _refuse_passing(error: Exception, path: str) -> None:
-    if isinstance(error, OSError) and is_passing(error):
-        raise disk_fault(error, path) from error
+    if isinstance(error, OSError) and is_temporary(error):
+        raise read_error(error, path) from error
 
 
 def encoding_of(head: bytes) -> str:

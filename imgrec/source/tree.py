@@ -20,7 +20,7 @@ from imgrec.options import SourceOptions
 from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.files import write_blocks
-from imgrec.storage.read_errors import disk_fault, glob_of, is_passing
+from imgrec.storage.read_errors import glob_of, is_temporary, read_error
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, path_of
 
@@ -225,8 +225,8 @@ class Lister(ABC):
             if one not in closed
         ]
         for path, error in closed:
-            if is_passing(error):
-                raise disk_fault(error, os.path.join(self.root, path), f"{path}/")
+            if is_temporary(error):
+                raise read_error(error, os.path.join(self.root, path), f"{path}/")
         if closed:
             raise SourceError(
                 f"{self.root} has folders that cannot be read: {', '.join(map(str, closed))}",
@@ -258,6 +258,6 @@ def local_copy(file: TreeFile, context: Context) -> str:
 
 def unreadable(shown: str, error: OSError) -> ImgrecError:
     """Return the error for a tree that cannot be read: SourceError, or ExecutionError."""
-    if is_passing(error):
-        return disk_fault(error, shown)
+    if is_temporary(error):
+        return read_error(error, shown)
     return SourceError(f"cannot read {shown}: {error.strerror or error}", path=shown)

@@ -29,7 +29,7 @@ from imgrec.source.tree import (
     unreadable,
 )
 from imgrec.stamp import stamp_of_object
-from imgrec.storage.read_errors import DENIED, disk_fault, is_passing
+from imgrec.storage.read_errors import DENIED, is_temporary, read_error
 from imgrec.storage.urls import is_url
 from imgrec.text import given_path, name_of, path_of
 
@@ -137,7 +137,7 @@ class Walk(Lister):
             mode = os.stat(real).st_mode
             self.stamp = self.stamp.dated(os.lstat(link).st_ctime_ns)
         except OSError as error:
-            if error.errno in DENIED or is_passing(error):  # a whole class may be behind it
+            if error.errno in DENIED or is_temporary(error):  # a whole class may be behind it
                 self.closed.append(Closed(path, error))
             else:
                 self.bad.append(Note(path, "broken link"))
@@ -344,6 +344,6 @@ def _holds_archives(folder: str) -> bool:
     try:
         return any(map(has_archive_name, os.listdir(folder)))
     except OSError as error:
-        if is_passing(error):  # a second try could succeed, without the archives
-            raise disk_fault(error, folder) from error
+        if is_temporary(error):  # a second try could succeed, without the archives
+            raise read_error(error, folder) from error
         return False  # the walk reports why

@@ -24,8 +24,8 @@ from imgrec.source.split_words import read_splits, split_word
 from imgrec.spark.frame import Frame, Request
 from imgrec.spark.job import Job
 from imgrec.spark.tables import PROBED, Columns, Extras, batches_of, columns_of, with_extras
-from imgrec.storage.blobs import look_at_file
-from imgrec.storage.read_errors import own_fault
+from imgrec.storage.blobs import read_file_head
+from imgrec.storage.read_errors import image_fault
 from imgrec.text import path_of, printable
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ class Probe:
         if _SCHEME.match(path):
             return _bad("not on a disk: read it with spark.read.format('binaryFile')")
         try:
-            size, _, head = look_at_file(path_of(path), HEAD_BYTES, dated=True)
+            size, _, head = read_file_head(path_of(path), HEAD_BYTES, dated=True)
         except BadImage as error:
             return _bad(str(error))
         except OSError as error:
-            return _bad(str(own_fault(error, path)))
+            return _bad(str(image_fault(error, path)))
         fault = "" if format_of(head, name) else describe(head)
         return _Image(size, content_key(size, head), None, fault)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from imgrec.errors import BadImage
 from imgrec.model import Blob, Pixels, Slice, ZipMember
 from imgrec.stamp import NO_STAMP, Stamp, state_of
-from imgrec.storage.read_errors import disk_fault, own_fault
+from imgrec.storage.read_errors import image_fault, read_error
 
 _READ_BYTES = 1 << 30
 _OPEN_FILES = 32
@@ -33,7 +33,7 @@ STORED, DEFLATED = 0, 8
 CHANGED = "changed while it was being packed"
 
 
-class Look(NamedTuple):
+class BlobHead(NamedTuple):
     """The size, stamp and beginning of a blob."""
 
     size: int
@@ -42,25 +42,25 @@ class Look(NamedTuple):
     head: bytes
 
 
-def look(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str = "") -> Look:
+def read_head(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str = "") -> BlobHead:
     """Read the beginning of a blob; `size` is ignored for files.
 
     The stamp of a file is always set only if `dated`. Raises BadImage if the blob cannot be read,
-    and ExecutionError, which calls it `name`, if that is not its own fault.
+    and ExecutionError, which calls it `name`, if the disk is at fault.
     """
     try:
         if isinstance(blob, str):
-            return Look(*look_at_file(blob, head_bytes, dated=dated))
+            return BlobHead(*read_file_head(blob, head_bytes, dated=dated))
         if isinstance(blob, ZipMember):
-            return Look(size, NO_STAMP, _read_head(blob, min(size, head_bytes)))
-        return Look(size, NO_STAMP, _pread(blob[0], min(size, head_bytes), blob[1]))
+            return BlobHead(size, NO_STAMP, _read_head(blob, min(size, head_bytes)))
+        return BlobHead(size, NO_STAMP, _pread(blob[0], min(size, head_bytes), blob[1]))
     except OSError as error:
-        close_files()  # nobody else may do so, and another file may take its place
-        raise own_fault(error, blob, name) from error
+        close_files()  # else the next reader would use a file that may have been replaced
+        raise image_fault(error, blob, name) from error
 
 
-def look_at_file(path: str, head_bytes: int, *, dated: bool) -> tuple[int, Stamp, bytes]:
-    """Look at a whole file, as `look` does, and return a plain tuple; raises OSError too.
+def read_file_head(path: str, head_bytes: int, *, dated: bool) -> tuple[int, Stamp, bytes]:
+    """Read the beginning of a file, as `read_head` does, as a plain tuple; may raise OSError.
 
     The stamp of a file that fits into its head has no state: the head is compared instead.
     """
@@ -95,8 +95,8 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> byte
         else:
             data = _pread(blob[0], size, blob[1])
     except OSError as error:
-        close_files()  # nobody else may do so, and another file may take its place
-        raise own_fault(error, blob, name) from error
+        close_files()  # else the next reader would use a file that may have been replaced
+        raise image_fault(error, blob, name) from error
     if len(data) != size:
         raise BadImage(CHANGED)
     return data
@@ -151,7 +151,7 @@ def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
         is_other = (found.st_dev, found.st_ino) != home
         return is_other and time_ns < changed_ns(folder.rstrip("/") or "/") < now_ns
     except OSError as error:
-        raise disk_fault(error, folder) from error
+        raise read_error(error, folder) from error
 
 
 def changed_after(path: str, time_ns: int) -> bool:
@@ -159,7 +159,7 @@ def changed_after(path: str, time_ns: int) -> bool:
     try:
         return changed_ns(path) > time_ns
     except OSError as error:
-        raise disk_fault(error, path) from error
+        raise read_error(error, path) from error
 
 
 def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
@@ -178,7 +178,7 @@ def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
             yield piece
     except OSError as error:
         close_files()
-        raise disk_fault(error, blob[0]) from error
+        raise read_error(error, blob[0]) from error
     _check(blob, size, count, crc32)
 
 
@@ -187,7 +187,7 @@ class _Handle:
 
     def __init__(self, path: str) -> None:
         self.descriptor = -1
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as in look_at_file
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as in read_file_head
 
     def __del__(self) -> None:
         if self.descriptor >= 0:

@@ -18,7 +18,7 @@ from typing import Protocol
 from imgrec.errors import BadImage
 from imgrec.model import Blob
 from imgrec.storage.blobs import CHANGED, is_object, read_blob
-from imgrec.storage.read_errors import own_fault
+from imgrec.storage.read_errors import image_fault
 
 _THREADS = 8
 _SAMPLES = 8
@@ -56,7 +56,7 @@ def reader(blobs: Sequence[Blob], sizes: Sequence[int]) -> Read:
         try:
             data = objects.next()
         except OSError as error:
-            raise own_fault(error, blob, name) from error
+            raise image_fault(error, blob, name) from error
         if len(data) != size:
             raise BadImage(CHANGED)
         return data

@@ -1,4 +1,4 @@
-"""Tell faults of a single file from faults of a disk or store.
+"""Errors of reading: those of a single file, and those of a disk or store.
 
 Only a file's own faults (it is missing, not readable, or not a regular file) make it a bad image.
 Anything else (EIO, ESTALE, EMFILE, a folder without access, a disk that is no longer mounted, a
@@ -25,33 +25,33 @@ _ODD = frozenset({errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO})
 _RUN_AGAIN = "run it again: finished shards are reused"
 
 
-def own_fault(error: OSError, blob: Blob, name: str = "") -> BadImage:
-    """Return why a blob is a bad image, if the error concerns it alone.
+def image_fault(error: OSError, blob: Blob, name: str = "") -> BadImage:
+    """Return BadImage if an error concerns one blob alone; else raise ExecutionError.
 
-    `name` is what the image is called in the source. Raises ExecutionError otherwise.
+    `name` is the name of the image in the source.
     """
     if not isinstance(blob, str):  # a part of a file that holds other images too
-        raise disk_fault(error, blob[0], name)
+        raise read_error(error, blob[0], name)
     if "://" in blob:
-        return _own_fault_of_object(error, blob, name)
+        return _object_fault(error, blob, name)
     if error.errno in GONE:
         _refuse_vanished(blob)
     elif error.errno in DENIED:
         _refuse_closed_folder(blob, name)
     elif error.errno is not None and error.errno not in _ODD and _is_regular(blob):
-        raise disk_fault(error, blob, name)
+        raise read_error(error, blob, name)
     return BadImage(f"unreadable: {error.strerror or error}")
 
 
-def is_passing(error: OSError) -> bool:
+def is_temporary(error: OSError) -> bool:
     """Tell whether an error about a file or folder may be temporary."""
     return error.errno is not None and error.errno not in GONE | DENIED | _ODD
 
 
-def disk_fault(error: OSError, path: str, name: str = "") -> ExecutionError:
+def read_error(error: OSError, path: str, name: str = "") -> ExecutionError:
     """Return the error that ends a run; `name` is the image in the file."""
     what = path if path.endswith(name.rstrip("/")) else f"{name} in {path}"
-    hint = f"if this may pass, {_RUN_AGAIN}"
+    hint = f"if this is temporary, {_RUN_AGAIN}"
     if name:
         hint += f"; to pack without it, pass --exclude {glob_of(name)}"
     return ExecutionError(
@@ -96,8 +96,8 @@ def _refuse_closed_folder(path: str, name: str) -> None:
     except OSError as error:
         folder = os.path.dirname(name)
         raise ExecutionError(
-            f"cannot get at {printable(path)}: {error.strerror}",
-            hint="let its folder be entered (chmod +x)"
+            f"cannot open {printable(path)}: {error.strerror}",
+            hint="allow access to its folder (chmod +x)"
             + (f", or pass --exclude {glob_of(f'{folder}/')}" if folder else ""),
             path=path,
         ) from error
@@ -111,7 +111,7 @@ def _is_regular(path: str) -> bool:
         return True
 
 
-def _own_fault_of_object(error: OSError, url: str, name: str) -> BadImage:
+def _object_fault(error: OSError, url: str, name: str) -> BadImage:
     from imgrec.storage.remote.filesystem import NO_BUCKET, denied
 
     if isinstance(error, FileNotFoundError) and error.strerror != NO_BUCKET:

@@ -20,7 +20,7 @@ from imgrec.errors import BadImage, ExecutionError
 from imgrec.model import ZipMember
 from imgrec.source.archive_formats import list_zip
 from imgrec.stamp import NO_STAMP
-from imgrec.storage.blobs import close_files, look, read_blob, read_pieces
+from imgrec.storage.blobs import close_files, read_blob, read_head, read_pieces
 
 NOISE = random.Random(0).randbytes(3 << 20)
 
@@ -46,14 +46,14 @@ def test_a_member_of_a_zip_is_read_whole_in_part_and_in_pieces(
     blob, told = member(written(tmp_path / "a.zip", zip_bytes({"x": NOISE[:size]}, method)))
     assert told == size
     assert read_blob(blob, size) == NOISE[:size]
-    assert look(blob, size, 4096, dated=True) == (size, NO_STAMP, NOISE[: min(size, 4096)])
+    assert read_head(blob, size, 4096, dated=True) == (size, NO_STAMP, NOISE[: min(size, 4096)])
     assert b"".join(read_pieces(blob, size)) == NOISE[:size]
 
 
 def test_a_slice_is_read_whole_in_part_and_in_pieces(tmp_path: Path) -> None:
     blob, size = (str(written(tmp_path / "a", NOISE)), 1000), len(NOISE) - 2000
     assert read_blob(blob, size) == NOISE[1000:-1000]
-    assert look(blob, size, 4096, dated=True) == (size, NO_STAMP, NOISE[1000:5096])
+    assert read_head(blob, size, 4096, dated=True) == (size, NO_STAMP, NOISE[1000:5096])
     assert b"".join(read_pieces(blob, size)) == NOISE[1000:-1000]
 
 
@@ -75,7 +75,7 @@ def test_the_beginning_of_a_member_is_found_however_badly_it_is_packed(
     packed += packer.flush()
     path = tmp_path_factory.mktemp("head") / "a.zip"
     blob, size = member(written(path, deflated(packed, size=len(data), crc32=zlib.crc32(data))))
-    assert look(blob, size, head_bytes, dated=True).head == data[:head_bytes]
+    assert read_head(blob, size, head_bytes, dated=True).head == data[:head_bytes]
     assert read_blob(blob, size) == data
     assert b"".join(read_pieces(blob, size)) == data
 
@@ -109,7 +109,7 @@ def test_a_member_with_a_long_name_and_a_long_extra_field_is_read(
         archive.writestr(info, NOISE[:9000], method)
     blob, size = member(tmp_path / "a.zip")
     assert read_blob(blob, size) == NOISE[:9000]
-    assert look(blob, size, 4096, dated=True).head == NOISE[:4096]
+    assert read_head(blob, size, 4096, dated=True).head == NOISE[:4096]
 
 
 def test_a_zip_with_something_before_it_is_read(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_member_that_is_not_what_its_archive_says_is_bad(tmp_path: Path, lie: 
 
 def test_no_more_is_unpacked_than_a_member_says_it_has(tmp_path: Path) -> None:
     blob, size = member(written(tmp_path / "a.zip", deflated(packed(bytes(9 << 20)), size=0)))
-    assert look(blob, size, 4096, dated=True).head == b""
+    assert read_head(blob, size, 4096, dated=True).head == b""
 
 
 def test_what_is_cut_off_or_gone_is_bad(tmp_path: Path) -> None:

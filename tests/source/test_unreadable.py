@@ -326,8 +326,8 @@ def test_workers_tell_of_a_disk_that_fails_and_the_next_command_goes_on(
     assert done.returncode == 6
     assert done.stderr == (
         f"imgrec: cannot read {source / LARGE}: Input/output error\n"
-        "  hint: if this may pass, run it again: finished shards are reused; to pack without it, "
-        f"pass --exclude {LARGE}\n"
+        "  hint: if this is temporary, run it again: finished shards are reused; to pack without "
+        f"it, pass --exclude {LARGE}\n"
     )
     assert not (tmp_path / "out/flowers/1.0.0").exists()
     healthy = {**os.environ, "PYTHONPATH": str(ROOT)}
