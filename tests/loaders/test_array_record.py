@@ -1,4 +1,4 @@
-"""The twins of shards that TFDS reads at random, through the real array_record and TFDS."""
+"""`--also array_record`: twins of shards, which TFDS reads at random."""
 
 from __future__ import annotations
 
@@ -56,29 +56,21 @@ def data_dir_of(packed: Packed) -> str:
     return str(Path(packed.info.path).parent.parent)
 
 
-@pytest.mark.parametrize("split", ["train", "val", "train[:50%]", "train[5:9]+val"])
-def test_a_data_source_of_tfds_gives_the_records_in_their_order(
+@pytest.mark.parametrize("split", ["val", "train[:50%]", "train[5:9]+val"])
+def test_a_data_source_of_tfds_gives_the_records_in_order(
     tfds: ModuleType, packed: Packed, split: str
 ) -> None:
-    found = tfds.data_source(
-        "flowers",
-        split=split,
-        data_dir=data_dir_of(packed),
-        decoders={"image": tfds.decode.SkipDecoding()},
-    )
+    data_dir, skip = data_dir_of(packed), {"image": tfds.decode.SkipDecoding()}
+    found = tfds.data_source("flowers", split=split, data_dir=data_dir, decoders=skip)
     expected = imgrec.open_dataset(packed.info.path)[split]
     assert len(found) == len(expected) > 0
     for place, record in enumerate(expected):
         example = found[place]
-        assert example["image"] == record.image
-        assert example["label"] == record.label
+        assert (example["image"], example["label"]) == (record.image, record.label)
         assert example["filename"].decode() == record.filename
         assert tuple(example["shape"]) == record.shape
-
-
-def test_a_data_source_of_tfds_decodes_the_images(tfds: ModuleType, packed: Packed) -> None:
-    found = tfds.data_source("flowers", split="train", data_dir=data_dir_of(packed))
-    assert found[0]["image"].shape == (16, 24, 3)
+    decoded = tfds.data_source("flowers", split=split, data_dir=data_dir)
+    assert decoded[0]["image"].shape == (16, 24, 3)
 
 
 def test_neither_packing_nor_reading_twins_imports_tensorflow(tmp_path: Path) -> None:
@@ -96,9 +88,7 @@ def test_neither_packing_nor_reading_twins_imports_tensorflow(tmp_path: Path) ->
     assert read.stdout == "6 False\n"
 
 
-def test_a_builder_of_tfds_reads_the_twins_however_it_is_asked(
-    tfds: ModuleType, packed: Packed
-) -> None:
+def test_every_builder_of_tfds_reads_the_twins(tfds: ModuleType, packed: Packed) -> None:
     builders = (
         tfds.builder("flowers", data_dir=data_dir_of(packed)),
         tfds.builder_from_directory(packed.info.path),
@@ -118,25 +108,20 @@ def test_tfds_load_still_reads_the_tfrecords(
     assert len(list(loaded)) == 27
 
 
-def test_a_twin_holds_the_very_records_of_its_shard(packed: Packed) -> None:
+def test_a_twin_has_the_records_of_its_shard(packed: Packed) -> None:
     shards = sorted(Path(packed.info.path).glob("*.tfrecord-*-of-?????"))
     assert len(shards) == 4
     for shard in shards:
         twin = shard.with_name(shard.name.replace(".tfrecord-", ".array_record-"))
         expected = [payload for _, payload in read_shard(str(shard), "")]
-        assert ArrayRecordReader(str(twin)).read_all() == expected
-
-
-def test_a_twin_is_read_one_record_at_a_time_and_is_not_compressed_again(packed: Packed) -> None:
-    for twin in Path(packed.info.path).glob("*.array_record-*"):
-        options = ArrayRecordReader(str(twin)).writer_options_string().split(",")
-        assert {"group_size:1", "uncompressed"} <= set(options)
+        reader = ArrayRecordReader(str(twin))
+        assert reader.read_all() == expected
+        # One record at a time, and not compressed again.
+        assert {"group_size:1", "uncompressed"} <= set(reader.writer_options_string().split(","))
 
 
 @pytest.mark.processes
-def test_two_runs_give_the_same_bytes_whatever_the_workers(
-    cli: Cli, source: Path, tmp_path: Path
-) -> None:
+def test_any_number_of_workers_gives_the_same_bytes(cli: Cli, source: Path, tmp_path: Path) -> None:
     found = []
     for workers in ("1", "3"):
         data_dir = tmp_path / workers
@@ -156,9 +141,7 @@ def test_twins_are_in_the_checksums(packed: Packed) -> None:
     assert listed == sorted(path.name for path in folder.iterdir() if path.name != "SHA256SUMS")
 
 
-def test_a_dataset_without_twins_is_what_there_always_was(
-    source: Path, packed: Packed, tmp_path: Path
-) -> None:
+def test_twins_do_not_change_the_shards(source: Path, packed: Packed, tmp_path: Path) -> None:
     options = PackOptions(data_dir=str(tmp_path), val_split=0.2, shards=3)
     plain = imgrec.pack(source, options)
     assert plain.info.fingerprint != packed.info.fingerprint
@@ -170,7 +153,7 @@ def test_a_dataset_without_twins_is_what_there_always_was(
         assert path.read_bytes() == (other / path.name).read_bytes()
 
 
-def test_the_dataset_says_that_it_has_twins(packed: Packed) -> None:
+def test_the_documents_name_the_twins(packed: Packed) -> None:
     folder = Path(packed.info.path)
     assert json.loads((folder / "dataset_info.json").read_text())["alternativeFileFormats"] == [
         "array_record"
@@ -184,7 +167,7 @@ def test_the_dataset_says_that_it_has_twins(packed: Packed) -> None:
     }
 
 
-def test_the_summary_says_how_to_read_at_random(cli: Cli, source: Path) -> None:
+def test_the_summary_shows_how_to_read_at_random(cli: Cli, source: Path) -> None:
     line = '\nalso        array_record: tfds.data_source("flowers", split="train")\n'
     done = cli("pack", source, *ALSO)
     assert (done.returncode, done.stderr) == (0, "")
@@ -198,24 +181,25 @@ def test_the_summary_says_how_to_read_at_random(cli: Cli, source: Path) -> None:
     assert value["data_source"] == 'tfds.data_source("flowers", split="train")'
 
 
-def test_packing_the_same_again_does_nothing_and_without_twins_is_another_dataset(
-    cli: Cli, source: Path
-) -> None:
+def test_twins_are_part_of_the_dataset(cli: Cli, source: Path, data_dir: Path) -> None:
+    folder = data_dir / "flowers" / "1.0.0"
+    write_tree(
+        folder.parent / ".1.0.0.incomplete",  # as a killed run leaves it
+        {"flowers-train.array_record-00000-of-00001.part": b"half"},
+    )
     assert cli("pack", source, *ALSO).returncode == 0
+    assert sorted(path.name for path in folder.parent.iterdir()) == [".1.0.0.origin.json", "1.0.0"]
+    assert not list(folder.glob("*.part"))
     assert "already packed: nothing to do" in cli("pack", source, *ALSO).stdout
     plain = cli("pack", source)
     assert (plain.returncode, "already holds another dataset" in plain.stderr) == (5, True)
-
-
-def test_overwrite_without_twins_leaves_none(cli: Cli, source: Path, data_dir: Path) -> None:
-    assert cli("pack", source, *ALSO).returncode == 0
-    assert list((data_dir / "flowers" / "1.0.0").glob("*.array_record-*"))
+    assert list(folder.glob("*.array_record-*"))
     assert cli("pack", source, "--overwrite").returncode == 0
-    assert not list((data_dir / "flowers" / "1.0.0").glob("*.array_record-*"))
+    assert not list(folder.glob("*.array_record-*"))
 
 
 @pytest.mark.parametrize("harm", ["remove", "cut"])
-def test_a_damaged_twin_is_not_taken_for_packed(
+def test_a_damaged_twin_is_found_by_the_next_pack(
     cli: Cli, source: Path, data_dir: Path, harm: str
 ) -> None:
     assert cli("pack", source, *ALSO).returncode == 0
@@ -232,18 +216,7 @@ def test_a_damaged_twin_is_not_taken_for_packed(
     assert cli("pack", source, *ALSO, "--overwrite").returncode == 0
 
 
-def test_what_a_killed_run_left_of_a_twin_is_gone_after_the_next(
-    cli: Cli, source: Path, data_dir: Path
-) -> None:
-    half = "flowers-train.array_record-00000-of-00001.part"
-    write_tree(data_dir / "flowers" / ".1.0.0.incomplete", {half: b"half"})
-    assert cli("pack", source, *ALSO).returncode == 0
-    left = sorted(path.name for path in (data_dir / "flowers").iterdir())
-    assert left == [".1.0.0.origin.json", "1.0.0"]
-    assert not list((data_dir / "flowers" / "1.0.0").glob("*.part"))
-
-
-def test_a_shard_and_a_split_of_nothing_but_bad_images(
+def test_a_shard_or_split_may_have_only_bad_images(
     tfds: ModuleType, cli: Cli, tmp_path: Path, data_dir: Path
 ) -> None:
     tree = {f"train/a/{number}.jpg": jpeg(number) for number in range(4)}
@@ -287,8 +260,8 @@ def without_array_record(tmp_path: Path, data_dir: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "TFDS_DATA_DIR": str(data_dir)}
 
 
-def test_a_missing_package_is_known_before_anything_is_done(
-    cli: Cli, data_dir: Path, without_array_record: dict[str, str]
+def test_a_missing_package_is_named_before_anything_is_done(
+    cli: Cli, source: Path, data_dir: Path, without_array_record: dict[str, str]
 ) -> None:
     done = cli("pack", "no such source", *ALSO, env=without_array_record)
     assert done.returncode == 7
@@ -297,20 +270,10 @@ def test_a_missing_package_is_known_before_anything_is_done(
         "  hint: pip install 'imgrec[arrayrecord]'\n"
     )
     assert not data_dir.exists()
-
-
-def test_plan_says_that_pack_would_refuse_a_missing_package(
-    cli: Cli, source: Path, without_array_record: dict[str, str]
-) -> None:
     done = cli("plan", source, *ALSO, env=without_array_record)
     assert done.returncode == 7
     assert "\nalso        array_record\n" in done.stdout
     assert "warning     pack would refuse this: --also array_record needs " in done.stdout
-
-
-def test_a_pack_without_twins_needs_no_array_record(
-    cli: Cli, source: Path, without_array_record: dict[str, str]
-) -> None:
     assert cli("pack", source, env=without_array_record).returncode == 0
 
 
@@ -319,18 +282,15 @@ def test_twins_of_compressed_shards_are_refused(cli: Cli, source: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "imgrec: --also and --compression cannot be combined\n"
-        "  hint: leave out one of them: TFDS opens no dataset with compressed TFRecords\n"
+        "  hint: leave out one of them: TFDS cannot open a dataset with compressed TFRecords\n"
     )
 
 
-@pytest.mark.parametrize("also", ["parquet", ("array_record", "parquet"), 3])
-def test_an_unknown_format_is_refused(also: object) -> None:
-    with pytest.raises(UsageError, match="also cannot be") as caught:
-        PackOptions(also=also)  # type: ignore[arg-type]
-    assert caught.value.hint == "choose from array_record"
-
-
-def test_a_format_that_is_asked_for_twice_is_written_once() -> None:
+def test_unknown_formats_are_refused_and_repeated_ones_merged() -> None:
+    for also in ("parquet", ("array_record", "parquet"), 3):
+        with pytest.raises(UsageError, match="also cannot be") as caught:
+            PackOptions(also=also)  # type: ignore[arg-type]
+        assert caught.value.hint == "choose from array_record"
     options = PackOptions(also=["array_record", "array_record"])  # type: ignore[arg-type, list-item]
     assert options.also == (AlsoFormat.ARRAY_RECORD,)
 
@@ -361,7 +321,7 @@ def test_a_twin_whose_shard_fails_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_metadata_that_tells_nothing_of_twins_is_damage(source: Path, tmp_path: Path) -> None:
+def test_metadata_without_the_twins_is_damage(source: Path, tmp_path: Path) -> None:
     options = PackOptions(data_dir=str(tmp_path), also=(AlsoFormat("array_record"),))
     folder = Path(imgrec.pack(source, options).info.path)
     value = json.loads((folder / "metadata.json").read_text())

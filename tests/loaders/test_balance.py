@@ -1,4 +1,4 @@
-"""Balanced epochs: every class as often, copies far apart, and as many batches in every job."""
+"""Balanced epochs and class weights: classes count the same, copies are far apart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from imgrec.loaders.selection import Balance, balance
 from imgrec.options import PackOptions
 
 COUNTS = {"a": 25, "b": 9, "c": 2}
-"""Images of each class. Each of c comes 12 or 13 times in an epoch."""
+"""Images of each class. Each image of c comes 12 or 13 times in an epoch."""
 
 class_counts = st.lists(st.integers(1, 40), max_size=6)
 seeds = st.none() | st.tuples(st.integers(0, 1 << 62), st.integers(0, 1 << 62))
@@ -28,7 +28,7 @@ jobs_ = st.integers(1, 5)
 
 
 def jobs_of(counts: list[int], unlabelled: int, jobs: int, batch_size: int) -> list[Balance]:
-    """Balance so many images of each class, whose numbers say nothing of their labels."""
+    """Balance images with these counts by class, in random order."""
     labels = np.repeat(np.arange(-1, len(counts)), [unlabelled, *counts])
     labels = np.random.default_rng(7).permutation(labels)
     numbers = np.arange(100, 100 + len(labels))
@@ -48,7 +48,7 @@ def label_of(counts: list[int], unlabelled: int) -> dict[int, int]:
 @given(class_counts, st.integers(0, 9), jobs_, st.integers(1, 9), seeds)
 @example([25, 2], 0, 2, 4, (1, 2))
 @example([1], 0, 5, 4, None)
-def test_jobs_have_as_many_images_and_together_all_of_them(
+def test_jobs_have_equally_many_images_and_together_all_of_them(
     counts: list[int], unlabelled: int, jobs: int, batch_size: int, seeds: tuple[int, int] | None
 ) -> None:
     assume(counts or unlabelled)
@@ -70,7 +70,7 @@ def test_jobs_have_as_many_images_and_together_all_of_them(
     assert min(of_classes, default=0) >= most
     assert max(of_classes, default=0) - min(of_classes, default=0) <= 1
     assert sum(of_classes) < most * len(counts) + jobs
-    for order in orders:  # and in each job alone
+    for order in orders:
         own = Counter(labels[number] for number in order if labels[number] >= 0)
         assert max(own.values(), default=0) - min(own.values(), default=0) <= 1
 
@@ -78,13 +78,13 @@ def test_jobs_have_as_many_images_and_together_all_of_them(
 @given(class_counts.filter(bool), jobs_, st.integers(1, 40), seeds)
 @example([1] * 40, 1, 40, (3, 4))
 @example([40, 1, 1, 1], 1, 4, (3, 4))
-def test_no_batch_has_an_image_twice_unless_it_must(
+def test_no_batch_repeats_an_image_needlessly(
     counts: list[int], jobs: int, batch_size: int, seeds: tuple[int, int] | None
 ) -> None:
     for each in jobs_of(counts, 0, jobs, batch_size):
         order = each.order(seeds).tolist()
         images = {len(records) for records, times in each.classes if times > len(records)}
-        # Of a class with one image, every row of the table shows it.
+        # Every row has the image of a class with one image.
         apart = min(images, default=len(order)) * len(each.classes)
         for start in range(len(order) - batch_size + 1):
             most = max(Counter(order[start : start + batch_size]).values())
@@ -92,7 +92,7 @@ def test_no_batch_has_an_image_twice_unless_it_must(
 
 
 @given(class_counts.filter(bool), st.tuples(st.integers(0, 99), st.integers(0, 99)))
-def test_an_order_depends_on_the_seeds_alone(counts: list[int], seeds: tuple[int, int]) -> None:
+def test_an_order_depends_only_on_the_seeds(counts: list[int], seeds: tuple[int, int]) -> None:
     (made,) = jobs_of(counts, 3, 1, 4)
     (again,) = jobs_of(counts, 3, 1, 4)
     assert made.order(seeds).tolist() == again.order(seeds).tolist()
@@ -101,7 +101,7 @@ def test_an_order_depends_on_the_seeds_alone(counts: list[int], seeds: tuple[int
     assert len(others) > 1 or sum(counts) + 3 < 5
 
 
-# Through imgrec.load.
+# Through imgrec.load
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +116,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def packed(root: Path, **options: Any) -> str:
-    return imgrec.pack(
-        root / "images", PackOptions(data_dir=str(root / "data"), shards=3, **options)
-    ).info.path
+    settings = PackOptions(data_dir=str(root / "data"), shards=3, **options)
+    return imgrec.pack(root / "images", settings).info.path
 
 
 @pytest.fixture(scope="module")
@@ -126,146 +125,133 @@ def path(root: Path) -> str:
     return packed(root)
 
 
-def batches(path: str, **options: Any) -> list[list[str]]:
-    given = {"image_size": 8, "as_dict": True, **options}
-    return [
-        [name.decode() for name in batch["filename"]]
-        for batch in load(path, **given).as_numpy_iterator()
-    ]
+def epoch(data: Any) -> list[list[str]]:
+    return [[name.decode() for name in b["filename"]] for b in data.as_numpy_iterator()]
+
+
+def loaded(path: str, **options: Any) -> Any:
+    return load(path, **{"image_size": 8, "as_dict": True, **options})
+
+
+def flat(batches: list[list[str]]) -> list[str]:
+    return list(chain.from_iterable(batches))
 
 
 @pytest.mark.parametrize("cache", [False, True])
 def test_a_balanced_epoch_spreads_the_copies(path: str, cache: bool) -> None:
-    data = load(
-        path, image_size=8, as_dict=True, batch_size=6, balance=True, shuffle=True, seed=3,
-        cache=cache,
-    )  # fmt: skip
+    options = {"batch_size": 6, "balance": True, "shuffle": True, "seed": 3, "cache": cache}
+    data = loaded(path, **options)
     epochs = []
     for _ in range(2):
-        epoch = [[n.decode() for n in batch["filename"]] for batch in data.as_numpy_iterator()]
-        assert len(epoch) == int(data.cardinality()) == 13
-        assert all(len(set(batch)) == len(batch) for batch in epoch)
-        names = list(chain.from_iterable(epoch))
+        batches = epoch(data)
+        assert len(batches) == int(data.cardinality()) == 13
+        assert all(len(set(batch)) == len(batch) for batch in batches)
+        names = flat(batches)
         assert Counter(name[0] for name in names) == dict.fromkeys("abc", 25)
         assert len(set(names)) == sum(COUNTS.values())
         epochs.append(names)
     assert epochs[0] != epochs[1]
-    again = load(
-        path, image_size=8, as_dict=True, batch_size=6, balance=True, shuffle=True, seed=3,
-        cache=cache, repeat=2,
-    )  # fmt: skip
-    both = [n.decode() for batch in again.as_numpy_iterator() for n in batch["filename"]]
+    both = flat(epoch(loaded(path, repeat=2, **options)))
     assert both[:75] == epochs[0]
     assert both[75:] not in (epochs[0], [])
 
 
-@pytest.mark.parametrize("cache", [False, True])
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_balanced_jobs_have_as_many_batches(path: str, cache: bool, shuffle: bool) -> None:
-    parts = [
-        batches(path, shard=(job, 2), cache=cache, shuffle=shuffle, balance=True, batch_size=4)
-        for job in (0, 1)
-    ]
+@pytest.mark.parametrize(("cache", "shuffle"), [(False, True), (True, False)])
+def test_balanced_jobs_have_equally_many_batches(path: str, cache: bool, shuffle: bool) -> None:
+    options = {"cache": cache, "shuffle": shuffle, "balance": True, "batch_size": 4}
+    parts = [epoch(loaded(path, shard=(job, 2), **options)) for job in (0, 1)]
     assert [len(part) for part in parts] == [10, 10]
-    everything = set(chain.from_iterable(chain.from_iterable(parts)))
-    assert len(everything) == sum(COUNTS.values())
+    assert len({*flat(parts[0]), *flat(parts[1])}) == sum(COUNTS.values())
 
 
-@pytest.mark.parametrize("cache", [False, True])
-def test_jobs_that_drop_the_remainder_have_as_many_batches(path: str, cache: bool) -> None:
-    # 36 images for 5 jobs: one has 8, which would fill a batch more, and the others have 7.
-    for batch_size, count in ((2, 3), (8, 0)):
-        for job in (0, 4):
-            data = load(
-                path, image_size=8, batch_size=batch_size, drop_remainder=True, shuffle=True,
-                shard=(job, 5), cache=cache,
-            )  # fmt: skip
-            assert len(list(data)) == int(data.cardinality()) == count
+@pytest.mark.parametrize(("cache", "batch_size", "count"), [(False, 2, 3), (True, 8, 0)])
+def test_jobs_that_drop_the_remainder_have_equally_many_batches(
+    path: str, cache: bool, batch_size: int, count: int
+) -> None:
+    # 36 images for 5 jobs: one has 8, enough for one more batch, and the others have 7.
+    for job in (0, 4):
+        options = {"shuffle": True, "shard": (job, 5), "cache": cache, "drop_remainder": True}
+        data = loaded(path, batch_size=batch_size, **options)
+        assert len(list(data)) == int(data.cardinality()) == count
 
 
 def test_jobs_that_drop_nothing_have_every_record_once(path: str) -> None:
-    parts = [batches(path, shard=(job, 5), batch_size=3) for job in range(5)]
-    names = list(chain.from_iterable(chain.from_iterable(parts)))
+    names = flat([flat(epoch(loaded(path, shard=(job, 5), batch_size=3))) for job in range(5)])
     assert len(names) == len(set(names)) == 36
 
 
-def test_each_record_is_dropped_in_some_epochs_only(path: str) -> None:
-    data = load(
-        path, image_size=8, as_dict=True, batch_size=1, drop_remainder=True, shuffle=True,
-        shard=(6, 7), seed=1,
-    )  # fmt: skip
-    epochs = [{b["filename"][0] for b in data.as_numpy_iterator()} for _ in range(12)]
-    assert {len(epoch) for epoch in epochs} == {5}
+def test_no_record_is_dropped_in_all_epochs(path: str) -> None:
+    options = {"batch_size": 1, "drop_remainder": True, "shuffle": True, "shard": (6, 7)}
+    data = loaded(path, seed=1, **options)
+    epochs = [set(flat(epoch(data))) for _ in range(12)]
+    assert {len(names) for names in epochs} == {5}
     assert len(set().union(*epochs)) == 6
 
 
-def test_repeating_a_balanced_split_for_ever_is_infinite(path: str) -> None:
+@pytest.mark.parametrize("cache", [False, True])
+def test_balanced_epochs_may_repeat_for_ever(path: str, cache: bool) -> None:
     import tensorflow as tf
 
-    for cache in (False, True):
-        data = load(
-            path, image_size=8, batch_size=10, balance=True, repeat=True, shuffle=True, cache=cache
-        )
-        assert int(data.cardinality()) == tf.data.INFINITE_CARDINALITY
-        labels = np.concatenate([labels for _, labels in data.take(30).as_numpy_iterator()])
-        assert np.bincount(labels).tolist() == [100, 100, 100]
+    options = {"balance": True, "repeat": True, "shuffle": True, "cache": cache}
+    data = load(path, image_size=8, batch_size=10, **options)
+    assert int(data.cardinality()) == tf.data.INFINITE_CARDINALITY
+    labels = np.concatenate([labels for _, labels in data.take(30).as_numpy_iterator()])
+    assert np.bincount(labels).tolist() == [100, 100, 100]
 
 
 def test_compressed_shards_are_balanced_in_memory_only(root: Path) -> None:
     path = packed(root, name="gz", compression="gzip")
     with pytest.raises(UsageError, match="compressed, so balance cannot read them by number"):
         load(path, balance=True)
-    found = batches(path, balance=True, cache=True, batch_size=25, shard=(1, 2))
-    assert sum(map(len, found)) == 38
+    data = loaded(path, balance=True, cache=True, batch_size=25, shard=(1, 2))
+    assert len(flat(epoch(data))) == 38
 
 
-def test_a_cache_that_does_not_fit_is_refused_before_anything_is_decoded(
+def test_a_cache_that_does_not_fit_is_refused_before_decoding(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = "imgrec.loaders.tf_memory.available_bytes"
-    size = 36 * 100 * 200 * 3
-    monkeypatch.setattr(memory, lambda: 2 * size - 1)
+    available = "imgrec.loaders.tf_memory.available_bytes"
+    needed_bytes = 2 * 36 * 100 * 200 * 3
+    monkeypatch.setattr(available, lambda: needed_bytes - 1)
     with pytest.raises(UsageError, match=r"needs 4\.1 MiB of memory for 36 images of 100x200"):
         load(path, image_size=(100, 200), cache=True)
-    monkeypatch.setattr(memory, lambda: 2 * size)
-    assert len(list(load(path, image_size=(100, 200), cache=True))) == 36
-    monkeypatch.setattr(memory, lambda: None)
-    assert len(list(load(path, image_size=(100, 200), cache=True))) == 36
+    for enough in (needed_bytes, None):
+        monkeypatch.setattr(available, lambda enough=enough: enough)
+        assert len(list(load(path, image_size=(100, 200), cache=True))) == 36
 
 
-def test_weights_and_balance_read_labels_and_no_names(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_make_all_classes_count_the_same(path: str) -> None:
+    assert imgrec.class_weights(path) == pytest.approx({0: 12 / 25, 1: 12 / 9, 2: 6})
+    assert set(imgrec.class_weights(path, "train[:10%]")) == {0, 1, 2}
+
+
+def test_weights_and_balance_do_not_read_names(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import imgrec.read.samples as samples
 
-    read, asked = samples.read_bounded, []
+    read, columns_read = samples.read_bounded, set()
 
     def noted(file: Any, opened: Any, columns: list[str]) -> Any:
-        asked.append(tuple(columns))
+        columns_read.update(columns)
         return read(file, opened, columns)
 
     monkeypatch.setattr(samples, "read_bounded", noted)
-    assert imgrec.class_weights(path) == pytest.approx({0: 12 / 25, 1: 12 / 9, 2: 6})
-    assert asked == [("label",)]
+    imgrec.class_weights(path)
+    assert columns_read == {"label"}
     load(path, balance=True)
-    assert not {"filename"} & set(chain.from_iterable(asked))
+    assert "filename" not in columns_read
 
 
-def test_what_a_container_may_use_limits_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from imgrec.loaders import tf_memory as memory
+def test_a_container_limits_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from imgrec.loaders import tf_memory
 
     (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 500 kB\nSwapFree: 100 kB\n")
-    for name, text in {
-        "memory.max": "100000", "memory.current": "90000",
-        "memory.stat": "anon 10\ninactive_file 3000\nactive_file 400\n",
-    }.items():  # fmt: skip
-        (tmp_path / name).write_text(text + "\n")
-    monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "meminfo"))
-    monkeypatch.setattr(memory, "_CGROUPS", ((f"{tmp_path}/", "memory.max", "memory.current"),))
-    assert memory.available_bytes() == 13_400
+    (tmp_path / "memory.max").write_text("100000\n")
+    (tmp_path / "memory.current").write_text("90000\n")
+    (tmp_path / "memory.stat").write_text("anon 10\ninactive_file 3000\nactive_file 400\n")
+    monkeypatch.setattr(tf_memory, "_MEMINFO", str(tmp_path / "meminfo"))
+    monkeypatch.setattr(tf_memory, "_CGROUPS", ((f"{tmp_path}/", "memory.max", "memory.current"),))
+    assert tf_memory.available_bytes() == 13_400
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory.available_bytes() == 600 << 10
+    assert tf_memory.available_bytes() == 600 << 10
     (tmp_path / "meminfo").unlink()
-    assert memory.available_bytes() is None
+    assert tf_memory.available_bytes() is None
