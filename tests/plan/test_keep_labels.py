@@ -176,16 +176,6 @@ def test_an_empty_class_is_in_every_file_that_names_classes(grown: Path) -> None
     assert report["splits"]["val"]["class_counts"] == [1, 0, 1, 1, 1]
 
 
-def test_an_empty_class_weighs_nothing_and_the_others_are_balanced(grown: Path) -> None:
-    assert imgrec.class_weights(grown) == {0: 1.0, 1: 0.0, 2: 1.0, 3: 1.0, 4: 1.0}
-    data = imgrec.load(grown, "train", image_size=8, batch_size=4, balance=True)
-    found = {int(label) for _, labels in data for label in labels.numpy()}
-    assert found == {0, 2, 3, 4}
-    dataset = imgrec.open_dataset(grown)["train"]
-    assert dataset.class_counts() == (3, 0, 3, 3, 3)
-    assert len(dataset.of_class("d")) == 0
-
-
 def test_tfds_loads_a_dataset_with_an_empty_class(grown: Path) -> None:
     import tensorflow_datasets as tfds
 

@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 from inline import ENGINE
-from pictures import class_tree, encode, jpeg, write_tree
+from pictures import encode, jpeg, write_tree
 from PIL import Image
 
 import imgrec
 from imgrec.errors import DatasetExists
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.outcome import Packed
-from imgrec.source.kinds import detect, scan
-from imgrec.source.tree import Context
 
 CUT_AFTER = 3
 
@@ -356,24 +354,6 @@ def test_a_new_file_that_cannot_be_packed_makes_a_dataset_outdated(tmp_path: Pat
     (source / "a/new.jpg").unlink()
     with pytest.raises(DatasetExists, match=r"is not up to date: .*skipped.csv.* a/new\.jpg"):
         pack(source, data_dir)
-
-
-@pytest.mark.parametrize("names", [("train", "test"), ("meta", "other"), ("x-ubyte", "y-ubyte")])
-def test_folders_named_as_cifar_or_idx_files_are_folders_with_dates(
-    tmp_path: Path, names: tuple[str, ...]
-) -> None:
-    for name in names:
-        class_tree(tmp_path / "x" / name, {"rose": 1, "tulip": 1})
-    found = detect(str(tmp_path / "x"), SourceOptions(class_depth=2, layout="classes"))  # type: ignore[arg-type]
-    context = Context(
-        options=SourceOptions(class_depth=2, layout="classes"),  # type: ignore[arg-type]
-        run=ENGINE.run,
-        on_progress=lambda _files: None,
-        spool=str(tmp_path / "spool"),
-    )
-    catalog = scan(found, context)
-    assert len(catalog.samples) == 4
-    assert catalog.stamp.newest_ns > 0
 
 
 def test_clean_removes_the_note_of_a_dataset_that_is_gone(tmp_path: Path) -> None:

@@ -16,16 +16,12 @@ from typing import TypeVar
 
 import pytest
 from conftest import ROOT, Cli
-from hypothesis import given
-from hypothesis import strategies as st
-from inline import ENGINE, InlineEngine
+from inline import InlineEngine
 from pictures import class_tree, encode, jpeg, write_tree
 from PIL import Image
 
 import imgrec
-from imgrec.codec import json_files
-from imgrec.errors import DatasetError, ExecutionError
-from imgrec.model import Samples, ShardTask
+from imgrec.errors import ExecutionError
 from imgrec.notes import Note
 from imgrec.options import PackOptions
 from imgrec.outcome import Packed
@@ -102,16 +98,6 @@ def test_a_pack_that_was_cut_off_goes_on_and_gives_the_same_bytes(
     assert files(data_dir / "flowers/1.0.0") == whole
     left = sorted(path.name for path in (data_dir / "flowers").iterdir())
     assert left == [".1.0.0.origin.json", "1.0.0"]
-
-
-def test_what_is_kept_is_not_written_again(source: Path, data_dir: Path) -> None:
-    cut_off(source, data_dir, 5, KeyboardInterrupt())
-    before = {path.name: path.stat().st_ino for path in staging(data_dir).glob("*-of-?????")}
-    pack(source, data_dir)
-    after = {path.name: path.stat().st_ino for path in (data_dir / "flowers/1.0.0").iterdir()}
-    assert len(before) >= 5
-    kept = [name for name, inode in before.items() if after[name] == inode]
-    assert len(kept) >= 5
 
 
 def test_no_resume_starts_over(source: Path, data_dir: Path, whole: dict[str, bytes]) -> None:
@@ -201,29 +187,6 @@ def test_a_run_of_which_nothing_is_known_starts_afresh(
     packed = pack(source, data_dir)
     assert packed.restarted == "its notes are damaged"
     assert files(data_dir / "flowers/1.0.0") == whole
-
-
-def test_what_was_not_looked_for_in_the_run_before_is_looked_for_in_all_of_this_one(
-    tmp_path: Path, data_dir: Path
-) -> None:
-    source = write_tree(
-        tmp_path / "flowers",
-        {f"rose/{n}_{quality}.jpg": jpeg(n, (320, 280), quality=quality)
-         for n in range(8) for quality in (70, 90)},
-    )  # fmt: skip
-    calls = iter(range(100))
-
-    def on_progress(stage: str, _count: int, _total: int | None) -> None:
-        if stage == "pack" and next(calls) == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        imgrec.pack(source, options(data_dir, near_dups="off"), on_progress=on_progress)
-    packed = pack(source, data_dir)
-    assert packed.restarted == "the source or the options have changed"
-    near = packed.report.near_duplicates
-    assert near is not None
-    assert (near.looked_at, near.pairs) == (16, 8)
 
 
 def test_other_versions_of_what_encodes_images_start_afresh(
@@ -432,24 +395,6 @@ def test_an_archive_that_is_dated_in_the_future_is_packed(tmp_path: Path) -> Non
     assert imgrec.pack(archive, options(tmp_path / "out", shards=None)).is_new
 
 
-def test_a_file_that_is_written_to_while_it_is_read_is_named(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large = source / "rose/large.jpg"
-    other = jpeg(778, (300, 200), quality=95)
-    read = os.read
-
-    def overwritten(descriptor: int, count: int) -> bytes:
-        data = read(descriptor, count)
-        if len(data) == large.stat().st_size and count == len(data) + 1:
-            large.write_bytes(other.ljust(len(data), b"\0")[: len(data)])
-        return data
-
-    monkeypatch.setattr(os, "read", overwritten)
-    packed = imgrec.pack(source, options(tmp_path / "out"), engine=ENGINE)
-    assert packed.report.skipped == (Note("rose/large.jpg", "changed while it was being packed"),)
-
-
 class _Meddler(InlineEngine):
     """Does something when all files are scanned, before shards are written."""
 
@@ -503,57 +448,12 @@ def swap(one: Path, other: Path) -> None:
     one.with_name("aside").rename(other)
 
 
-def point(link: Path, target: Path) -> None:
-    time.sleep(0.05)  # as above
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
-
-
 def test_folders_that_are_swapped_after_the_scan_are_an_error(tmp_path: Path) -> None:
     root = of_equal_size(tmp_path / "x", 1)
     engine = _Meddler(lambda: swap(root / "a", root / "b"))
     with pytest.raises(ExecutionError, match="x/a changed while it was being packed"):
         imgrec.pack(root, options(tmp_path / "out"), engine=engine)
     assert not (tmp_path / "out/x/1.0.0").exists()
-
-
-def test_a_link_that_leads_to_another_archive_after_the_scan_is_an_error(tmp_path: Path) -> None:
-    link = tmp_path / "x.tar"
-    archives = [
-        shutil.make_archive(str(tmp_path / name), "tar", of_equal_size(tmp_path / name, seed))
-        for seed, name in enumerate(("one", "two"))
-    ]
-    point(link, Path(archives[1]))
-    engine = _Meddler(lambda: point(link, Path(archives[0])))  # which is older
-    with pytest.raises(ExecutionError, match=r"x\.tar changed while it was being packed"):
-        imgrec.pack(link, options(tmp_path / "out"), engine=engine)
-
-
-@pytest.mark.parametrize("is_link", [True, False])
-def test_another_folder_under_the_same_name_is_another_source(
-    tmp_path: Path, is_link: bool
-) -> None:
-    one, two = of_equal_size(tmp_path / "one", 1), of_equal_size(tmp_path / "two", 2)
-    root, data_dir = tmp_path / "x", tmp_path / "out"
-
-    def put(folder: Path, other: Path) -> None:
-        if is_link:
-            point(root, folder)
-            return
-        if root.exists():
-            root.rename(other)
-        folder.rename(root)
-
-    put(one, two)
-    cut_off(root, data_dir, 2, KeyboardInterrupt())
-    put(two, one)
-    done = pack(root, data_dir)
-    assert (done.kept_shards, done.outdated_shards) == (0, 2)
-    put(one, two)
-    with pytest.raises(DatasetError, match=r"is not up to date: .* has changed since"):
-        pack(root, data_dir)
-    put(two, one)
-    assert not pack(root, data_dir).is_new
 
 
 def test_a_file_that_vanishes_after_the_scan_is_named(tmp_path: Path, source: Path) -> None:
@@ -616,12 +516,6 @@ def test_a_pack_leaves_alone_what_others_keep_where_it_would_grow(
     assert (stage / "mine/precious.txt").read_bytes() == b"x"
 
 
-def test_clean_removes_the_folder_of_a_dataset_that_never_was(source: Path, data_dir: Path) -> None:
-    cut_off(source, data_dir, 5, KeyboardInterrupt())
-    assert len(imgrec.clean(data_dir=data_dir)) == 1
-    assert list(data_dir.iterdir()) == []
-
-
 def test_clean_brings_back_a_dataset_that_a_run_did_not_get_to_replace(
     source: Path, data_dir: Path, cli: Cli
 ) -> None:
@@ -663,15 +557,3 @@ def test_a_pack_names_what_other_versions_left(source: Path, data_dir: Path) -> 
 
 
 # The note of a shard
-
-
-TASK = ShardTask(
-    split="train", index=0, filename="x", expected_bytes=9,
-    samples=Samples(blobs=("a", "b"), filenames=("a", "b"), sizes=(3, 4), labels=(0, 1),),
-)  # fmt: skip
-
-
-@given(st.binary(max_size=300) | st.from_type(dict).map(repr).map(str.encode))
-def test_any_other_bytes_are_not_a_result(data: bytes) -> None:
-    with pytest.raises(DatasetError):
-        json_files.decode_result(data, TASK)

@@ -78,26 +78,18 @@ options = st.builds(ShrinkOptions, short_side=sides) | st.builds(ShrinkOptions, 
 
 @given(sides, sides, options)
 @example(1, 5000, ShrinkOptions(max_side=10))
-def test_a_smaller_size_has_the_side_that_is_asked_for(
+def test_a_smaller_size_has_the_side_that_is_asked_for_and_the_same_aspect(
     height: int, width: int, asked: ShrinkOptions
 ) -> None:
     measure, wanted = (min, asked.short_side) if asked.short_side else (max, asked.max_side)
     assert wanted
-    size = smaller_size(height, width, asked)
+    size, turned = smaller_size(height, width, asked), smaller_size(width, height, asked)
+    assert turned == (size and size[::-1])
     assert (size is None) == (measure(height, width) <= wanted)
-    assert size is None or measure(size) == wanted
-
-
-@given(sides, sides, options)
-def test_a_smaller_size_has_the_same_aspect_to_half_a_pixel(
-    height: int, width: int, asked: ShrinkOptions
-) -> None:
-    size = smaller_size(height, width, asked)
     if size is None:
         return
-    factor = (asked.short_side or asked.max_side or 0) / (
-        min(height, width) if asked.short_side else max(height, width)
-    )
+    assert measure(size) == wanted
+    factor = wanted / measure(height, width)
     for before, after in zip((height, width), size, strict=True):
         assert after == 1 or abs(after - before * factor) <= 0.5 + 1e-9
         assert 1 <= after <= before
@@ -207,12 +199,6 @@ def test_colours_of_sixteen_bits_are_said_to_lose_eight(tf: ModuleType) -> None:
     assert opened(image).getpixel((3, 3)) == (0x12, 0x12, 0x12)
 
 
-def test_grey_with_alpha_of_sixteen_bits_stays_grey_with_alpha(tf: ModuleType) -> None:
-    deep = tf.io.encode_png(np.full((64, 96, 2), 0x1234, np.uint16)).numpy()
-    image = shrunk(deep)
-    assert (image.shape, opened(image).getpixel((3, 3))) == ((16, 24, 2), (0x12, 0x12))
-
-
 def test_a_png_whose_tags_only_pillow_stumbles_over_is_shrunk_without_them() -> None:
     tag = b"zTXtkey\0\x07"  # of a compression that no one knows
     length, crc = (len(tag) - 4).to_bytes(4, "big"), zlib.crc32(tag).to_bytes(4, "big")
@@ -231,11 +217,6 @@ def test_colours_that_are_not_seen_are_not_made_black() -> None:
     assert small.getpixel((3, 8)) == (10, 20, 30, 255)
 
 
-def test_a_colour_that_stood_for_transparency_stands_for_itself() -> None:
-    small = opened(shrunk(KINDS["RGB PNG with transparency"]))
-    assert "transparency" not in small.info
-
-
 def test_quality_is_that_of_the_jpegs() -> None:
     data = jpeg(1, BIG)
     tables = [
@@ -248,20 +229,6 @@ def test_quality_is_that_of_the_jpegs() -> None:
     ]
     assert tables == expected
     assert shrunk(data) == shrunk(data, ShrinkOptions(short_side=16, quality=90))
-
-
-def test_more_quality_than_usual_keeps_every_colour() -> None:
-    stripes = Image.new("RGB", BIG)
-    for x in range(0, 96, 8):
-        stripes.paste(((200, 30, 30), (30, 30, 200))[x // 8 % 2], (x, 0, x + 8, 64))
-    data = encode(stripes, "PNG")
-    photo = encode(stripes, "WEBP", lossless=True)
-    exact = opened(shrunk(data, ShrinkOptions(short_side=32)))
-    usual, fine = (
-        difference(exact, opened(shrunk(photo, ShrinkOptions(short_side=32, quality=quality))))
-        for quality in (90, 91)
-    )
-    assert fine < usual / 2
 
 
 # Tags
@@ -289,20 +256,6 @@ def test_a_picture_is_upright_as_viewers_show_it(orientation: int, image_format:
     assert 0x0112 not in small.getexif()
     if image_format != "TIFF":  # which Pillow turns while it decodes
         assert image.resized.endswith(", turned upright") == (orientation > 1)
-
-
-def test_a_turned_picture_that_is_small_enough_keeps_its_bytes_and_its_tag() -> None:
-    data = tagged(6)
-    kept = shrunk(data, ShrinkOptions(short_side=64))
-    assert kept.data == data
-    assert kept[:6] == prepare(data, "a", Check.DECODE)[:6]
-
-
-def test_broken_exif_data_turns_nothing() -> None:
-    data = tagged(6)
-    at = data.index(b"Exif\0\0") + 6
-    broken = data[: at + 4] + b"\xff" * 4 + data[at + 8 :]
-    assert shrunk(broken).resized == "96x64 to 24x16"
 
 
 def profile_of(image: Packable) -> object:
@@ -467,50 +420,38 @@ def packed(cli: Cli, *arguments: str | Path) -> dict[str, object]:
     return value
 
 
-def test_small_images_keep_their_bytes_and_large_ones_do_not(cli: Cli, photos: Path) -> None:
-    value = packed(cli, photos, "--short-side", "16")
-    records = {record.filename: record for record in open_dataset(str(value["path"]))["train"]}
-    raw = {name for name, record in records.items() if record.image == (photos / name).read_bytes()}
-    assert raw == {f"{name}/00{n}.jpg" for name in ("rose", "tulip") for n in (0, 1)}
-    shapes = {name: record.shape for name, record in records.items() if name not in raw}
-    assert shapes == {
-        "rose/big1.jpg": (24, 16, 3),
-        "rose/big2.jpg": (16, 24, 3),
-        "tulip/big1.jpg": (16, 24, 3),
-        "tulip/big2.jpg": (16, 24, 3),
-    }
-
-
-def test_the_summary_has_one_line_for_all_that_were_resized(cli: Cli, photos: Path) -> None:
-    done = cli("pack", photos, "--short-side", "16", "--quiet")
-    resized = [line for line in done.stdout.splitlines() if "short side" in line]
-    assert resized == ["resized     4 files to a short side of 16"]
-    again = cli("pack", photos, "--short-side", "16", "--quiet")
-    assert "already packed" in again.stdout
-    assert resized[0] in again.stdout.splitlines()
-
-
-def test_the_report_counts_them_and_names_a_few_with_their_sizes(cli: Cli, photos: Path) -> None:
+def test_large_images_are_shrunk_and_counted_and_small_ones_keep_their_bytes(
+    cli: Cli, photos: Path
+) -> None:
     write_tree(photos, {f"tulip/more{n}.jpg": jpeg(80 + n, BIG) for n in range(9)})
     path = Path(str(packed(cli, photos, "--short-side", "16", "--shards", "3")["path"]))
+    records = {record.filename: record for record in open_dataset(str(path))["train"]}
+    raw = {name for name, record in records.items() if record.image == (photos / name).read_bytes()}
+    assert raw == {f"{name}/00{n}.jpg" for name in ("rose", "tulip") for n in (0, 1)}
+    shapes = {record.shape for name, record in records.items() if name not in raw}
+    assert shapes == {(24, 16, 3), (16, 24, 3)}
     resized = json.loads((path / "report.json").read_bytes())["resized"]
-    assert resized == {
-        "count": 13,
-        "examples": [
-            {"file": "rose/big1.jpg", "reason": "96x64 to 16x24, turned upright"},
-            {"file": "rose/big2.jpg", "reason": "96x64 to 24x16"},
-            {"file": "tulip/big1.jpg", "reason": "96x64 to 24x16"},
-            {"file": "tulip/big2.jpg", "reason": "96x64 to 24x16"},
-            {"file": "tulip/more0.jpg", "reason": "96x64 to 24x16"},
-        ],
+    assert resized["count"] == 13
+    assert resized["examples"][:2] == [
+        {"file": "rose/big1.jpg", "reason": "96x64 to 16x24, turned upright"},
+        {"file": "rose/big2.jpg", "reason": "96x64 to 24x16"},
+    ]
+    assert len(resized["examples"]) == 5
+    rows = pq.read_table(path / "samples.parquet").to_pylist()
+    assert {row["filename"]: row["xxh3"] for row in rows} == {
+        file.relative_to(photos).as_posix(): xxh3_128_hexdigest(file.read_bytes())
+        for file in photos.glob("*/*")
     }
+    again = cli("pack", photos, "--short-side", "16", "--shards", "3", "--quiet").stdout
+    assert "already packed" in again
+    assert "resized     13 files to a short side of 16" in again.splitlines()
 
 
-def test_a_report_of_a_pack_that_kept_sizes_says_nothing_of_them(cli: Cli, photos: Path) -> None:
-    value = packed(cli, photos)
-    assert value["resized"] == 0
-    assert "resized" not in json.loads(Path(str(value["path"]), "report.json").read_bytes())
-    assert "resized" not in cli("pack", photos, "--quiet").stdout
+def test_a_plan_says_what_is_to_be_resized(cli: Cli, photos: Path) -> None:
+    done = cli("plan", photos, "--max-side", "32", "--quality", "75", "--quiet")
+    line = "resize      larger images to a long side of 32, JPEGs of quality 75"
+    assert line in done.stdout.splitlines()
+    assert "resize" not in json.loads(cli("plan", photos, "--json").stdout)
 
 
 def test_the_fingerprint_changes_with_what_is_asked_for(cli: Cli, photos: Path) -> None:
@@ -527,24 +468,6 @@ def test_the_fingerprint_changes_with_what_is_asked_for(cli: Cli, photos: Path) 
         cli("plan", photos, "--short-side", "16", "--quality", "90", "--json").stdout
     )
     assert default == prints[1]
-
-
-def test_a_plan_says_what_is_to_be_resized(cli: Cli, photos: Path) -> None:
-    done = cli("plan", photos, "--max-side", "32", "--quality", "75", "--quiet")
-    line = "resize      larger images to a long side of 32, JPEGs of quality 75"
-    assert line in done.stdout.splitlines()
-    value = json.loads(cli("plan", photos, "--max-side", "32", "--json").stdout)
-    assert value["resize"] == {"max_side": 32, "quality": 90}
-    assert "resize" not in json.loads(cli("plan", photos, "--json").stdout)
-
-
-def test_the_hash_of_a_sample_is_that_of_its_file(cli: Cli, photos: Path) -> None:
-    path = Path(str(packed(cli, photos, "--short-side", "16")["path"]))
-    rows = pq.read_table(path / "samples.parquet").to_pylist()
-    assert {row["filename"]: row["xxh3"] for row in rows} == {
-        file.relative_to(photos).as_posix(): xxh3_128_hexdigest(file.read_bytes())
-        for file in photos.glob("*/*")
-    }
 
 
 def test_no_room_is_reserved_for_what_images_were_before(tmp_path: Path) -> None:
