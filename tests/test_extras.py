@@ -1,15 +1,11 @@
-"""The extras of pyproject.toml can be installed by the names that people are told."""
+"""Every extra that code, messages and README name is in pyproject.toml."""
 
 from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
-import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -22,7 +18,7 @@ SOURCES = sorted((ROOT / "imgrec").rglob("*.py"))
 
 
 def in_code() -> Iterator[str]:
-    """Yield the extras that calls of `needed` name, and fail for one that cannot be read."""
+    """Yield the extras in calls of `import_extra`; fail for one that cannot be read."""
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.keyword) and node.arg == "extra":
@@ -44,50 +40,17 @@ def in_text() -> Iterator[str]:
         yield from found[1].split(",")
 
 
-def test_names_need_no_normalisation() -> None:
+def test_pip_finds_each_extra_by_its_name_because_it_needs_no_normalisation() -> None:
     assert [name for name in EXTRAS if not re.fullmatch("[a-z0-9]+", name)] == []
 
 
-@pytest.mark.parametrize("told", [in_code, in_text])
-def test_every_extra_that_is_told_exists(told: Callable[[], Iterator[str]]) -> None:
-    names = set(told())
+@pytest.mark.parametrize("named", [in_code, in_text])
+def test_every_extra_that_is_named_exists(named: Callable[[], Iterator[str]]) -> None:
+    names = set(named())
     assert len(names) > 5
     assert names - EXTRAS.keys() == set()
 
 
-def test_dev_has_all_extras_in_it() -> None:
+def test_dev_includes_all_extras() -> None:
     (own,) = [line for line in EXTRAS["dev"] if line.startswith("imgrec[")]
     assert {*own.removeprefix("imgrec[").removesuffix("]").split(",")} == EXTRAS.keys() - {"dev"}
-
-
-def test_pip_installs_what_each_extra_asks_for(tmp_path: Path) -> None:
-    """With the pip that is here, from wheels whose metadata are written as hatchling does."""
-    written = {name: re.sub(r"[-_.]+", "-", name).lower() for name in EXTRAS}
-    for name in EXTRAS:
-        write_wheel(tmp_path, f"needed_by_{name}", [])
-    lines = [
-        line
-        for name, spelled in written.items()
-        for line in (
-            f"Provides-Extra: {spelled}",
-            f"Requires-Dist: needed_by_{name}; extra == '{spelled}'",
-        )
-    ]
-    write_wheel(tmp_path, "probe", lines)
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--isolated", "--no-index"]
-    done = subprocess.run(
-        [*command, "--find-links", tmp_path, f"probe[{','.join(EXTRAS)}]"],
-        text=True, capture_output=True, check=True,
-    )  # fmt: skip
-    installed = done.stdout.splitlines()[-1].replace("_", "-")
-    assert [name for name in EXTRAS if f"needed-by-{name}-1" not in installed] == []
-
-
-def write_wheel(folder: Path, name: str, metadata: list[str]) -> None:
-    info = f"{name}-1.dist-info"
-    head = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1", *metadata, ""]
-    tags = ["Wheel-Version: 1.0", "Root-Is-Purelib: true", "Tag: py3-none-any", ""]
-    with zipfile.ZipFile(folder / f"{name}-1-py3-none-any.whl", "w") as file:
-        file.writestr(f"{info}/METADATA", "\n".join(head))
-        file.writestr(f"{info}/WHEEL", "\n".join(tags))
-        file.writestr(f"{info}/RECORD", "")

@@ -1,4 +1,4 @@
-"""The README is true: its commands and code run here."""
+"""The README is true: its commands and code run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ README = (ROOT / "README.md").read_text()
 CONSOLE = re.findall(r"```console\n\$ (.*?)\n(.*?)```", README, re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 WALK = README.partition("\n## A competition, ")[2].partition("\n## ")[0]
-"""From a download to a submission."""
+"""The section from a download to a submission."""
 OTHERS = {name: [code for code in PYTHON if name in code] for name in ("torch", "grain")}
-"""The code that needs a package which not everyone has."""
+"""Code that needs optional packages."""
 VERBS = {name: verb_parser(name) for name in NAMES}
 
 
@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return a shell's, in which `imgrec` is what the README's first command calls."""
+    """Return variables with which `imgrec` is the script of the README's first command."""
     kept = {key: value for key, value in os.environ.items() if key != "TFDS_DATA_DIR"}
     path = f"{ROOT / 'scripts'}{os.pathsep}{kept['PATH']}"
     ours = {"HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)}
@@ -40,7 +40,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def comparable(text: str, home: Path) -> str:
-    """Take out of a summary what differs from machine to machine."""
+    """Remove what differs from machine to machine."""
     text = re.sub(r"speed .*", "speed", text.replace(str(home), "~"))
     return re.sub(r"[\d.]+ KiB|= [\d.]+", "SIZE", text)  # encoders of other versions differ
 
@@ -60,49 +60,47 @@ def test_a_command_prints_what_the_readme_shows(home: Path, command: str, output
 
 
 def test_the_code_of_the_readme_runs(home: Path) -> None:
-    """Each block as it is copied, after the command above has packed the flowers."""
+    """Run each block as it is copied, and the walk from a download to a submission."""
+    download = downloads.aptos()
+    commands = WALK.partition("```text\n")[2].partition("```")[0].splitlines()
+    assert [command.split()[0] for command in commands] == ["kaggle", "imgrec"]
+    assert commands[0] == f"kaggle competitions download -c {download.name}"
+    source = downloads.write_zip(download, home)
+    for command, cwd in ((CONSOLE[0][0], ROOT), (commands[1], home)):
+        subprocess.run(command, shell=True, cwd=cwd, env=environment(home), check=True)
+    source.unlink()
     others = set(chain.from_iterable(OTHERS.values()))
-    run_code(home, [code for code in PYTHON if code not in others and code not in WALK])
+    run_code(home, [code for code in PYTHON if code not in others])
+    sample = download.files["sample_submission.csv"].decode().splitlines()
+    rows = (home / "submission.csv").read_text().splitlines()
+    assert rows[0] == sample[0]
+    assert [row.split(",")[0] for row in rows] == [row.split(",")[0] for row in sample]
+    assert {row.split(",")[1] for row in rows[1:]} <= set("0123")
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("package", OTHERS)
 def test_the_code_that_needs_more_runs(home: Path, package: str) -> None:
     pytest.importorskip(package, reason=f"{package} is not installed")
-    command, _output = CONSOLE[0]
-    subprocess.run(command, shell=True, cwd=ROOT, env=environment(home), check=True)
+    subprocess.run(CONSOLE[0][0], shell=True, cwd=ROOT, env=environment(home), check=True)
     run_code(home, OTHERS[package])
 
 
-def test_the_walk_through_a_competition_ends_with_a_submission(tmp_path: Path) -> None:
-    """Each command and the code, as they are copied, on a miniature of that download."""
-    download = downloads.aptos()
-    commands = WALK.partition("```text\n")[2].partition("```")[0].splitlines()
-    assert [command.split()[0] for command in commands] == ["kaggle", "imgrec"]
-    assert commands[0] == f"kaggle competitions download -c {download.name}"
-    source = downloads.write_zip(download, tmp_path)
-    subprocess.run(commands[1], shell=True, cwd=tmp_path, env=environment(tmp_path), check=True)
-    source.unlink()
-    run_code(tmp_path, re.findall(r"```python\n(.*?)```", WALK, re.DOTALL), cwd=tmp_path)
-    sample = download.files["sample_submission.csv"].decode().splitlines()
-    rows = (tmp_path / "submission.csv").read_text().splitlines()
-    assert rows[0] == sample[0]
-    assert [row.split(",")[0] for row in rows] == [row.split(",")[0] for row in sample]
-    assert {row.split(",")[1] for row in rows[1:]} <= set("0123")
-
-
-def run_code(home: Path, blocks: list[str], cwd: Path = ROOT) -> None:
+def run_code(home: Path, blocks: list[str]) -> None:
     """Run blocks in one process, which imports TensorFlow once; none sees the names of another."""
-    code = "\n".join(f"exec({block!r}, {{}})" for block in blocks)
+    lines = ["import os"]
+    for block in blocks:
+        folder = home if block in WALK else ROOT
+        lines.append(f"os.chdir({str(folder)!r}); exec({block!r}, {{}})")
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=cwd, env=environment(home), text=True, capture_output=True, timeout=300,
+        [sys.executable, "-c", "\n".join(lines)],
+        env=environment(home), text=True, capture_output=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
 def pages() -> dict[str, str]:
-    """Return what the README says of each verb, by verb; "" is what it says of all."""
+    """Return the section of each verb; "" is what all verbs share."""
     commands = README.partition("\n## Commands\n")[2].partition("\n## ")[0]
     common, *parts = re.split(r"^### (?=imgrec )", commands, flags=re.MULTILINE)
     found = {"": common}
@@ -131,13 +129,13 @@ def test_every_verb_has_a_page_in_the_readme_and_every_page_a_verb() -> None:
 def test_every_option_of_a_verb_is_on_its_page(verb: str) -> None:
     known = options_in(pages()[""]) | options_in(pages()[verb])
     if any("SOURCE" in str(action.metavar) for action in VERBS[verb]._actions):
-        known |= options_in(pages()["pack"])  # which says how a source is read
+        known |= options_in(pages()["pack"])  # it documents how a source is read
     assert sorted(options_of(verb) - known) == []
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_on_the_page_of_a_verb_exists(verb: str) -> None:
-    page = pages()[verb]  # which several verbs may share
+    page = pages()[verb]  # several verbs may share it
     there = set().union(*(options_of(one) for one in VERBS if pages()[one] == page))
     others = {"-dc"}
     assert sorted(options_in(page) - there - others) == []
