@@ -7,17 +7,23 @@ rebinding) is given away by the Host header. Records go by number; no address na
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from secrets import compare_digest
 from urllib.parse import quote
 
+from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route, Router
+from starlette.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from imgrec.errors import BadImage, DatasetError, UsageError
@@ -65,11 +71,14 @@ def make_app(viewed: ViewedDataset, token: str) -> ASGIApp:
         "/api/thumbnails": answers.thumbnails,
         "/image": answers.image,
     }
-    routes = [Route(path, _errors_as_json(handler)) for path, handler in handlers.items()]
+    routes = [Route(path, handler) for path, handler in handlers.items()]
     files = sorted(path for path in _STATIC.iterdir() if path.suffix in _STATIC_TYPES)
     routes += [Route(f"/{path.name}", _file(path)) for path in files]
     routes.append(Route("/", _file(_STATIC / "index.html")))
-    return Guard(Router(routes, redirect_slashes=False), token)
+    errors = dict.fromkeys((UsageError, BadImage, DatasetError), _error)
+    app = Starlette(routes=routes, exception_handlers=errors)
+    app.router.redirect_slashes = False
+    return Guard(app, token)
 
 
 class Guard:
@@ -119,7 +128,7 @@ class _Answers:
     def dataset(self, _request: Request) -> Response:
         """Describe the dataset."""
         viewed, info = self._viewed, self._viewed.dataset.info
-        return _json(
+        return JSONResponse(
             {
                 "name": printable(info.name),
                 "version": printable(info.version),
@@ -153,7 +162,7 @@ class _Answers:
             }
             for number, row in zip(numbers, self._viewed.rows(numbers), strict=True)
         ]
-        return _json({"total": len(matches.numbers), "rows": rows, "counts": matches.counts})
+        return JSONResponse({"total": len(matches.numbers), "rows": rows, "counts": matches.counts})
 
     def record(self, request: Request) -> Response:
         """Describe one record in full, and name its neighbours among the matches."""
@@ -165,7 +174,7 @@ class _Answers:
             around["previous"] = int(numbers[at - 1])
         if at is not None and at + 1 < len(numbers):
             around["next"] = int(numbers[at + 1])
-        return _json(self._viewed.details(number) | around)
+        return JSONResponse(self._viewed.details(number) | around)
 
     def thumbnails(self, request: Request) -> Response:
         """Send the thumbnails of some records as a stream of frames."""
@@ -219,22 +228,11 @@ def _integer(text: str, least: int, most: int, name: str) -> int:
     return int(text)
 
 
-def _errors_as_json(handler: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    def handle(request: Request) -> Response:
-        try:
-            return handler(request)
-        except UsageError as error:
-            return _json({"error": printable(str(error))}, 400)
-        except (BadImage, DatasetError) as error:
-            return _json({"error": printable(str(error))}, 422)
-
-    return handle
+def _error(_request: Request, error: Exception) -> Response:
+    status = 400 if isinstance(error, UsageError) else 422
+    return JSONResponse({"error": printable(str(error))}, status)
 
 
 def _file(path: Path) -> Callable[[Request], Response]:
     data, media_type = path.read_bytes(), _STATIC_TYPES[path.suffix]
     return lambda _request: Response(data, media_type=media_type)
-
-
-def _json(value: object, status: int = 200) -> Response:
-    return Response(json.dumps(value), status, media_type="application/json")

@@ -18,7 +18,7 @@ from PIL import Image
 
 import imgrec
 from imgrec.errors import DatasetNotFound, ExecutionError, SourceError, UsageError
-from imgrec.inspect.report.images import ImageTable, Span
+from imgrec.inspect.report.images import ImageTable
 from imgrec.inspect.report.page import ReportPage, make_page
 from imgrec.inspect.subject import InSource, Job
 from imgrec.outcome import Report
@@ -107,7 +107,7 @@ def synthetic(count: int, classes: int, path: Path) -> ReportPage:
     train = count * 9 // 10
     table = ImageTable(
         names=[f"some/folder/with/a/long/name/{at:09d}.jpg" for at in range(count)],
-        spans=(Span("train", 0, train), Span("val", train, count)),
+        splits={"train": range(train), "val": range(train, count)},
         labels=array("q", (at % classes for at in range(count))),
         label_sets=(),
         shapes=shapes * (count // classes),

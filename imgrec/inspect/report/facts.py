@@ -222,25 +222,25 @@ def _without_pictures(entry: Entry) -> Entry:
 
 def _splits(table: ImageTable, report: Report) -> Iterator[SplitFacts]:
     known = {split.name: split for split in report.splits}
-    for split, start, stop in table.spans:
-        if stop > start:
-            counts = _label_counts(table, start, stop)
+    for split, rows in table.splits.items():
+        if rows:
+            counts = _label_counts(table, rows)
             info = known.get(split)
             yield SplitFacts(
                 name=split,
-                images=stop - start,
-                bytes=info.num_bytes if info else sum(table.sizes[start:stop]),
+                images=len(rows),
+                bytes=info.num_bytes if info else sum(table.sizes[rows.start : rows.stop]),
                 counts=tuple(counts[label] for label in range(len(report.classes))),
                 unlabelled=counts[UNLABELLED],
             )
 
 
-def _label_counts(table: ImageTable, start: int, stop: int) -> Counter[int]:
+def _label_counts(table: ImageTable, rows: range) -> Counter[int]:
     """Count the images of each label; those without one are UNLABELLED."""
     if table.label_sets:
-        sets = table.label_sets[start:stop]
+        sets = table.label_sets[rows.start : rows.stop]
         return Counter(chain.from_iterable(labels or (UNLABELLED,) for labels in sets))
-    counts = Counter(table.labels[start:stop])
+    counts = Counter(table.labels[rows.start : rows.stop])
     for label in [label for label in counts if label < UNLABELLED]:  # in a damaged dataset
         counts[UNLABELLED] += counts.pop(label)
     return counts
@@ -250,7 +250,7 @@ def _sheets(
     table: ImageTable, classes: Sequence[str], count: int, shot_at: Callable[[int], Shot]
 ) -> Iterator[Sheet]:
     """Choose `count` images, the first of every class before the second of any."""
-    totals = _label_counts(table, 0, len(table))
+    totals = _label_counts(table, range(len(table)))
     rows = _first_rows(table, totals, -(-count // max(len(classes), 1)))
     labels = sorted(rows, key=lambda label: label if label != UNLABELLED else len(classes))
     in_turn = sorted((depth, place) for place, label in enumerate(labels)

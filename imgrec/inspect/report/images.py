@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from imgrec import layout
 from imgrec.codec import descriptor, exif
@@ -34,20 +34,13 @@ The row is None for a file that is not among the images. The place is None if it
 """
 
 
-class Span(NamedTuple):
-    """The rows of one split."""
-
-    split: str
-    start: int
-    stop: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageTable:
     """Images by column: a million rows stay small."""
 
     names: Sequence[str]
-    spans: tuple[Span, ...]
+    splits: Mapping[str, range]
+    """The rows of each split."""
     labels: Sequence[int]
     label_sets: Sequence[Sequence[int]]
     """All labels of each image in a multi-label dataset; otherwise empty."""
@@ -67,7 +60,7 @@ class ImageTable:
 
     def split_of(self, row: int) -> str:
         """Return the split of an image."""
-        return next(span.split for span in self.spans if row < span.stop)
+        return next(split for split, rows in self.splits.items() if row in rows)
 
     def labels_of(self, row: int) -> Sequence[int]:
         """Return the labels of an image; empty if it has none."""
@@ -104,13 +97,12 @@ def _joined(
     parts: Sequence[RecordTable], lengths: Iterable[tuple[str, int]], locate: Locate
 ) -> ImageTable:
     """Join the records of shards, given the split and the length of each."""
-    counts: dict[str, int] = {}
-    for split, length in lengths:
-        counts[split] = counts.get(split, 0) + length
-    spans, start = [], 0
-    for split, count in counts.items():
-        spans.append(Span(split, start, start + count))
-        start += count
+    splits: dict[str, range] = {}
+    stop = 0
+    for split, length in lengths:  # the shards of a split follow each other
+        start = splits[split].start if split in splits else stop
+        stop += length
+        splits[split] = range(start, stop)
     shapes, sizes = array("I"), array("Q")
     for part in parts:
         shapes.extend(part.shapes)
@@ -118,7 +110,7 @@ def _joined(
     tones = [part.tones or descriptor.UNKNOWN_TONE * len(part.samples) for part in parts]
     return ImageTable(
         names=list(chain.from_iterable(part.samples.filenames for part in parts)),
-        spans=tuple(spans),
+        splits=splits,
         labels=array("q", chain.from_iterable(part.samples.labels for part in parts)),
         label_sets=list(chain.from_iterable(part.samples.label_sets for part in parts)),
         shapes=shapes,
