@@ -55,18 +55,24 @@ def written(rows: list[list[str]], delimiter: str, ending: str) -> tuple[str, li
 
 
 @examples(150)
-@given(tables, st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.booleans(), st.booleans())
-@example([["a;b", "c"], ["\r", '"\n"']], "\r", True, False, True)
+@given(
+    tables,
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    st.booleans(),
+    st.booleans(),
+)
+@example([["a;b", "c"], ["\r", '"\n"']], "\r", "utf-8-sig", False, True)
 def test_any_rows_survive_as_csv_and_tsv_with_their_lines(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[list[str]],
     ending: str,
-    has_bom: bool,
+    encoding: str,
     is_tsv: bool,
     is_gzip: bool,
 ) -> None:
     text, lines = written(rows, "\t" if is_tsv else ",", ending)
-    data = (BOM * has_bom + text).encode()
+    data = text.encode(encoding)
     name = f"table.{'tsv' if is_tsv else 'csv'}{'.gz' if is_gzip else ''}"
     folder = tmp_path_factory.mktemp("csv")
     table = read(folder, name, gzip.compress(data) if is_gzip else data)
@@ -106,16 +112,6 @@ def test_any_rows_survive_as_parquet_with_their_numbers(
     assert table.names == tuple(columns)
     assert cells(table) == rows
     assert list(table.lines) == list(range(1, len(rows) + 1))
-
-
-@examples(50)
-@given(tables, st.sampled_from(["utf-16-le", "utf-16-be"]))
-def test_utf_16_with_its_mark_is_text(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], encoding: str
-) -> None:
-    text, lines = written(rows, ",", "\r\n")
-    table = read(tmp_path_factory.mktemp("utf16"), "table.csv", (BOM + text).encode(encoding))
-    assert (cells(table), list(table.lines)) == (rows, lines)
 
 
 @examples(150)
@@ -170,30 +166,41 @@ def test_tables_are_known_by_suffix_or_content(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     assert is_table(str(tmp_path / name)) is expected
+    if not expected:
+        with pytest.raises(SourceError, match=f"(?m)^{name} is not a table$"):
+            read(tmp_path, name, content)
 
 
-def test_a_folder_is_no_table(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").mkdir()
-    assert not is_table(str(tmp_path / "a.csv"))
+ROWS: dict[str, tuple[str, bytes, list[list[object]]]] = {
+    "semicolons": ("t.csv", b"a;b\n1;2\n", [["a", "b"], ["1", "2"]]),
+    "tabs": ("t.csv", b"a\tb\n1\t2\n", [["a", "b"], ["1", "2"]]),
+    "spaces": ("t.txt", b"a b\n1 2\n", [["a", "b"], ["1", "2"]]),
+    "quotes": ("t.csv", b'"a",b\n1,2\n', [["a", "b"], ["1", "2"]]),
+    "Hive": ("000000_0", b'a\x01"b\n1\x01\\N\n', [["a", '"b'], ["1", ""]]),
+    "a lone CR at the end": ("t.csv", b"id,x\r\na,y\r", [["id", "x"], ["a", "y"]]),
+    "CR alone": ("t.csv", b"id,x\ra,y", [["id", "x"], ["a", "y"]]),
+    "CR CR LF": ("t.csv", b"id,x\r\r\na,y\r\r\n", [["id", "x"], ["a", "y"]]),
+    "mixed ends": ("t.tsv", b"id\tx\na\ty\r\n", [["id", "x"], ["a", "y"]]),
+    "a line break in quotes": ("t.csv", b'a,"x\r\ny"\r\n', [["a", "x\r\ny"]]),
+    "padding": ("t.txt", b"2008_1  -1\n2008_2   1 \n", [["2008_1", "-1"], ["2008_2", "1"]]),
+    "values of JSON": (
+        "t.jsonl",
+        b'{"a": 1, "b": 2.0, "c": true, "d": null, "e": ["x", 3], "f": {"g": 1}}',
+        [["1", "2.0", "true", "", ("x", "3"), '{"g": 1}']],
+    ),
+    "keys that an object lacks": (
+        "t.jsonl", b'{"a": "1"}\n{"b": "2"}\n', [["1", ""], ["", "2"]]
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("t.csv", "a;b\n1;2\n"), ("t.csv", "a\tb\n1\t2\n"), ("t.txt", "a b\n1 2\n"),
-        ("t.txt", "a\tb\n1\t2\n"), ("000000_0", "a\x01b\n1\x012\n"), ("t.csv", '"a",b\n1,2\n'),
-    ],
-)  # fmt: skip
-def test_the_delimiter_is_found(tmp_path: Path, name: str, text: str) -> None:
-    assert cells(read(tmp_path, name, text)) == [["a", "b"], ["1", "2"]]
+@pytest.mark.parametrize("case", ROWS.values(), ids=ROWS)
+def test_rows_are_read(tmp_path: Path, case: tuple[str, bytes, list[list[object]]]) -> None:
+    name, data, expected = case
+    assert cells(read(tmp_path, name, data)) == expected
 
 
-def test_hive_does_not_quote(tmp_path: Path) -> None:
-    table = read(tmp_path, "000000_0", 'a\x01"b\n1\x012\n')
-    assert cells(table) == [["a", '"b'], ["1", "2"]]
-
-
-def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
+def test_blank_lines_are_not_rows(tmp_path: Path) -> None:
     table = read(tmp_path, "t.csv", "\na,b\n\n\n1,2\n\n")
     assert list(table.lines) == [2, 5]
 
@@ -207,7 +214,7 @@ def test_rows_of_another_width_are_faults(tmp_path: Path) -> None:
     )
 
 
-def test_text_behind_a_closing_quote_is_a_fault_with_all_its_lines(tmp_path: Path) -> None:
+def test_text_after_a_closing_quote_is_a_fault_with_all_its_lines(tmp_path: Path) -> None:
     table = read(tmp_path, "t.csv", 'a,b\n"1"x,2\n3,"4\n5,"6\n7,8\n')
     assert cells(table) == [["a", "b"], ["7", "8"]]
     assert [fault[::2] for fault in table.faults] == [
@@ -216,127 +223,7 @@ def test_text_behind_a_closing_quote_is_a_fault_with_all_its_lines(tmp_path: Pat
     ]
 
 
-def test_a_quote_that_is_never_closed_is_an_error_since_it_swallows_rows(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: a quote that is not closed$"):
-        read(tmp_path, "t.csv", 'a,b\n1,"2\n3,4\n')
-    with pytest.raises(
-        SourceError, match=r"(?m)^t\.csv:2: a cell of more than 131,072 characters$"
-    ):
-        read(tmp_path, "t.csv", 'a,b\n1,"2\n' + "3,4\n" * 40_000)
-
-
-TOLD = "is not UTF-8, and was read as cp1252; if letters are wrong, pass --encoding"
-
-
-@pytest.mark.parametrize("name", ["t.csv", "t.txt", "t.csv.gz", "part-00000"])
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
-def test_a_table_of_windows_is_read_with_a_warning(
-    tmp_path: Path, name: str, encoding: str
-) -> None:
-    data = ("a,b\n" * 5000 + "café,Zoë").encode(encoding)
-    table = read(tmp_path, name, gzip.compress(data) if name.endswith(".gz") else data)
-    assert cells(table)[-1] == ["café", "Zoë"]
-    assert table.warning == f"{name} {TOLD}"
-
-
-def test_json_lines_of_windows_are_read_with_a_warning(tmp_path: Path) -> None:
-    table = read(tmp_path, "t.jsonl", '{"a": "€ é"}\n'.encode("cp1252"))
-    assert (cells(table), table.warning) == ([["€ é"]], f"t.jsonl {TOLD}")
-
-
-@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
-def test_text_that_windows_has_not_either_is_an_error_with_its_line(
-    tmp_path: Path, name: str
-) -> None:
-    data = b'{"a": 1}\r\n' * 5000 + b"caf\x81"
-    with pytest.raises(SourceError, match=r"(?m)^t\.\w+:5001: not UTF-8 or UTF-16 text$") as caught:
-        read(tmp_path, name, data)
-    assert "--encoding" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "encoding", ["shift_jis", "utf-16-le", "utf-16", "utf-8", "utf-8-sig", "koi8-r", "utf-32"]
-)
-def test_the_encoding_can_be_said(tmp_path: Path, encoding: str) -> None:
-    text = "id,label\n\u0436,\u044f\n"
-    (tmp_path / "t.csv").write_bytes(text.encode(encoding))
-    table = read_table(str(tmp_path / "t.csv"), "t.csv", encoding)
-    assert (cells(table), table.warning) == ([["id", "label"], ["\u0436", "\u044f"]], "")
-
-
-def test_a_mark_is_no_part_of_the_text_whatever_encoding_is_said(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(f"{BOM}id,b\n".encode("utf-16-le"))
-    assert cells(read_table(str(tmp_path / "t.csv"), "t.csv", "utf-16-le")) == [["id", "b"]]
-
-
-def test_text_that_is_not_of_the_encoding_that_is_said_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"a,b\ncaf\xe9,b\n")
-    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: not utf-8 text$"):
-        read_table(str(tmp_path / "t.csv"), "t.csv", "utf-8")
-
-
-def test_nul_bytes_are_an_error_with_their_line(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: a NUL character, so this"):
-        read(tmp_path, "t.csv", b"a,b\nc\0,d\n")
-    with pytest.raises(SourceError, match="a NUL character") as caught:
-        read(tmp_path, "t.csv", "a,b\n".encode("utf-16-le"))
-    assert caught.value.hint.endswith("if it is UTF-16, pass --encoding utf-16-le")
-
-
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("t.csv", b"id,note\r\na,x\r\nb,y\r"),
-        ("t.csv", b"id,note\ra,x\rb,y"),
-        ("t.csv", b"id,note\r\r\na,x\r\r\nb,y\r\r\n"),
-        ("t.csv", b"id,note\na,x\r\nb,y\n"),
-        ("t.tsv", b"id\tnote\r\na\tx\r\nb\ty\r"),
-        ("t.txt", b"id note\r\na x\r\nb y\r"),
-        ("t", b"id\x01note\r\na\x01x\r\nb\x01y\r"),
-    ],
-)
-def test_no_end_of_a_line_gets_into_a_cell(tmp_path: Path, name: str, data: bytes) -> None:
-    assert cells(read(tmp_path, name, data)) == [["id", "note"], ["a", "x"], ["b", "y"]]
-
-
-def test_a_line_break_in_quotes_stays(tmp_path: Path) -> None:
-    assert cells(read(tmp_path, "t.csv", b'a,"x\r\ny"\r\n')) == [["a", "x\r\ny"]]
-
-
-def test_lists_may_be_padded_with_blanks(tmp_path: Path) -> None:
-    padded = read(tmp_path, "t.txt", b"2008_1  -1\n2008_2   1 \n")
-    assert cells(padded) == [["2008_1", "-1"], ["2008_2", "1"]]
-
-
-def test_nothing_of_hive_is_an_empty_cell(tmp_path: Path) -> None:
-    assert cells(read(tmp_path, "t", b"a\x01\\N\n")) == [["a", ""]]
-
-
-def test_a_gzip_file_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
-    data = gzip.compress(b"a,b\n" * 1000)[:-10]
-    with pytest.raises(SourceError, match=r"^cannot read t\.csv\.gz: Compressed file ended"):
-        read(tmp_path, "t.csv.gz", data)
-
-
-def test_a_line_without_end_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^t\.csv\.gz:1: a line of more than 16,777,216"):
-        read(tmp_path, "t.csv.gz", gzip.compress(bytes(1 << 25), 1))
-
-
-def test_values_of_json_become_text_and_lists_stay_lists(tmp_path: Path) -> None:
-    line = '{"a": 1, "b": 2.0, "c": true, "d": null, "e": ["x", 3], "f": {"g": 1}}'
-    assert cells(read(tmp_path, "t.jsonl", line)) == [
-        ["1", "2.0", "true", "", ("x", "3"), '{"g": 1}']
-    ]
-
-
-def test_keys_that_an_object_lacks_are_empty(tmp_path: Path) -> None:
-    table = read(tmp_path, "t.jsonl", '{"a": "1"}\n{"b": "2"}\n')
-    assert table.names == ("a", "b")
-    assert cells(table) == [["1", ""], ["", "2"]]
-
-
-def test_lines_that_are_no_objects_are_faults(tmp_path: Path) -> None:
+def test_lines_that_are_not_objects_are_faults(tmp_path: Path) -> None:
     lines = [
         '{"a": 1}', "[1]", "{", '{"a": 1, "a": 2}', '{"a": "\\ud800"}', "[" * 100_000,
         '{"a": ' + "9" * 5000 + "}",
@@ -353,6 +240,75 @@ def test_lines_that_are_no_objects_are_faults(tmp_path: Path) -> None:
     assert len(table.faults) == 6
 
 
+ERRORS = {
+    "an open quote": ("t.csv", b'a,b\n1,"2\n3,4\n', r"^t\.csv:2: a quote that is not closed$"),
+    "a long cell": (
+        "t.csv", b'a,b\n1,"2\n' + b"3,4\n" * 40_000,
+        r"^t\.csv:2: a cell of more than 131,072 characters$",
+    ),
+    "a NUL": ("t.csv", b"a,b\nc\0,d\n", r"^t\.csv:2: a NUL character, so this is not text$"),
+    "UTF-16 without a mark": (
+        "t.csv", "a,b\n".encode("utf-16-le"), "if it is UTF-16, pass --encoding utf-16-le$"
+    ),
+    "neither UTF-8 nor Windows-1252": (
+        "t.csv", b"a,b\r\n" * 5000 + b"caf\x81", r"^t\.csv:5001: not UTF-8 or UTF-16 text$"
+    ),
+    "JSON in no encoding": (
+        "t.jsonl", b'{"a": 1}\r\n' * 5000 + b"caf\x81",
+        r"^t\.jsonl:5001: not UTF-8 or UTF-16 text$",
+    ),
+    "a truncated gzip": (
+        "t.csv.gz", gzip.compress(b"a,b\n" * 1000)[:-10],
+        r"^cannot read t\.csv\.gz: Compressed file ended",
+    ),
+    "a line without end": (
+        "t.csv.gz", gzip.compress(bytes(1 << 25), 1),
+        r"^t\.csv\.gz:1: a line of more than 16,777,216",
+    ),
+    "a bomb": (
+        "t.csv.gz", gzip.compress((b"ab" * 999 + b"\n") * 17_000),
+        "unpacks to more than 200 times its size",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS.values(), ids=ERRORS)
+def test_unreadable_tables_are_errors_with_their_line(
+    tmp_path: Path, case: tuple[str, bytes, str]
+) -> None:
+    name, data, message = case
+    with pytest.raises(SourceError, match=f"(?m){message}"):
+        read(tmp_path, name, data)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.txt", "t.csv.gz", "part-00000", "t.jsonl"])
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_a_table_in_the_encoding_of_windows_is_read_with_a_warning(
+    tmp_path: Path, name: str, encoding: str
+) -> None:
+    text = '{"a": "café", "b": "Zoë"}' if name == "t.jsonl" else "a,b\n" * 5000 + "café,Zoë"
+    data = text.encode(encoding)
+    table = read(tmp_path, name, gzip.compress(data) if name.endswith(".gz") else data)
+    assert cells(table)[-1] == ["café", "Zoë"]
+    assert table.warning == (
+        f"{name} is not UTF-8, and was read as cp1252; if letters are wrong, pass --encoding"
+    )
+
+
+@pytest.mark.parametrize(
+    "encoding", ["shift_jis", "utf-16-le", "utf-16", "utf-8", "utf-8-sig", "koi8-r", "utf-32"]
+)
+def test_the_encoding_can_be_given(tmp_path: Path, encoding: str) -> None:
+    path, text = tmp_path / "t.csv", "id,label\n\u0436,\u044f\n"
+    mark = BOM if encoding == "utf-16-le" else ""  # the mark is not part of the text
+    path.write_bytes((mark + text).encode(encoding))
+    table = read_table(str(path), "t.csv", encoding)
+    assert (cells(table), table.warning) == ([["id", "label"], ["\u0436", "\u044f"]], "")
+    path.write_bytes(b"a,b\ncaf\xe9,b\n")
+    with pytest.raises(SourceError, match=r"(?m)^t\.csv:2: not utf-8 text$"):
+        read_table(str(path), "t.csv", "utf-8")
+
+
 def test_parquet_columns_of_bytes_and_structures_are_named_and_not_read(tmp_path: Path) -> None:
     image = pa.array([{"bytes": b"x", "path": "p"}])
     columns = {"image": image, "label": [3], "raw": [b"x"], "tags": [["a", "b"]], "score": [0.5]}
@@ -362,12 +318,7 @@ def test_parquet_columns_of_bytes_and_structures_are_named_and_not_read(tmp_path
     assert table.unusable == {"image": "struct<bytes: binary, path: string>", "raw": "binary"}
 
 
-def test_what_is_no_table_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"(?m)^t\.jpg is not a table$"):
-        read(tmp_path, "t.jpg", b"a,b")
-
-
-def test_a_text_file_is_called_csv_or_tsv_by_what_is_in_it(tmp_path: Path) -> None:
+def test_a_text_file_is_called_csv_or_tsv_by_its_content(tmp_path: Path) -> None:
     assert read(tmp_path, "t.txt", "a,b\n").kind is TableKind.CSV
     assert read(tmp_path, "part-00000", "a\tb\n").kind is TableKind.TSV
     assert read(tmp_path, "t.tsv", "a\n").kind is TableKind.TSV
@@ -377,37 +328,24 @@ def test_a_text_file_is_called_csv_or_tsv_by_what_is_in_it(tmp_path: Path) -> No
     ("name", "line"),
     [("t.csv.gz", b",,,,\n"), ("t.csv.gz", b"a\n"), ("t.jsonl.gz", b"{}\n")],
 )
-def test_a_small_file_of_rows_beyond_measure_is_refused(
+def test_a_small_file_of_too_many_rows_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: bytes
 ) -> None:
     monkeypatch.setattr("imgrec.source.tables._FREE_BYTES", 1 << 22)
     with pytest.raises(SourceError, match="more rows and cells than a table of its size"):
         read(tmp_path, name, gzip.compress(line * 40_000))
     assert len(read(tmp_path, name, gzip.compress(line * 10_000)).lines) == 10_000
-
-
-def test_a_gzipped_table_of_more_text_than_its_size_lets_one_expect_is_refused(
-    tmp_path: Path,
-) -> None:
-    with pytest.raises(SourceError, match="unpacks to more than 200 times its size"):
-        read(tmp_path, "t.csv.gz", gzip.compress((b"ab" * 999 + b"\n") * 17_000))
+    pq.write_table(pa.table({"label": [True] * 100_000}), tmp_path / "t.parquet")
+    with pytest.raises(SourceError, match="more rows and cells than a table of its size"):
+        read_table(str(tmp_path / "t.parquet"), "t.parquet")
 
 
 @pytest.mark.parametrize(
     ("name", "line"), [("t.csv", b'"a"b\n'), ("t.csv", b"a\n"), ("t.jsonl", b"x\n")]
 )
-def test_a_table_of_a_million_rows_that_are_none_is_refused(
+def test_a_table_of_too_many_faults_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: bytes
 ) -> None:
     monkeypatch.setattr("imgrec.source.tables._MOST_FAULTS", 1000)
     with pytest.raises(SourceError, match="more than 1,000 rows that cannot be read"):
         read(tmp_path, name, b"id,label\n" + line * 1_002)
-
-
-def test_a_parquet_of_rows_beyond_measure_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("imgrec.source.tables._FREE_BYTES", 1 << 22)
-    pq.write_table(pa.table({"label": [True] * 100_000}), tmp_path / "t.parquet")
-    with pytest.raises(SourceError, match="more rows and cells than a table of its size"):
-        read_table(str(tmp_path / "t.parquet"), "t.parquet")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
+from typing import TypeVar
 
 from PIL import Image
 
 Files = dict[str, bytes]
+T = TypeVar("T")
 
 
 def photo(seed: str, kind: str = "JPEG") -> bytes:
@@ -55,8 +58,6 @@ class Download:
     """Ids of the images without labels, by path."""
     refused: str = ""
     """What the refusal must name; "" if it is packed."""
-    ids: bool = True
-    """Whether records have ids."""
 
 
 def write(download: Download, folder: Path) -> Path:
@@ -79,22 +80,51 @@ def _hex(prefix: str, count: int) -> list[str]:
     return [f"{Random(f'{prefix}{n}').getrandbits(48):012x}" for n in range(count)]
 
 
-def dog_breed() -> Download:
-    train, test = _hex("dog", 12), _hex("dogtest", 5)
-    breeds = ["boston_bull", "dingo", "pekinese"]
-    rows = [f"{name},{breeds[n % 3]}" for n, name in enumerate(train)]
-    files = {
-        **photos("train", train),
-        **photos("test", test),
-        "labels.csv": csv("id,breed", *rows),
-        "sample_submission.csv": csv("id," + ",".join(breeds), *[f"{t},0.3,0.3,0.4" for t in test]),
+def competition(
+    name: str,
+    train: Mapping[str, object],
+    test: list[str],
+    *,
+    table: tuple[str, str, Iterable[str]],
+    sample: tuple[str, str],
+    folders: tuple[str, str] = ("train", "test"),
+    suffix: str = ".jpg",
+    kind: str = "JPEG",
+    files: Mapping[str, bytes] = MappingProxyType({}),
+    refused: str = "",
+) -> Download:
+    """A train set with a table of labels, and a test set with a sample submission.
+
+    `train` has the label of each image, `table` a name, a header and the cells after the id of each
+    row, and `sample` a header and the same cells for every row.
+    """
+    own = {
+        **photos(folders[0], list(train), suffix, kind),
+        **photos(folders[1], test, suffix, kind),
+        table[0]: csv(table[1], *(f"{t},{c}" for t, c in zip(train, table[2], strict=True))),
+        "sample_submission.csv": csv(sample[0], *(f"{name},{sample[1]}" for name in test)),
     }
     return Download(
-        "dog-breed-identification",
-        files,
-        {f"train/{name}.jpg": breeds[n % 3] for n, name in enumerate(train)},
-        {f"test/{name}.jpg": name for name in test},
+        name,
+        {**own, **files},
+        {} if refused else {f"{folders[0]}/{t}{suffix}": label for t, label in train.items()},
+        {} if refused else {f"{folders[1]}/{t}{suffix}": t for t in test},
+        refused,
     )
+
+
+def _cycle(names: list[str], values: Sequence[T]) -> dict[str, T]:
+    return {name: values[n % len(values)] for n, name in enumerate(names)}
+
+
+def dog_breed() -> Download:
+    breeds = ["boston_bull", "dingo", "pekinese"]
+    train = _cycle(_hex("dog", 12), breeds)
+    return competition(
+        "dog-breed-identification", train, _hex("dogtest", 5),
+        table=("labels.csv", "id,breed", train.values()),
+        sample=("id," + ",".join(breeds), "0.3,0.3,0.4"),
+    )  # fmt: skip
 
 
 def dogs_vs_cats(test: str = "test1") -> Download:
@@ -126,115 +156,65 @@ def dogs_vs_cats_extracted() -> Download:
 
 
 def aptos() -> Download:
-    train, test = _hex("aptos", 12), _hex("aptostest", 4)
-    files = {
-        **photos("train_images", train, ".png", "PNG"),
-        **photos("test_images", test, ".png", "PNG"),
-        "train.csv": csv("id_code,diagnosis", *[f"{t},{n % 4}" for n, t in enumerate(train)]),
-        "test.csv": csv("id_code", *test),
-        "sample_submission.csv": csv("id_code,diagnosis", *[f"{t},0" for t in test]),
-    }
-    return Download(
-        "aptos2019-blindness-detection",
-        files,
-        {f"train_images/{t}.png": str(n % 4) for n, t in enumerate(train)},
-        {f"test_images/{t}.png": t for t in test},
-    )
+    train, test = _cycle(_hex("aptos", 12), "0123"), _hex("aptostest", 4)
+    return competition(
+        "aptos2019-blindness-detection", train, test, suffix=".png", kind="PNG",
+        folders=("train_images", "test_images"),
+        table=("train.csv", "id_code,diagnosis", train.values()),
+        sample=("id_code,diagnosis", "0"), files={"test.csv": csv("id_code", *test)},
+    )  # fmt: skip
 
 
 def plant_pathology_2020() -> Download:
     names = ["healthy", "multiple_diseases", "rust", "scab"]
-    train = [f"Train_{n}" for n in range(12)]
+    train = _cycle([f"Train_{n}" for n in range(12)], names)
     test = [f"Test_{n}" for n in range(4)]
-    flags = lambda n: ",".join(str(int(n % 4 == k)) for k in range(4))  # noqa: E731
-    files = {
-        **photos("images", [*train, *test]),
-        "train.csv": csv(
-            "image_id," + ",".join(names), *[f"{t},{flags(n)}" for n, t in enumerate(train)]
-        ),
-        "test.csv": csv("image_id", *test),
-        "sample_submission.csv": csv(
-            "image_id," + ",".join(names), *[f"{t},0.25,0.25,0.25,0.25" for t in test]
-        ),
-    }
-    return Download(
-        "plant-pathology-2020-fgvc7",
-        files,
-        {f"images/{t}.jpg": names[n % 4] for n, t in enumerate(train)},
-        {f"images/{t}.jpg": t for t in test},
-    )
+    header = "image_id," + ",".join(names)
+    flags = [",".join(str(int(name == label)) for name in names) for label in train.values()]
+    return competition(
+        "plant-pathology-2020-fgvc7", train, test, folders=("images", "images"),
+        table=("train.csv", header, flags), sample=(header, "0.25,0.25,0.25,0.25"),
+        files={"test.csv": csv("image_id", *test)},
+    )  # fmt: skip
 
 
 def plant_pathology_2021() -> Download:
-    cells = [
-        "healthy",
-        "scab",
-        "scab frog_eye_leaf_spot",
-        "rust",
-        "rust frog_eye_leaf_spot",
-        "complex",
-    ]
-    train = [f"{name}.jpg" for name in _hex("pp21", 18)]
-    test = [f"{name}.jpg" for name in _hex("pp21t", 3)]
-    files = {
-        **photos("train_images", train, ""),
-        **photos("test_images", test, ""),
-        "train.csv": csv("image,labels", *[f"{t},{cells[n % 6]}" for n, t in enumerate(train)]),
-        "sample_submission.csv": csv("image,labels", *[f"{t},healthy" for t in test]),
-    }
-    return Download(
+    spot = "frog_eye_leaf_spot"
+    cells = ["healthy", "scab", f"scab {spot}", "rust", f"rust {spot}", "complex"]
+    train = _cycle([f"{name}.jpg" for name in _hex("pp21", 18)], cells)
+    return competition(
         "plant-pathology-2021-fgvc8",
-        files,
-        {f"train_images/{t}": tuple(sorted(cells[n % 6].split())) for n, t in enumerate(train)},
-        {f"test_images/{t}": t for t in test},
-    )
+        {name: tuple(sorted(cell.split())) for name, cell in train.items()},
+        [f"{name}.jpg" for name in _hex("pp21t", 3)],
+        folders=("train_images", "test_images"), suffix="",
+        table=("train.csv", "image,labels", train.values()), sample=("image,labels", "healthy"),
+    )  # fmt: skip
 
 
 def cassava() -> Download:
-    train = [f"{1000 + n}.jpg" for n in range(15)]
-    names = {
-        "0": "Bacterial Blight",
-        "1": "Brown Streak",
-        "2": "Green Mottle",
-        "3": "Mosaic",
-        "4": "Healthy",
-    }
-    files = {
-        **photos("train_images", train, ""),
-        **photos("test_images", ["2216849948.jpg"], ""),
-        "train.csv": csv("image_id,label", *[f"{t},{n % 5}" for n, t in enumerate(train)]),
-        "label_num_to_disease_map.json": json.dumps(names).encode(),
-        "sample_submission.csv": csv("image_id,label", "2216849948.jpg,4"),
-        "train_tfrecords/ld_train00-1338.tfrec": b"\0" * 64,
-    }
-    return Download(
-        "cassava-leaf-disease-classification",
-        files,
-        {f"train_images/{t}": names[str(n % 5)] for n, t in enumerate(train)},
-        {"test_images/2216849948.jpg": "2216849948.jpg"},
-    )
+    names = ["Bacterial Blight", "Brown Streak", "Green Mottle", "Mosaic", "Healthy"]
+    train = _cycle([f"{1000 + n}.jpg" for n in range(15)], names)
+    numbers = {str(number): name for number, name in enumerate(names)}
+    return competition(
+        "cassava-leaf-disease-classification", train, ["2216849948.jpg"],
+        folders=("train_images", "test_images"), suffix="",
+        table=("train.csv", "image_id,label", "01234" * 3), sample=("image_id,label", "4"),
+        files={"label_num_to_disease_map.json": json.dumps(numbers).encode(),
+               "train_tfrecords/ld_train00-1338.tfrec": b"\0" * 64},
+    )  # fmt: skip
 
 
 def imet() -> Download:
-    train, test = _hex("imet", 12), _hex("imett", 3)
     names = {str(n): f"country::c{n}" if n < 3 else f"tags::t{n}" for n in range(6)}
-    cells = ["0 3", "1", "2 4 5", "1 3"]
-    files = {
-        **photos("train", train, ".png", "PNG"),
-        **photos("test", test, ".png", "PNG"),
-        "train.csv": csv("id,attribute_ids", *[f"{t},{cells[n % 4]}" for n, t in enumerate(train)]),
-        "labels.csv": csv("attribute_id,attribute_name", *[f"{k},{v}" for k, v in names.items()]),
-        "sample_submission.csv": csv("id,attribute_ids", *[f"{t},0 1 2" for t in test]),
-    }
-    return Download(
+    train = _cycle(_hex("imet", 12), ["0 3", "1", "2 4 5", "1 3"])
+    return competition(
         "imet-2020-fgvc7",
-        files,
-        {
-            f"train/{t}.png": tuple(sorted(names[w] for w in cells[n % 4].split()))
-            for n, t in enumerate(train)
-        },
-        {f"test/{t}.png": t for t in test},
-    )
+        {name: tuple(sorted(names[w] for w in cell.split())) for name, cell in train.items()},
+        _hex("imett", 3), suffix=".png", kind="PNG",
+        table=("train.csv", "id,attribute_ids", train.values()),
+        sample=("id,attribute_ids", "0 1 2"),
+        files={"labels.csv": csv("attribute_id,attribute_name", *map(",".join, names.items()))},
+    )  # fmt: skip
 
 
 def protein_atlas() -> Download:
@@ -270,143 +250,96 @@ def state_farm() -> Download:
 
 
 def histopathologic() -> Download:
-    train, test = _hex("hist", 12), _hex("histt", 4)
-    files = {
-        **photos("train", train, ".tif", "TIFF"),
-        **photos("test", test, ".tif", "TIFF"),
-        "train_labels.csv": csv("id,label", *[f"{t},{n % 2}" for n, t in enumerate(train)]),
-        "sample_submission.csv": csv("id,label", *[f"{t},0" for t in test]),
-    }
-    return Download(
-        "histopathologic-cancer-detection",
-        files,
-        {f"train/{t}.tif": str(n % 2) for n, t in enumerate(train)},
-        {f"test/{t}.tif": t for t in test},
-    )
+    train = _cycle(_hex("hist", 12), "01")
+    return competition(
+        "histopathologic-cancer-detection", train, _hex("histt", 4), suffix=".tif", kind="TIFF",
+        table=("train_labels.csv", "id,label", train.values()), sample=("id,label", "0"),
+    )  # fmt: skip
 
 
 def siim_isic() -> Download:
-    train = [f"ISIC_{15000 + n:07}" for n in range(16)]
+    train = _cycle([f"ISIC_{15000 + n:07}" for n in range(16)], "1000")
     test = [f"ISIC_{52000 + n:07}" for n in range(4)]
+    about = "patient_id,sex,age_approx,anatom_site_general_challenge"
     sites = ["torso", "head/neck", ""]
     rows = [
-        f"{t},IP_{n % 5},{'male' if n % 2 else 'female'},{40 + n % 3 * 5}.0,{sites[n % 3]},unknown,"
+        f"IP_{n % 5},{'male' if n % 2 else 'female'},{40 + n % 3 * 5}.0,{sites[n % 3]},unknown,"
         f"{'malignant' if n % 4 == 0 else 'benign'},{int(n % 4 == 0)}"
-        for n, t in enumerate(train)
+        for n in range(16)
     ]
     tests = [f"{t},IP_{n + 90},male,50.0,torso" for n, t in enumerate(test)]
-    files = {
-        **photos("jpeg/train", train),
-        **photos("jpeg/test", test),
-        **{f"train/{t}.dcm": b"\0" * 128 + b"DICM" for t in train},
-        **{f"test/{t}.dcm": b"\0" * 128 + b"DICM" for t in test},
-        "tfrecords/train00-2071.tfrec": b"\0" * 64,
-        "train.csv": csv(
-            "image_name,patient_id,sex,age_approx,anatom_site_general_challenge,diagnosis,benign_malignant,target",
-            *rows,
-        ),
-        "test.csv": csv(
-            "image_name,patient_id,sex,age_approx,anatom_site_general_challenge", *tests
-        ),
-        "sample_submission.csv": csv("image_name,target", *[f"{t},0" for t in test]),
-    }
-    return Download(
-        "siim-isic-melanoma-classification",
-        files,
-        {f"jpeg/train/{t}.jpg": str(int(n % 4 == 0)) for n, t in enumerate(train)},
-        {f"jpeg/test/{t}.jpg": t for t in test},
-    )
+    dicom = b"\0" * 128 + b"DICM"
+    return competition(
+        "siim-isic-melanoma-classification", train, test, folders=("jpeg/train", "jpeg/test"),
+        table=("train.csv", f"image_name,{about},diagnosis,benign_malignant,target", rows),
+        sample=("image_name,target", "0"),
+        files={**{f"train/{t}.dcm": dicom for t in train}, **{f"test/{t}.dcm": dicom for t in test},
+               "tfrecords/train00-2071.tfrec": b"\0" * 64,
+               "test.csv": csv(f"image_name,{about}", *tests)},
+    )  # fmt: skip
 
 
 def leaf() -> Download:
     species = ["Acer_Opalus", "Quercus_Rubra", "Tilia_Tomentosa"]
-    train = [str(n) for n in range(1, 24, 2)]
+    train = _cycle([str(n) for n in range(1, 24, 2)], species)
     test = [str(n) for n in range(2, 12, 2)]
     columns = ",".join(f"margin{n}" for n in range(1, 9))
-    files = {
-        **photos("images", [*train, *test]),
-        "train.csv": csv(
-            f"id,species,{columns}",
-            *[
-                f"{t},{species[n % 3]}," + ",".join(f"0.0{n + k}" for k in range(8))
-                for n, t in enumerate(train)
-            ],
-        ),
-        "test.csv": csv(
-            f"id,{columns}", *[f"{t}," + ",".join("0.01" for _ in range(8)) for t in test]
-        ),
-        "sample_submission.csv": csv(
-            "id," + ",".join(species), *[f"{t},0.3,0.3,0.4" for t in test]
-        ),
-    }
-    return Download(
-        "leaf-classification",
-        files,
-        {f"images/{t}.jpg": species[n % 3] for n, t in enumerate(train)},
-        {f"images/{t}.jpg": t for t in test},
-    )
+    rows = [
+        f"{name}," + ",".join(f"0.0{n + k}" for k in range(8))
+        for n, name in enumerate(train.values())
+    ]
+    margins = ",".join(["0.01"] * 8)
+    return competition(
+        "leaf-classification", train, test, folders=("images", "images"),
+        table=("train.csv", f"id,species,{columns}", rows),
+        sample=("id," + ",".join(species), "0.3,0.3,0.4"),
+        files={"test.csv": csv(f"id,{columns}", *[f"{t},{margins}" for t in test])},
+    )  # fmt: skip
 
 
 def cifar10() -> Download:
-    names = ["frog", "truck", "deer"]
-    train = [str(n) for n in range(1, 13)]
-    test = [str(n) for n in range(1, 21)]
-    files = {
-        **photos("train", train, ".png", "PNG"),
-        **photos("test", test, ".png", "PNG"),
-        "trainLabels.csv": csv("id,label", *[f"{t},{names[n % 3]}" for n, t in enumerate(train)]),
-        "sampleSubmission.csv": csv("id,label", *[f"{t},cat" for t in test]),
-    }
-    return Download(
-        "cifar-10",
-        files,
-        {f"train/{t}.png": names[n % 3] for n, t in enumerate(train)},
-        {f"test/{t}.png": t for t in test},
-    )
+    train = _cycle([str(n) for n in range(1, 13)], ["frog", "truck", "deer"])
+    return competition(
+        "cifar-10", train, [str(n) for n in range(1, 21)], suffix=".png", kind="PNG",
+        table=("trainLabels.csv", "id,label", train.values()), sample=("id,label", "cat"),
+    )  # fmt: skip
 
 
 def happywhale() -> Download:
     train = [f"{name}.jpg" for name in _hex("whale", 12)]
-    test = [f"{name}.jpg" for name in _hex("whalet", 3)]
-    files = {
-        **photos("train_images", train, ""),
-        **photos("test_images", test, ""),
-        "train.csv": csv(
-            "image,species,individual_id",
-            *[f"{t},{'beluga' if n % 2 else 'orca'},w{n % 4}" for n, t in enumerate(train)],
-        ),
-        "sample_submission.csv": csv("image,predictions", *[f"{t},w1 w2 w3" for t in test]),
-    }
-    return Download("happy-whale-and-dolphin", files, refused="--label-col")
+    rows = [f"{'beluga' if n % 2 else 'orca'},w{n % 4}" for n in range(12)]
+    return competition(
+        "happy-whale-and-dolphin", dict.fromkeys(train),
+        [f"{name}.jpg" for name in _hex("whalet", 3)],
+        folders=("train_images", "test_images"), suffix="",
+        table=("train.csv", "image,species,individual_id", rows),
+        sample=("image,predictions", "w1 w2 w3"), refused="--label-col",
+    )  # fmt: skip
 
 
 def landmarks() -> Download:
-    train, test = _hex("land", 12), _hex("landt", 4)
+    train, test = _cycle(_hex("land", 12), ["7", "30", "512"]), _hex("landt", 4)
     place = lambda t: f"{t[0]}/{t[1]}/{t[2]}/{t}"  # noqa: E731
     files = {
         **photos("train", [place(t) for t in train]),
         **photos("test", [place(t) for t in test]),
-        "train.csv": csv(
-            "id,landmark_id", *[f"{t},{(7, 30, 512)[n % 3]}" for n, t in enumerate(train)]
-        ),
+        "train.csv": csv("id,landmark_id", *map(",".join, train.items())),
         "sample_submission.csv": csv("id,landmarks", *[f"{t},7 0.1" for t in test]),
     }
     return Download(
         "landmark-recognition-2020",
         files,
-        {f"train/{place(t)}.jpg": str((7, 30, 512)[n % 3]) for n, t in enumerate(train)},
+        {f"train/{place(t)}.jpg": label for t, label in train.items()},
         {f"test/{place(t)}.jpg": t for t in test},
     )
 
 
 def plant_seedlings() -> Download:
     names = ["Black-grass", "Common wheat", "Sugar beet"]
-    files: Files = {}
-    labels: dict[str, object] = {}
-    for n in range(9):
-        path = f"train/{names[n % 3]}/{Random(n).getrandbits(32):08x}.png"
-        files[path] = photo(path, "PNG")
-        labels[path] = names[n % 3]
+    labels: dict[str, object] = {
+        f"train/{names[n % 3]}/{Random(n).getrandbits(32):08x}.png": names[n % 3] for n in range(9)
+    }
+    files = {path: photo(path, "PNG") for path in labels}
     test = [f"{name}.png" for name in _hex("seed", 4)]
     files |= photos("test", test, "", "PNG")
     files["sample_submission.csv"] = csv("file,species", *[f"{t},Sugar beet" for t in test])
@@ -415,13 +348,6 @@ def plant_seedlings() -> Download:
 
 ALL: tuple[Callable[[], Download], ...] = (
     dog_breed, dogs_vs_cats, dogs_vs_cats_redux, dogs_vs_cats_extracted, aptos,
-    plant_pathology_2020,
-    plant_pathology_2021, cassava, imet, protein_atlas, state_farm, histopathologic, siim_isic,
-    leaf,
-    cifar10, happywhale, landmarks, plant_seedlings,
+    plant_pathology_2020, plant_pathology_2021, cassava, imet, protein_atlas, state_farm,
+    histopathologic, siim_isic, leaf, cifar10, happywhale, landmarks, plant_seedlings,
 )  # fmt: skip
-
-
-def each() -> Iterator[Download]:
-    for make in ALL:
-        yield make()
