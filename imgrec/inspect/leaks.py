@@ -38,7 +38,7 @@ from imgrec.near.search import DISTANCE, MAX_DISTANCE, Search, find_pairs
 from imgrec.options import SourceOptions
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
-from imgrec.source.image_pass import look_at
+from imgrec.source.image_pass import read_signatures
 from imgrec.storage.named_files import refuse_no_file, write_out
 
 _SHEET_PAIRS = 50
@@ -217,7 +217,7 @@ def _reader(what: str, options: SourceOptions, data_dir: str) -> Callable[[Job, 
 
 def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
     samples = catalog.samples
-    looks = look_at(samples, job.run, lambda done, total: job.progress("look", done, total))
+    looks = read_signatures(samples, job.run, lambda done, total: job.progress("look", done, total))
     is_split = any(samples.splits)
     return _Images(
         name=source,

@@ -37,19 +37,19 @@ def fetched(source: str, options: SourceOptions) -> Iterator[Fetched]:
     Raises SourceError if there is nothing at its URL. Errors name the URL, not the copies.
     """
     images = options.images
-    if not is_url(source) and not (images and is_url(images)):
+    if not is_url(source) and not is_url(images):
         yield Fetched(source, options)
         return
     with TemporaryDirectory(prefix=".imgrec-") as folder:
-        where = {f"{folder}/source": source.rstrip("/"), f"{folder}/images": images.rstrip("/")}
+        urls = {f"{folder}/source": source.rstrip("/"), f"{folder}/images": images.rstrip("/")}
         try:
             if is_url(source):
                 source, options = _fetch(source.rstrip("/"), f"{folder}/source", options)
-            if images and is_url(images):
+            if is_url(images):
                 options = replace(options, images=_fetch_images(images, f"{folder}/images"))
             yield Fetched(source, options, folder)
         except ImgrecError as error:
-            _rename(error, where)
+            _name_urls(error, urls)
             raise
 
 
@@ -59,11 +59,11 @@ def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOp
 
     above, _, name = url.rpartition("/")
     if store_path(url).is_file():
-        # Under the name of its folder, which a table is called by.
-        path = download_all({f"{above.rpartition('/')[2]}/{name}": url}, folder)
+        # The copy keeps the name of its folder, because a table names the dataset after it.
+        copies = download_all({f"{above.rpartition('/')[2]}/{name}": url}, folder)
         if _TABLE_NAME.search(name) and not options.images:
             options = replace(options, images=above)
-        return next(iter(path.values())), options
+        return next(iter(copies.values())), options
     paths = [found.path for found in objects(url) if not found.path.endswith("/")]
     if not paths:
         raise SourceError(
@@ -79,13 +79,13 @@ def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOp
 
 def _must_be_copied(paths: list[str]) -> bool:
     """Tell by their names whether files are CIFAR, IDX or only tables."""
-    tops = {path.partition("/")[0] for path in paths if path[0] not in "._"}
-    inner = next(iter(tops)) + "/" if len(tops) == 1 else ""
+    visible = [path for path in paths if path[0] not in "._"]
+    tops = {path.partition("/")[0] for path in visible}
+    inner = f"{tops.pop()}/" if len(tops) == 1 else ""
     names = [path.removeprefix(inner) for path in paths]
     if any(has_set_name(name) for name in names if "/" not in name):
         return True
-    seen = [name for name in paths if name[0] not in "._"]
-    return bool(seen) and all(_TABLE_NAME.search(name) for name in seen)
+    return bool(visible) and all(map(_TABLE_NAME.search, visible))
 
 
 def _fetch_images(url: str, folder: str) -> str:
@@ -99,12 +99,12 @@ def _fetch_images(url: str, folder: str) -> str:
     return download_all({url.rpartition("/")[2]: url}, folder).popitem()[1]
 
 
-def _rename(error: ImgrecError, where: dict[str, str]) -> None:
-    """Name URLs in an error, not copies that are deleted by the time it is read."""
-    for copy, url in where.items():
+def _name_urls(error: ImgrecError, urls: dict[str, str]) -> None:
+    """Name URLs in an error instead of copies, which are deleted before it is read."""
+    for copy, url in urls.items():
         above = url.rpartition("/")[0] or url
-        for name in (f"{copy}/{url.rpartition('/')[2]}", copy):
-            whole = url if name != copy else above.rpartition("/")[0] or above
-            error.message = error.message.replace(name, whole)
-            error.hint = error.hint.replace(name, whole)
+        for path in (f"{copy}/{url.rpartition('/')[2]}", copy):
+            name = url if path != copy else above.rpartition("/")[0] or above
+            error.message = error.message.replace(path, name)
+            error.hint = error.hint.replace(path, name)
     error.args = (error.message,)

@@ -107,7 +107,7 @@ def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
     )
     if not (samples or lister.bad or files.bad):
         raise _nothing_to_pack(lister.root, table.folders, places)
-    class_folders = _class_folders({*files.places, *files.bad_places})
+    class_folders = _class_folders(files.used)
     excluded = globs_pattern(context.options.exclude)
     return Catalog(
         name="",
@@ -150,7 +150,8 @@ class _LabelledFiles(NamedTuple):
     places: list[Place]
     """The place of each."""
     bad: list[Note]
-    bad_places: set[Place]
+    used: set[Place]
+    """The places of images and of bad files."""
 
 
 def _labelled_files(table: FileTable, places: Places, tally: Tally) -> _LabelledFiles:
@@ -169,6 +170,8 @@ def _labelled_files(table: FileTable, places: Places, tally: Tally) -> _Labelled
         if not by_name and odd.isdisjoint(range(start, end)):  # true of most folders
             files.numbers.extend(range(start, end))
             files.places.extend([place] * (end - start))
+            if start < end:
+                files.used.add(place)
             continue
         for number in range(start, end):
             name = table.names[number]
@@ -179,9 +182,10 @@ def _labelled_files(table: FileTable, places: Places, tally: Tally) -> _Labelled
                 place = places.of_file(folder.path, folder.files[number - start])
             if isinstance(place, str):
                 files.bad.append(Note(name, _NO_LABEL))
-            elif number in table.faults:
+                continue
+            files.used.add(place)
+            if number in table.faults:
                 files.bad.append(Note(name, table.faults[number]))
-                files.bad_places.add(place)
             else:
                 files.numbers.append(number)
                 files.places.append(place)

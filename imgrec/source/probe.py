@@ -190,12 +190,11 @@ def probe(batch: Batch) -> tuple[int, Probed]:
             if not has_image_name(name):
                 others.append(place)
             continue
-        is_local = isinstance(blob, str) and place not in remote
         try:
-            if is_local:
-                size, stamp, head = read_file_head(str(blob), HEAD_BYTES, dated=not batch.spool)
-            elif place in remote:
+            if place in remote:
                 size, stamp, head = batch.sizes[place], NO_STAMP, _head_or_raise(remote[place])
+            elif isinstance(blob, str):
+                size, stamp, head = read_file_head(blob, HEAD_BYTES, dated=not batch.spool)
             else:
                 size = batch.sizes[place]
                 size, stamp, head = read_head(blob, size, HEAD_BYTES, dated=False, name=name)
@@ -217,7 +216,7 @@ def probe(batch: Batch) -> tuple[int, Probed]:
                 others.append(place)
         elif size > MOST_IMAGE_BYTES:
             faults[place] = f"larger than {MOST_IMAGE_BYTES:,} bytes"
-        elif batch.spool and is_local and len(head) == size:
+        elif batch.spool and len(head) == size and isinstance(blob, str) and place not in remote:
             small[place] = head
     close_files()
     copies = _copy_to_spool(batch.spool, small) if small else {}
