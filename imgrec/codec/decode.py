@@ -92,12 +92,6 @@ def to_array(data: bytes, shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     return _decoded(data, shape[2], None, is_fast=True)
 
 
-def decode_for(data: bytes, decoding: Decoding) -> NDArray[np.uint8]:
-    """Decode to the requested size and channels; raise BadImage if it fails."""
-    array = decode_covering(data, decoding)
-    return resize(array, decoding.image_size) if decoding.image_size else array
-
-
 def decode_covering(data: bytes, decoding: Decoding) -> NDArray[np.uint8]:
     """Decode to the requested channels, no larger than `decoding.cover` needs.
 

@@ -201,10 +201,12 @@ def tone(levels: NDArray[np.uint8] | None) -> bytes:
     """Return the tone of a picture decoded at any scale; None was not decoded."""
     if levels is None:
         return UNKNOWN_TONE
-    flat = levels.reshape(-1).astype("float64")  # exact for such sums
-    mean = float(flat.sum()) / flat.size
+    import numpy as np
+
+    flat = levels.reshape(-1).astype(np.float64)  # exact for such sums
+    mean = float(np.add.reduce(flat)) / flat.size
     variance = float(flat.dot(flat)) / flat.size - mean * mean
-    deviation = math.sqrt(max(variance, 0.0))
+    deviation = math.sqrt(variance) if variance > 0 else 0.0
     return bytes((round(mean), min(round(2 * deviation), NOT_DECODED - 1)))
 
 

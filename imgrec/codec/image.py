@@ -131,8 +131,8 @@ def _prepare_jpeg(data: bytes, image_format: str, request: _Request) -> Packable
     pillow.refuse_bomb(height, width)
     if not header.is_common:
         return _transcode(data, image_format, request, "JPEG of a kind TensorFlow does not read")
-    packable = Packable(data, header.shape, image_format, orientation=header.orientation)
-    size = request.smaller(height, width)
+    packable = Packable(data, header.shape, image_format, "", "", "", None, header.orientation)
+    size = request.smaller(height, width) if request.shrink_to else None
     if request.check is Check.HEADER and size is None:
         return packable
     if not jpeg.reaches_end(data, header):
@@ -144,7 +144,7 @@ def _prepare_jpeg(data: bytes, image_format: str, request: _Request) -> Packable
         return packable
     grey, fault = jpeg.strict_decode(data)
     if not fault:
-        return packable._replace(grey=grey)
+        return Packable(data, header.shape, image_format, "", "", "", grey, header.orientation)
     pillow.decode(data, image_format)
     if not jpeg.is_well_formed(data, header):
         return _transcode(data, image_format, request, f"damaged JPEG: {fault}")

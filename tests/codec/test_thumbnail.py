@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 import pytest
+from pictures import encode
 from PIL import Image, ImageOps
 
 from imgrec.codec.decode import encode_thumbnail, rough_thumbnail, thumbnail
@@ -18,17 +19,12 @@ if TYPE_CHECKING:
 
 def wide() -> Image.Image:
     """Red left, blue right, and brighter further down."""
+    level = Image.linear_gradient("L").resize((160, 160)).point(lambda value: value * 5 // 8)
+    black = Image.new("L", level.size)
     picture = Image.new("RGB", (320, 160))
-    for x in range(320):
-        for y in range(160):
-            picture.putpixel((x, y), (y, 0, 0) if x < 160 else (0, 0, y))
+    picture.paste(Image.merge("RGB", (level, black, black)), (0, 0))
+    picture.paste(Image.merge("RGB", (black, black, level)), (160, 0))
     return picture
-
-
-def encoded(picture: Image.Image, image_format: str, **options: object) -> bytes:
-    out = io.BytesIO()
-    picture.save(out, image_format, **options)
-    return out.getvalue()
 
 
 def exif(orientation: int) -> Exif:
@@ -45,46 +41,37 @@ def mean_difference(one: Image.Image, other: Image.Image) -> float:
 
 @pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP"])
 def test_a_thumbnail_is_the_picture_made_smaller(image_format: str) -> None:
-    small = thumbnail(encoded(wide(), image_format), "a", 64)
+    small = thumbnail(encode(wide(), image_format), "a", 64)
     assert mean_difference(small, wide().resize((64, 32), Image.Resampling.LANCZOS)) < 4
 
 
 @pytest.mark.parametrize("image_format", ["JPEG", "PNG"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_thumbnail_is_upright(orientation: int, image_format: str) -> None:
-    data = encoded(wide(), image_format, exif=exif(orientation))
+    data = encode(wide(), image_format, exif=exif(orientation))
     shown = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
     shown.thumbnail((64, 64))
     assert mean_difference(thumbnail(data, "a", 64), shown) < 4
 
 
-def test_what_is_small_keeps_its_size() -> None:
-    assert thumbnail(encoded(wide(), "PNG"), "a", 1000).size == (320, 160)
-
-
-def test_what_is_not_opaque_is_shown_on_white() -> None:
+def test_small_transparent_deep_and_bare_pictures_have_one_too() -> None:
+    assert thumbnail(encode(wide(), "PNG"), "a", 1000).size == (320, 160)
     clear = Image.new("RGBA", (8, 8), (200, 0, 0, 0))
-    assert thumbnail(encoded(clear, "PNG"), "a", 8).getpixel((0, 0)) == (255, 255, 255)
-
-
-def test_sixteen_bits_become_eight() -> None:
+    assert thumbnail(encode(clear, "PNG"), "a", 8).getpixel((0, 0)) == (255, 255, 255)
     grey = Image.new("I;16", (8, 8), 0x8040)
-    assert thumbnail(encoded(grey, "PNG"), "a", 8).getpixel((0, 0)) == (128, 128, 128)
-
-
-def test_bare_pixels_have_one_too() -> None:
+    assert thumbnail(encode(grey, "PNG"), "a", 8).getpixel((0, 0)) == (128, 128, 128)
     blob = Pixels("digits", 0, 2, 2, 1, is_planar=False)
     assert thumbnail(bytes([9] * 4), "a", 8, blob).getpixel((1, 1)) == (9, 9, 9)
 
 
-@pytest.mark.parametrize("data", [b"", b"text", encoded(wide(), "PNG")[:200], b"\xff\xd8\xff"])
-def test_what_is_no_picture_has_none(data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"text", encode(wide(), "PNG")[:200], b"\xff\xd8\xff"])
+def test_a_file_that_is_not_a_picture_has_none(data: bytes) -> None:
     with pytest.raises(BadImage):
         thumbnail(data, "a", 64)
 
 
 def test_a_thumbnail_of_any_picture_is_a_small_jpeg() -> None:
-    data = encode_thumbnail(thumbnail(encoded(wide(), "PNG"), "a", 96))
+    data = encode_thumbnail(thumbnail(encode(wide(), "PNG"), "a", 96))
     assert Image.open(io.BytesIO(data)).size == (96, 48)
     assert len(data) < 3000
 
@@ -95,7 +82,7 @@ def test_a_thumbnail_of_any_picture_is_a_small_jpeg() -> None:
 def test_a_rough_thumbnail_is_the_picture_of_about_that_size(
     side: int, orientation: int, image_format: str
 ) -> None:
-    data = encoded(wide(), image_format, exif=exif(orientation))
+    data = encode(wide(), image_format, exif=exif(orientation))
     small = Image.open(io.BytesIO(rough_thumbnail(data, "a", side))).convert("RGB")
     assert min(side, 320) <= max(small.size) <= 2 * side
     shown = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")

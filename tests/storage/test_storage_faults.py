@@ -93,48 +93,29 @@ def versions(data_dir: Path) -> list[str]:
 
 @pytest.mark.slow
 @each(WRITING)
-@pytest.mark.parametrize("which", ["source", "archive"])
+@pytest.mark.parametrize("which", ["source", "archive", "replacement"])
 def test_a_pack_on_a_failing_disk_shows_nothing_or_all_and_goes_on(
-    tmp_path: Path, kind: Kind, which: str, request: pytest.FixtureRequest
+    tmp_path: Path, kind: Kind, which: str, source: Path, archive: Path
 ) -> None:
-    source: Path = request.getfixturevalue(which)
-    whole = files(pack(source, tmp_path / "whole", shards=SHARDS))
-    out = tmp_path / "out"
+    """A dataset that is replaced stays until the new one is there."""
+    given = archive if which == "archive" else source
+    whole = files(pack(given, tmp_path / "whole", shards=SHARDS))
+    old, out = tmp_path / "old", tmp_path / "out"
+    old.mkdir()
+    before = files(pack(source, old, seed=5, val_split=0.5)) if which == "replacement" else {}
+    shutil.copytree(old, out)
 
     def run() -> None:
-        pack(source, out, shards=SHARDS)
-
-    def check() -> None:
-        assert not (out / "x/1.0.0").exists() or files(out / "x/1.0.0") == whole
-        run()
-        assert files(out / "x/1.0.0") == whole
-        assert versions(out) == ["1.0.0"]
-        shutil.rmtree(out)
-
-    every_failure(kind, run, check)
-
-
-@pytest.mark.slow
-@each(WRITING)
-def test_a_replacement_on_a_failing_disk_leaves_the_old_dataset_or_the_new(
-    tmp_path: Path, kind: Kind, source: Path
-) -> None:
-    whole = files(pack(source, tmp_path / "whole", shards=SHARDS))
-    old = pack(source, tmp_path / "old", seed=5, val_split=0.5)
-    before = files(old)
-    out = tmp_path / "out"
-    shutil.copytree(tmp_path / "old", out)
-
-    def run() -> None:
-        pack(source, out, shards=SHARDS, overwrite=True)
+        pack(given, out, shards=SHARDS, overwrite=which == "replacement")
 
     def check() -> None:
         assert files(out / "x/1.0.0") in (before, whole)
+        assert (out / "x/1.0.0").exists() == bool(files(out / "x/1.0.0"))
         run()
         assert files(out / "x/1.0.0") == whole
         assert versions(out) == ["1.0.0"]
         shutil.rmtree(out)
-        shutil.copytree(tmp_path / "old", out)
+        shutil.copytree(old, out)
 
     every_failure(kind, run, check)
 
