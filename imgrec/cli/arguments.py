@@ -1,4 +1,4 @@
-"""Arguments that verbs share, and what they choose: options, subjects, workers, progress bars."""
+"""Arguments that verbs share, and what they choose: options, workers and progress bars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from imgrec.cli.parser import Argument, argument, switch
 from imgrec.errors import UsageError
@@ -109,7 +109,6 @@ SUBJECT_ARGUMENTS = (
         "DATASET|SOURCE",
         "the name, name:version or path of a dataset; or a source",
         nargs="?",
-        default="",
     ),
     data_dir(),
     *_in_groups(SOURCE, MANIFESTS),
@@ -120,7 +119,6 @@ PACK_ARGUMENTS = (
         "SOURCE",
         "folder, archive, manifest, CIFAR or IDX files; imgrec detects which",
         nargs="?",
-        default="",
     ),
     *_in_groups(DATASET, SOURCE, MANIFESTS, PART, SPLITS, IMAGES, SHARDS, OUTPUT),
     QUIET,
@@ -168,25 +166,6 @@ def _options(parsed: Namespace, names: Mapping[str, object]) -> PackOptions:
     return options_from({name: getattr(parsed, name, None) for name in names}, spell=flag_of)
 
 
-class Subject(NamedTuple):
-    """A dataset or a source to inspect, and the options for reading a source."""
-
-    what: str
-    options: SourceOptions
-
-
-def subject_of(parsed: Namespace) -> Subject:
-    """Return the dataset or source to inspect; warn if a dataset hides a folder of its name."""
-    from imgrec.inspect.subject import shadowing
-
-    options = _options(parsed, declared_options(SourceOptions)).source
-    what: str = parsed.source
-    if root := what and shadowing(what, options, parsed.data_dir):
-        note = f"{what}: the dataset in {root}; for the folder here, write ./{what}"
-        print(visible(note), file=sys.stderr)
-    return Subject(what, options)
-
-
 class Progress:
     """A bar for each stage on standard error, if that is a terminal and `shown` is true."""
 
@@ -213,11 +192,18 @@ class Progress:
             self._bar.close()
 
 
-class Workers(NamedTuple):
-    """An engine, and the progress bars that show its work."""
+class Workers(TypedDict):
+    """Arguments of api functions that run in worker processes."""
 
     engine: Engine
-    progress: Progress
+    on_progress: Progress
+
+
+class Reading(Workers):
+    """Arguments of api functions that also read a dataset or a source."""
+
+    data_dir: str
+    source: SourceOptions
 
 
 def progress_bars(parsed: Namespace) -> closing[Progress]:
@@ -232,7 +218,21 @@ def working(parsed: Namespace) -> Iterator[Workers]:
 
     count = PackOptions(workers=parsed.workers).workers
     with LocalEngine(count) as engine, progress_bars(parsed) as progress:
-        yield Workers(engine, progress)
+        yield {"engine": engine, "on_progress": progress}
+
+
+@contextmanager
+def inspecting(parsed: Namespace) -> Iterator[Reading]:
+    """Start workers to inspect a dataset or a source; warn if a dataset hides a folder."""
+    from imgrec.inspect.subject import shadowing
+
+    options = _options(parsed, declared_options(SourceOptions)).source
+    what: str = parsed.source
+    if root := what and shadowing(what, options, parsed.data_dir):
+        note = f"{what}: the dataset in {root}; for the folder here, write ./{what}"
+        print(visible(note), file=sys.stderr)
+    with working(parsed) as workers:
+        yield {**workers, "data_dir": parsed.data_dir, "source": options}
 
 
 def spark_engine(parsed: Namespace) -> AbstractContextManager[Engine | None]:

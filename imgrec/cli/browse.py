@@ -18,9 +18,8 @@ from imgrec.cli.arguments import (
     SUBJECT_ARGUMENTS,
     WORKERS,
     declared,
-    subject_of,
+    inspecting,
     whole,
-    working,
 )
 from imgrec.cli.parser import argument, switch, verb
 from imgrec.cli.render import emit, line, lines, pick
@@ -64,17 +63,8 @@ def report(parsed: Namespace) -> int:
     """
     from imgrec import api
 
-    subject = subject_of(parsed)
-    with working(parsed) as workers:
-        page = api.report(
-            subject.what,
-            path=parsed.path,
-            thumbnails=parsed.thumbnails,
-            data_dir=parsed.data_dir,
-            source=subject.options,
-            engine=workers.engine,
-            on_progress=workers.progress,
-        )
+    with inspecting(parsed) as reading:
+        page = api.report(parsed.source, path=parsed.path, thumbnails=parsed.thumbnails, **reading)
     emit(parsed, _report_value(page), _report_lines(page))
     if parsed.open:
         import webbrowser
@@ -130,18 +120,14 @@ def preview(parsed: Namespace) -> int:
     """
     from imgrec import api
 
-    subject = subject_of(parsed)
-    with working(parsed) as workers:
+    with inspecting(parsed) as reading:
         sheet = api.preview(
-            subject.what,
+            parsed.source,
             split=parsed.split,
             class_name=parsed.class_name,
             count=parsed.count,
             path=parsed.path,
-            data_dir=parsed.data_dir,
-            source=subject.options,
-            engine=workers.engine,
-            on_progress=workers.progress,
+            **reading,
         )
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     as_picture = picture_protocol(os.environ, is_terminal=is_terminal)

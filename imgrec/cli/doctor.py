@@ -30,7 +30,6 @@ _PACKAGES = {"tensorflow_datasets": "TFDS", "tensorflow": "TensorFlow", "PIL": "
             "PATH|NAME",
             "the name given to tfds.load, or a folder; default: all datasets where TFDS looks",
             nargs="?",
-            default="",
         ),
         data_dir("the data_dir given to tfds.load"),
         switch("--quick", "do not try to import TensorFlow, which takes seconds"),

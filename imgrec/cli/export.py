@@ -41,8 +41,7 @@ def unpack(parsed: Namespace) -> int:
             data_dir=parsed.data_dir,
             split=parsed.split,
             split_folders=parsed.splits,
-            engine=workers.engine,
-            on_progress=workers.progress,
+            **workers,
         )
     fields = "name version path images unnamed bytes transcoded resized skipped manifest pack_again"
     emit(parsed, pick(unpacked, f"{fields} notes"), _unpacked_lines(unpacked))

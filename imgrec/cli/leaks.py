@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from imgrec.cli.arguments import SUBJECT_ARGUMENTS, WORKERS, decimal, subject_of, working
+from imgrec.cli.arguments import SUBJECT_ARGUMENTS, WORKERS, decimal, inspecting
 from imgrec.cli.parser import argument, verb
 from imgrec.cli.render import emit, line, pick
 from imgrec.text import number, visible
@@ -54,17 +54,13 @@ def leaks(parsed: Namespace) -> int:
     """
     from imgrec import api
 
-    subject = subject_of(parsed)
-    with working(parsed) as workers:
+    with inspecting(parsed) as reading:
         found = api.leaks(
-            subject.what,
+            parsed.source,
             against=parsed.against,
-            data_dir=parsed.data_dir,
-            source=subject.options,
             distance=parsed.distance,
             sheet=parsed.sheet,
-            engine=workers.engine,
-            on_progress=workers.progress,
+            **reading,
         )
     emit(parsed, _value(found), _lines(found))
     if parsed.sheet and not found.sheet:

@@ -151,12 +151,11 @@ def _complain(message: str, hint: str = "") -> None:
 
 
 def _complain_about_bug(error: Exception) -> None:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace else ""
+    import traceback
+
+    where = traceback.extract_tb(error.__traceback__)[-1]
     _complain(
-        f"it failed with {type(error).__name__}: {error}{where}",
+        f"it failed with {type(error).__name__}: {error} ({where.filename}:{where.lineno})",
         "this should not happen: please report it with this message; python -X dev -m imgrec shows "
         "more",
     )

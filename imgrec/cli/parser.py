@@ -57,9 +57,8 @@ class Verb:
 
 
 def argument(flag: str, metavar: str, what: str, **settings: Any) -> Argument:  # as argparse has
-    """Declare an argument with a value; an option that is not given is empty text."""
-    default = {"default": ""} if flag.startswith("-") else {}
-    return Argument(flag, {**default, "metavar": metavar, "help": what, **settings})
+    """Declare an argument with a value, which is empty text if it is not given."""
+    return Argument(flag, {"default": "", "metavar": metavar, "help": what, **settings})
 
 
 def switch(flag: str, what: str) -> Argument:

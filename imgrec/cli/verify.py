@@ -42,8 +42,7 @@ def verify(parsed: Namespace) -> int:
             data_dir=parsed.data_dir,
             source=parsed.source,
             decode=parsed.decode,
-            engine=workers.engine,
-            on_progress=workers.progress,
+            **workers,
         )
     emit(parsed, _value(verified), _lines(verified))
     return 1 if verified.faults else 0

@@ -26,24 +26,8 @@ from imgrec.options.source import (
 )
 
 __all__ = [
-    "LEAF",
-    "NONE",
-    "AlsoFormat",
-    "Check",
-    "CifarLabels",
-    "ClassOrder",
-    "ColumnKind",
-    "ColumnOption",
-    "Compression",
-    "FolderLayout",
-    "NearDups",
-    "OnBad",
-    "OnLeak",
-    "OptionError",
-    "PackOptions",
-    "ShardOptions",
-    "ShrinkOptions",
-    "SourceKind",
-    "SourceOptions",
+    "LEAF", "NONE", "AlsoFormat", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
+    "ColumnOption", "Compression", "FolderLayout", "NearDups", "OnBad", "OnLeak", "OptionError",
+    "PackOptions", "ShardOptions", "ShrinkOptions", "SourceKind", "SourceOptions",
     "SplitOptions",
-]
+]  # fmt: skip

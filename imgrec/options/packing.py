@@ -222,7 +222,7 @@ class PackOptions:
     )
     thumbnails: Count | None = option(
         None,
-        "most thumbnails in report.html; default: 96, or more for more than 77 classes",
+        "show at most N pictures in the report; default: 96, or more for more than 77 classes",
         OUTPUT,
     )
 
