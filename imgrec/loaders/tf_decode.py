@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
+from imgrec.codec import exif
 from imgrec.options.loading import Crop, LoadOptions
 from imgrec.read.samples import ImageRange
 
@@ -77,7 +79,7 @@ class Decoder:
         options = self.options
         target = tf.constant(options.image_size)
         if orientation is not None:
-            target = tf.where(orientation >= 5, target[::-1], target)
+            target = tf.where(orientation >= exif.TURNED, target[::-1], target)
         window = self._window(shape, target, seeds)
         pixels = tf.image.resize(self._decode_covering(image, window, target), target)
         return pixels if options.exact and options.is_float else tf.cast(pixels + 0.5, tf.uint8)
@@ -197,57 +199,19 @@ def _with_alpha(pixels: Tensor) -> Tensor:
     return tf.concat([pixels, tf.ones_like(pixels[:, :, :1]) * 255], 2)
 
 
-# EXIF orientation. A JPEG has near its start:
-#
-#     "Exif" 00 00 · "II" or "MM" · 002A · uint32 offset of the directory
-#     directory: uint16 count · entries of 12 bytes: uint16 tag, uint16 type, uint32 count, value
-#
-# Tag 0x0112 is the orientation: 1 upright, 3 upside down, 6 and 8 on a side; 2, 4, 5 and 7 are
-# the same, mirrored. From 5 on, height and width change places.
-
-_EXIF_BYTES = 16_384
-"""Where to look for the directory: cameras write it first."""
-_EXIF_MARK = b"Exif\0\0"
-_ENTRY_BYTES = 12
-_MAX_ENTRIES = 64
-_ORIENTATION_TAG = 0x0112
-
-
 def _orientation(image: Tensor) -> Tensor:
-    """Return the EXIF orientation of an encoded image, 1 to 8; 1 if it has none."""
-    data = tf.cast(tf.io.decode_raw(tf.strings.substr(image, 0, _EXIF_BYTES), tf.uint8), tf.int32)
-    data = tf.pad(data, [[0, len(_EXIF_MARK)]])
-    starts = tf.shape(data)[0] - len(_EXIF_MARK)
-    is_mark = tf.ones([starts], tf.bool)
-    for place, byte in enumerate(_EXIF_MARK):
-        is_mark &= data[place : place + starts] == byte
-    tiff = tf.cast(tf.argmax(is_mark), tf.int32) + len(_EXIF_MARK)
-    is_little = tf.gather(data, tf.minimum(tiff, starts)) == ord("I")
-
-    def number(places: Tensor, size: int) -> Tensor:
-        """Read numbers of `size` bytes; 0 for places outside the data."""
-        spread = places[..., None] + tf.range(size)
-        is_inside = (spread >= 0) & (spread < starts)
-        values = tf.where(is_inside, tf.gather(data, tf.where(is_inside, spread, 0)), 0)
-        powers = tf.constant([1 << 8 * (size - 1 - place) for place in range(size)])
-        powers = tf.where(is_little, powers[::-1], powers)
-        return tf.reduce_sum(values * powers, -1)
-
-    directory = tiff + number(tiff + 4, 4)
-    places = directory + 2 + _ENTRY_BYTES * tf.range(_MAX_ENTRIES)
-    is_entry = tf.range(_MAX_ENTRIES) < number(directory, 2)
-    is_orientation = is_entry & (number(places, 2) == _ORIENTATION_TAG)
-    value = tf.reduce_max(tf.where(is_orientation, number(places + 8, 2), 0))
-    is_valid = tf.reduce_any(is_mark) & (value >= 1) & (value <= 8)
-    return tf.where(is_valid, value, 1)
+    """Return the EXIF orientation of an encoded image, 1 to 8."""
+    found = tf.numpy_function(lambda data: np.int32(exif.orientation(data)), [image], tf.int32)
+    return tf.ensure_shape(found, [])
 
 
 def _turn(pixels: Tensor, orientation: Tensor) -> Tensor:
     """Turn decoded pixels upright."""
-    pixels = tf.cond(orientation >= 5, lambda: tf.transpose(pixels, [1, 0, 2]), lambda: pixels)
-    # The axes to reverse after the transposition, by orientation.
-    flips = ((), (), (1,), (0, 1), (0,), (), (1,), (0, 1), (0,))
-    return tf.switch_case(
-        orientation,
-        [lambda axes=axes: tf.reverse(pixels, axes) if axes else pixels for axes in flips],
-    )
+    is_turned = orientation >= exif.TURNED
+    pixels = tf.cond(is_turned, lambda: tf.transpose(pixels, [1, 0, 2]), lambda: pixels)
+    for axis, orientations in enumerate((exif.UPSIDE_DOWN, exif.MIRRORED)):
+        is_reversed = tf.reduce_any(orientation == sorted(orientations))
+        pixels = tf.cond(
+            is_reversed, partial(tf.reverse, pixels, [axis]), partial(tf.identity, pixels)
+        )
+    return pixels

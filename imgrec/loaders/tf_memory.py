@@ -21,13 +21,18 @@ _CALLS = 2
 
 def load_from_memory(pipeline: Pipeline) -> Data:
     """Decode all images now; return a dataset that shuffles all of them and takes little time."""
-    options = pipeline.options
-    values = _decode_all(pipeline)
-    if options.batch_size and not options.repeat:
-        data = _gather_batches(pipeline, values, options.batch_size)
-    else:
-        data = _gather_singly(pipeline, values)
-    return data.prefetch(2).with_options(pipeline.tf_options())
+    values, batch_size = _decode_all(pipeline), pipeline.options.batch_size
+    places = _orders(pipeline).unbatch()
+    places = places.apply(tf.data.experimental.assert_cardinality(pipeline.cardinality))
+    if batch_size:
+        places = places.batch(batch_size, drop_remainder=pipeline.has_even_batches(batch_size))
+
+    def gather(places: Data) -> Data:
+        return pipeline.finish({key: tf.gather(column, places) for key, column in values.items()})
+
+    return (
+        parallel_map(places, gather, calls=_CALLS).prefetch(2).with_options(pipeline.tf_options())
+    )
 
 
 def _decode_all(pipeline: Pipeline) -> dict[str, Data]:
@@ -95,47 +100,6 @@ def _orders(pipeline: Pipeline) -> Data:
             return places[:count]
 
     return epoch_seeds(options).map(tf.autograph.experimental.do_not_convert(order))
-
-
-def _gather_singly(pipeline: Pipeline, values: dict[str, Data]) -> Data:
-    """Choose images one by one, and then batch them: batches may span epochs."""
-    batch_size = pipeline.options.batch_size
-    places = _orders(pipeline).unbatch()
-    places = places.apply(tf.data.experimental.assert_cardinality(pipeline.cardinality))
-    if batch_size:
-        places = places.batch(batch_size, drop_remainder=pipeline.has_even_batches(batch_size))
-
-    def gather(places: Data) -> Data:
-        return pipeline.finish({key: tf.gather(column, places) for key, column in values.items()})
-
-    return places.map(tf.autograph.experimental.do_not_convert(gather))
-
-
-def _gather_batches(pipeline: Pipeline, values: dict[str, Data], batch_size: int) -> Data:
-    """Take whole batches, so that no image passes alone."""
-    is_even = pipeline.has_even_batches(batch_size)
-    count = pipeline.selection.epoch_count
-    stop = count // batch_size * batch_size if is_even else count
-    starts = tf.data.Dataset.range(0, stop, batch_size)
-
-    def gather(start: Data, places: Data | None = None) -> Data:
-        """Return a batch: of consecutive images, or of those at `places`."""
-        part = slice(start, start + batch_size)
-        batch = {
-            key: column[part] if places is None else tf.gather(column, places[part])
-            for key, column in values.items()
-        }
-        size = batch_size if is_even else None
-        return pipeline.finish(
-            {key: tf.ensure_shape(each, [size, *each.shape[1:]]) for key, each in batch.items()}
-        )
-
-    if not pipeline.options.shuffle and pipeline.selection.balance is None:
-        return parallel_map(starts, lambda start: gather(start), calls=_CALLS)
-    batches = _orders(pipeline).flat_map(
-        lambda places: parallel_map(starts, lambda start: gather(start, places), calls=_CALLS)
-    )
-    return batches.apply(tf.data.experimental.assert_cardinality(len(starts)))
 
 
 _MEMINFO = "/proc/meminfo"

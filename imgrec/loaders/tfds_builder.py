@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -14,7 +14,7 @@ from os import PathLike
 from os.path import expanduser
 from pathlib import Path
 from types import new_class
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow_datasets as tfds  # type: ignore[import-untyped]  # it has no types
 from tensorflow_datasets.core import dataset_builder  # type: ignore[import-untyped]
@@ -190,8 +190,8 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # a cla
             data_dir=str(self.data_dir_root),
             overwrite=overwrite,
         )
-        with _ProgressBars() as bars:
-            packed = api.pack(self._target.source, options, on_progress=bars)
+        with _progress_bars() as advance:
+            packed = api.pack(self._target.source, options, on_progress=advance)
         if packed.is_new:
             _log_warnings(packed)
         self.info.read_from_directory(self.data_dir)
@@ -301,13 +301,12 @@ def _find_pack(dataset: str, data_dir: str, given: Mapping[str, object]) -> _Pac
     Raises DatasetNotFound if it does not exist, and UsageError for options of packing.
     """
     refuse_unknown(given, _OWN)
-    of_packing = sorted(given.keys() - {"classes", "classes_append"})
-    for name in of_packing:
-        if given[name]:
-            raise UsageError(
-                f"{name} is an option of packing, and {dataset} is already packed",
-                hint="give source too, to pack, or leave it out",
-            )
+    of_packing = given.keys() - {"classes", "classes_append"}
+    if name := min((name for name in of_packing if given[name]), default=""):
+        raise UsageError(
+            f"{name} is an option of packing, and {dataset} is already packed",
+            hint="give source too, to pack, or leave it out",
+        )
     folder = find_dataset(dataset, data_dir)
     refuse_remote(os.fspath(folder), "imgrec.builder")
     pack = read_info(folder)
@@ -326,35 +325,28 @@ def _log_warnings(packed: Packed) -> None:
         _LOG.warning("%s %s: %s", info.name, info.version, warning)
 
 
-class _ProgressBars:
-    """The progress bars of a pack, unless `tfds.disable_progress_bar()` was called."""
+@contextmanager
+def _progress_bars() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show the progress of a pack, unless `tfds.disable_progress_bar()` was called."""
+    from tensorflow_datasets.core.utils import tqdm_utils
 
-    def __init__(self) -> None:
-        self._stage = ""
-        self._bar: Any = None  # tqdm's, or TFDS's replacement
+    bars: dict[str, Any] = {}  # of tqdm, or TFDS's replacement
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Advance the bar of a stage."""
-        from tensorflow_datasets.core.utils import tqdm_utils
-
-        if stage != self._stage:
-            self.__exit__()
-            self._stage = stage
-            self._bar = tqdm_utils.tqdm(
-                desc=_BAR_TITLES[stage],
-                total=total,
-                unit=" images",
-                leave=False,
-                delay=_BAR_DELAY_S,
+    def advance(stage: str, done: int, total: int | None) -> None:
+        if stage not in bars:
+            for bar in bars.values():
+                bar.close()
+            title = _BAR_TITLES[stage]
+            bars[stage] = tqdm_utils.tqdm(
+                desc=title, total=total, unit=" images", leave=False, delay=_BAR_DELAY_S
             )
-        self._bar.update(done)
+        bars[stage].update(done)
+
+    try:
+        yield advance
+    finally:
+        for bar in bars.values():
+            bar.close()
 
 
 _is_disabled: ContextVar[bool] = ContextVar("_is_disabled", default=False)
@@ -391,18 +383,11 @@ class _NamedPack(Builder, skip_registration=True):
         """Return a `Builder`, or what TFDS returns without imgrec; raise what it raises."""
         if folder := _find_by_name(cls.name, kwargs.get("data_dir")):
             return Builder(**{**kwargs, "dataset": folder})
-        with _disabled():
+        token = _is_disabled.set(True)
+        try:
             return tfds.builder(cls.name, **kwargs)
-
-
-@contextmanager
-def _disabled() -> Iterator[None]:
-    """Let TFDS look for a dataset without imgrec."""
-    token = _is_disabled.set(True)
-    try:
-        yield
-    finally:
-        _is_disabled.reset(token)
+        finally:
+            _is_disabled.reset(token)
 
 
 def _find_by_name(name: str, data_dir: Any) -> str:

@@ -103,12 +103,12 @@ def read_document(path: Path, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
 
 
 def present_files(folder: Path) -> frozenset[str]:
-    """Return the names of everything in a folder."""
+    """Return the names of everything in a folder; nothing if it cannot be listed."""
     if is_remote(folder):
         return frozenset(child.name for child in folder.iterdir())
     try:
         return frozenset(os.listdir(folder))
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a path with a NUL
         return frozenset()
 
 

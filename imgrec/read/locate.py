@@ -9,6 +9,7 @@ from pathlib import Path
 
 from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
+from imgrec.read.files import present_files
 from imgrec.storage.leftovers import INCOMPLETE, REPLACED, find_leftovers
 from imgrec.storage.paths import is_remote, to_path
 from imgrec.text import suggestion
@@ -114,7 +115,9 @@ def _not_found_at(url: str) -> DatasetNotFound:
     hint = "give the folder of a dataset, or a data directory with one in it"
     for folder in (path, *([path.parent] if len(path.parts) > _BUCKET_PARTS else ())):
         with suppress(ExecutionError):  # a folder that cannot be listed only costs the hint
-            if names := [name for name in _list_names(folder) if not name.startswith(".")]:
+            if names := [
+                name for name in sorted(present_files(folder)) if not name.startswith(".")
+            ]:
                 hint = f"{suggestion(names, path.name)} in {folder}"
                 break
     return DatasetNotFound(f"there is no dataset at {url}", hint=hint, path=url)
@@ -124,8 +127,8 @@ def _problem(path: Path) -> tuple[str, str] | None:
     """Return why an existing path is not a dataset, and what to do about it."""
     if _is_file(path):
         return f"{path} is a file", f"give the folder of the dataset, such as {path.parent}"
-    for folder in (path, *sorted(_folders(path))):
-        names = _list_names(folder)
+    for folder in (path, *_folders(path)):
+        names = present_files(folder)
         missing = [name for name in _NEEDED if not _is_file(folder / name)]
         if missing and folder.name.endswith(INCOMPLETE):
             return _unfinished(folder)
@@ -186,20 +189,11 @@ def _versions(path: Path) -> list[Path]:
 
 def _datasets(data_dir: Path) -> list[Path]:
     """Return the highest version folder of each dataset directly below `data_dir`."""
-    return [versions[-1] for child in sorted(_folders(data_dir)) if (versions := _versions(child))]
+    return [versions[-1] for child in _folders(data_dir) if (versions := _versions(child))]
 
 
 def _folders(path: Path) -> Iterator[Path]:
-    names = _list_names(path)
+    names = sorted(present_files(path))
     if is_remote(path):  # checking takes a request each, and no dataset has a dot in its name
         return (path / name for name in names if "." not in name or layout.parse_version(name))
     return (path / name for name in names if os.path.isdir(path / name))
-
-
-def _list_names(path: Path) -> list[str]:
-    if is_remote(path):
-        return [child.name for child in path.iterdir()]
-    try:
-        return os.listdir(path)
-    except (OSError, ValueError):
-        return []
