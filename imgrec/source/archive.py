@@ -15,11 +15,13 @@ from typing import Literal, NamedTuple
 from imgrec.errors import BadImage, ImgrecError, SourceError
 from imgrec.model import ZipMember
 from imgrec.source.archive_formats import is_tar, list_tar, list_zip
-from imgrec.source.archive_members import Allowance, Listing, MemberTree
-from imgrec.source.archive_names import (
+from imgrec.source.archive_members import (
     COMPRESSED_TARS,
+    Allowance,
+    Listing,
+    MemberTree,
     archive_stem,
-    choose_encoding,
+    decode_names,
     has_archive_name,
 )
 from imgrec.source.split_words import split_word
@@ -88,7 +90,7 @@ def _archive_file(path: str, shown: str) -> ArchiveFile:
 def _read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> MemberTree:
     """List the files of an archive, and count what they unpack to against an allowance."""
     allowance.packed_bytes += file.packed_bytes
-    listing = _decode_names(_list(file, context, allowance), context.options.encoding, file.shown)
+    listing = decode_names(_list(file, context, allowance), context.options.encoding, file.shown)
     if not listing.members:
         raise SourceError(f"{file.shown} is an empty archive", path=file.shown)
     allowance.take(file.shown, sum(member.size for member in listing.members))
@@ -102,22 +104,6 @@ def _read_archive(file: ArchiveFile, context: Context, allowance: Allowance) -> 
     tree.add(listing.members)
     allowance.take_members(file.shown, tree.folder_count())
     return tree
-
-
-def _decode_names(listing: Listing, asked: str, shown: str) -> Listing:
-    """Decode the raw names of a listing, all in one encoding."""
-    raw = {
-        place: member.name.encode("utf-8", "surrogateescape")
-        for place, member in enumerate(listing.members)
-        if member.is_raw
-    }
-    if not raw or (listing.names_are_bytes and not asked):
-        return listing
-    encoding, warning = choose_encoding(list(raw.values()), asked, shown, listing.usual_encoding)
-    members = list(listing.members)
-    for place, name in raw.items():
-        members[place] = members[place]._replace(name=name.decode(encoding, "surrogateescape"))
-    return listing._replace(members=members, warnings=[*listing.warnings, *filter(None, [warning])])
 
 
 def _list(file: ArchiveFile, context: Context, allowance: Allowance) -> Listing:

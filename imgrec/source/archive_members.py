@@ -1,20 +1,34 @@
-"""The members of an archive as a tree of folders, within limits and without unsafe names."""
+"""The members of an archive: their names, the limits for them, and the tree of their folders.
+
+Zips mark names as UTF-8, or do not. Names that are not marked are UTF-8 if all of them are.
+Otherwise an encoding is used only if it alone gives plausible names: letters that are common in its
+script, and as much or as little ASCII among them as its languages write. Tars hold the bytes that
+names have on disk, where nothing is guessed either: only `--encoding` decodes those.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
 from imgrec.model import Slice, ZipMember
 from imgrec.notes import Note
-from imgrec.source.archive_names import has_archive_name
 from imgrec.source.split_words import split_word
 from imgrec.source.tree import Folder, Lister, clutter_kind, has_image_name, joined
+from imgrec.text import printable
 
+COMPRESSED_TARS = (
+    ".tar.gz", ".tgz", ".taz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.zst", ".tzst",
+)  # fmt: skip
+_PART = re.compile(r"\.(zip|7z|rar|tar|tgz|tar\.[a-z0-9]+)\.\d{3}$|\.z\d\d$")
+"""Suffixes of the parts of a split archive."""
+_SUFFIXES = (*COMPRESSED_TARS, ".zip", ".tar", ".7z", ".rar")
 _RATIO = 200
 """Images do not compress; even tables of text seldom shrink to less than a tenth."""
 _FREE_BYTES = 100 << 20
@@ -36,6 +50,23 @@ _UNSAFE = (
     (re.compile(r"(?:^|/)\.\.(?:/|$)"), "a path with .., which leads out of the archive"),
 )
 _CONTROL = re.compile(r"[\0-\x1f\x7f]")
+
+
+def has_archive_name(filename: str) -> bool:
+    """Tell whether a file has the name of an archive, readable by imgrec or not."""
+    name = filename.lower()
+    return name.endswith(_SUFFIXES) or bool(_PART.search(name))
+
+
+def archive_stem(path: str) -> str:
+    """Return the name of an archive without its suffix.
+
+    >>> archive_stem("downloads/flowers.tar.gz")
+    'flowers'
+    """
+    name = os.path.basename(os.path.abspath(path))
+    known = (name[: -len(suffix)] for suffix in _SUFFIXES if name.lower().endswith(suffix))
+    return next(known, os.path.splitext(name)[0]) or name
 
 
 @dataclass(slots=True)
@@ -275,3 +306,117 @@ def _escaped(name: str) -> str:
     """Return an unsafe name in a form fit for a message."""
     shown = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", name)
     return shown if len(shown) <= _MAX_NAME else shown[:_MAX_NAME] + "…"
+
+
+# The encoding of names.
+
+_UTF8 = "utf-8"
+_MOST_NAMES = 10_000
+"""How many different names are used for a guess; in the end, all names must decode."""
+_COMMON_SHARE = 0.8
+"""The share of common characters among the different ones of plausible names."""
+_FILE_EXTENSION = re.compile(rb"\.[A-Za-z0-9]{1,5}$")
+"""It is not part of any language."""
+_ASIAN: Mapping[str, Callable[[int], bool]] = {
+    "gbk": lambda code: 0xB0A1 <= code <= 0xD7F9 and code & 0xFF >= 0xA1,
+    "cp932": lambda code: 0x829F <= code <= 0x8396 or 0x889F <= code <= 0x9872 or code == 0x815B,
+    "cp949": lambda code: 0xB0A1 <= code <= 0xC8FE and code & 0xFF >= 0xA1,
+    "cp950": lambda code: 0xA440 <= code <= 0xC67E,
+}
+"""The codes of common characters: hanzi of level 1; kana and kanji of level 1; Hangul; and the
+frequent characters of Big5."""
+_ALPHABETS = {
+    "cp437": ("LATIN", 0.0, 0.5),
+    "cp1252": ("LATIN", 0.0, 0.5),
+    "cp866": ("CYRILLIC", 0.9, 1.0),
+    "cp1251": ("CYRILLIC", 0.9, 1.0),
+    "koi8_r": ("CYRILLIC", 0.9, 1.0),
+}
+"""The script, and the least and the most share of letters that are not ASCII: accents are few
+among Latin letters, and other alphabets are hardly mixed with Latin ones."""
+
+
+def decode_names(listing: Listing, asked: str, shown: str) -> Listing:
+    """Decode the raw names of a listing, all in one encoding; messages call it `shown`."""
+    raw = {
+        place: member.name.encode(_UTF8, "surrogateescape")
+        for place, member in enumerate(listing.members)
+        if member.is_raw
+    }
+    if not raw or (listing.names_are_bytes and not asked):
+        return listing
+    encoding, warning = choose_encoding(list(raw.values()), asked, shown, listing.usual_encoding)
+    members = list(listing.members)
+    for place, name in raw.items():
+        members[place] = members[place]._replace(name=name.decode(encoding, "surrogateescape"))
+    return listing._replace(members=members, warnings=[*listing.warnings, *filter(None, [warning])])
+
+
+def choose_encoding(
+    names: Sequence[bytes], asked: str, shown: str, usual: str = _UTF8
+) -> tuple[str, str]:
+    """Choose one encoding for all names that are not ASCII; return it and a warning, if any.
+
+    It is the `usual` one if no other fits alone. Raises SourceError if `--encoding` does not fit.
+    """
+    is_utf8 = all(_decodes(name, _UTF8) for name in names)
+    is_for_names = bool(asked) and "a/".encode(asked) == b"a/"  # UTF-16 can only be for tables
+    # An encoding that decodes anything, UTF-8 too, is meant for a table beside names in UTF-8.
+    if is_for_names and not (is_utf8 and _decodes_most_bytes(asked)):
+        if odd := [name for name in names if not _decodes(name, asked)]:
+            raise SourceError(
+                f"{shown}: names of its files are not {asked} text, such as {_printable(odd[0])}",
+                hint="pass the encoding of the names with --encoding, or unpack it first",
+                path=shown,
+            )
+        return asked, ""
+    if is_utf8:
+        return _UTF8, ""
+    parts = {part for name in sorted(set(names))[:_MOST_NAMES] for part in name.split(b"/")}
+    words = sorted({_FILE_EXTENSION.sub(b"", part) for part in parts if not part.isascii()})
+    fitting = [
+        encoding
+        for encoding in (*_ASIAN, *_ALPHABETS)
+        if all(_decodes(name, encoding) for name in names) and _is_plausible(words, encoding)
+    ]
+    if len(fitting) == 1:
+        return fitting[0], (
+            f"{shown}: names of its files are not UTF-8, and were read as {fitting[0]}; if letters "
+            "are wrong, pass --encoding"
+        )
+    if usual == _UTF8 and not fitting:  # they are bytes on disk, too
+        return usual, ""
+    which = " or ".join(fitting)
+    which = f"may be {which}" if which else f"are not UTF-8, and were read as {usual}"
+    return usual, f"{shown}: names such as {_printable(words[0])} {which}: choose with --encoding"
+
+
+def _decodes(name: bytes, encoding: str) -> bool:
+    try:
+        name.decode(encoding)
+    except UnicodeError:
+        return False
+    return True
+
+
+def _decodes_most_bytes(encoding: str) -> bool:
+    high = [bytes([byte]) for byte in range(0x80, 0x100)]
+    return sum(_decodes(byte, encoding) for byte in high) > len(high) * 0.7
+
+
+def _is_plausible(words: Sequence[bytes], encoding: str) -> bool:
+    text = "".join(word.decode(encoding) for word in words)
+    high = {character for character in text if not character.isascii()}
+    if encoding in _ASIAN:
+        letters = [letter.encode(encoding, "replace") for letter in high if letter.isalpha()]
+        common = [code for code in letters if _ASIAN[encoding](int.from_bytes(code, "big"))]
+        return bool(common) and len(common) >= _COMMON_SHARE * len(letters)
+    script, least, most = _ALPHABETS[encoding]
+    if not all(unicodedata.name(character, "").startswith(script) for character in high):
+        return False
+    are_ascii = [character.isascii() for character in text if character.isalpha()]
+    return least <= are_ascii.count(False) / max(len(are_ascii), 1) <= most
+
+
+def _printable(name: bytes) -> str:
+    return printable(name.decode(_UTF8, "backslashreplace"))

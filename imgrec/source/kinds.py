@@ -17,7 +17,7 @@ from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
 from imgrec.source import cifar, idx, manifest, numpy_arrays, pixel_table, tfrecord
 from imgrec.source.archive import is_archive, refuse_foreign
-from imgrec.source.archive_names import archive_stem, has_archive_name
+from imgrec.source.archive_members import archive_stem, has_archive_name
 from imgrec.source.download import sample_form, scan_download
 from imgrec.source.download_contents import Contents, read_contents
 from imgrec.source.label_names import fold_classes

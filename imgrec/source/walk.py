@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from imgrec.errors import SourceError
 from imgrec.notes import Note
 from imgrec.source.archive import expand, is_archive, open_archive
-from imgrec.source.archive_names import archive_stem, has_archive_name
+from imgrec.source.archive_members import archive_stem, has_archive_name
 from imgrec.source.split_words import split_word
 from imgrec.source.tables import is_table
 from imgrec.source.tree import (

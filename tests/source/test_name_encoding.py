@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pictures import jpeg, write_tree
 
 from imgrec.errors import SourceError
-from imgrec.source.archive_names import choose_encoding
+from imgrec.source.archive_members import choose_encoding
 
 CHINESE = ["玫瑰", "郁金香", "蒲公英", "向日葵", "雏菊"]
 JAPANESE = ["バラ", "チューリップ", "表示", "ひまわり"]
@@ -97,7 +97,7 @@ def test_names_that_several_encodings_fit_stay_as_they_were(tmp_path: Path) -> N
     path = write(tmp_path / "a.zip", raw_zip({"rose/장미.jpg".encode("cp949"): jpeg(1)}))
     catalog = found(path)
     assert names(catalog) == ["rose/" + "장미.jpg".encode("cp949").decode("cp437")]
-    assert "may be gbk or cp949 or cp950: pass --encoding to say what" in catalog.warnings[0]
+    assert "may be gbk or cp949 or cp950: choose with --encoding" in catalog.warnings[0]
 
 
 def test_one_archive_is_read_in_one_encoding(tmp_path: Path) -> None:
