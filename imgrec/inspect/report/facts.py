@@ -113,7 +113,7 @@ def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
     """Count and choose everything that the page shows, with at most `thumbnails` pictures."""
     measures = measure(table.shapes, table.sizes, table.formats)
     shots = _shots(table, report.classes)
-    findings = [found for found in find_findings(report, table, shots) if found.total]
+    findings = list(find_findings(report, table, shots))
     outliers = list(find_outliers(table, measures, shots))
     spare = max(thumbnails - len(report.classes), thumbnails // _MIN_SHARE)
     shown = _with_pictures([*findings, *outliers], min(thumbnails // _MAX_SHARE, spare))
@@ -195,11 +195,8 @@ def _shots(table: ImageTable, classes: Sequence[str]) -> Shots:
 
 def _with_pictures(findings: Sequence[Finding], count: int) -> list[Finding]:
     """Keep at most `count` pictures: those of the first entry of each finding, then the second."""
-    in_turn = sorted(
-        (depth, kind) for kind, found in enumerate(findings) for depth in range(len(found.entries))
-    )
     kept = set()
-    for depth, kind in in_turn:
+    for depth, kind in _in_turn([len(found.entries) for found in findings]):
         shots = findings[kind].entries[depth].shots
         count -= sum(shot.where is not None for shot in shots)
         if count < 0:
@@ -214,6 +211,11 @@ def _with_pictures(findings: Sequence[Finding], count: int) -> list[Finding]:
         )
         for kind, found in enumerate(findings)
     ]
+
+
+def _in_turn(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (depth, list) for the first elements of some lists, then for the second, and so on."""
+    return sorted((depth, at) for at, length in enumerate(lengths) for depth in range(length))
 
 
 def _without_pictures(entry: Entry) -> Entry:
@@ -253,8 +255,7 @@ def _sheets(
     totals = _label_counts(table, range(len(table)))
     rows = _first_rows(table, totals, -(-count // max(len(classes), 1)))
     labels = sorted(rows, key=lambda label: label if label != UNLABELLED else len(classes))
-    in_turn = sorted((depth, place) for place, label in enumerate(labels)
-                     for depth in range(len(rows[label])))  # fmt: skip
+    in_turn = _in_turn([len(rows[label]) for label in labels])
     shown = Counter(labels[place] for _, place in in_turn[:count])
     for label in labels:
         yield Sheet(

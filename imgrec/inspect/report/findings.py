@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from imgrec.codec.descriptor import NOT_DECODED
 from imgrec.codec.exif import UPRIGHT
@@ -14,7 +14,6 @@ from imgrec.inspect.subject import ImagePlace
 from imgrec.near.duplicates import NearDuplicates
 from imgrec.notes import Note, SameImage
 from imgrec.outcome import Report
-from imgrec.text import number
 
 _MAX_ENTRIES = 60
 """The page lists the first cases of each kind; report.json lists them all."""
@@ -31,6 +30,24 @@ _SIZE_FACTOR = 4
 _ASPECT = 3.0
 _BLANK, _DARK, _BRIGHT = 3, 16, 243
 """The spread below which an image is blank, and the levels of dark and bright ones."""
+_GRAVE = frozenset({"leaks", "near", "conflicts", "skipped"})
+"""The kinds that spoil results; near-duplicates only if they are in different splits."""
+_TITLES = {
+    "leaks": "Leaks between splits",
+    "near": "Near-duplicates",
+    "conflicts": "Conflicting labels",
+    "skipped": "Skipped",
+    "damaged": "Damaged, but decodable",
+    "turned": "Rotated by EXIF",
+    "transcoded": "Transcoded",
+    "duplicates": "Exact duplicates",
+    "tiny": "Tiny",
+    "huge": "Huge",
+    "stretched": "Extreme aspect ratio",
+    "blank": "Nearly blank",
+    "dark": "Very dark",
+    "bright": "Very bright",
+}
 
 
 class Shot(NamedTuple):
@@ -59,8 +76,6 @@ class Finding(NamedTuple):
 
     key: str
     title: str
-    meaning: str
-    """The consequence for training, and what to do."""
     total: int
     entries: tuple[Entry, ...]
     """The first cases."""
@@ -75,105 +90,76 @@ class Shots(NamedTuple):
     at: Callable[[int], Shot]
 
 
-def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[Finding]:
-    """Yield the findings of a report, the gravest first; empty ones too."""
+_Cases: TypeAlias = tuple[int, tuple[Entry, ...]]
+"""The number of cases, and the first of them."""
+_Outliers: TypeAlias = tuple[str, Iterable[tuple[float, int]], Callable[[int], str]]
+"""A kind, the rank and row of each outlier, and a function that describes one by its row.
 
-    def copies(groups: Sequence[SameImage]) -> tuple[int, tuple[Entry, ...]]:
-        return len(groups), tuple(
+More extreme outliers have lower ranks.
+"""
+
+
+def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[Finding]:
+    """Yield what packing reported, the gravest first."""
+
+    def copies(groups: Sequence[SameImage]) -> _Cases:
+        entries = [
             Entry(
                 tuple(map(shots.named, group.filenames[:_MAX_COPIES])),
                 f"{len(group.filenames)} files with the same bytes",
             )
             for group in groups[:_MAX_ENTRIES]
-        )
+        ]
+        return len(groups), tuple(entries)
 
-    def notes(files: Sequence[Note]) -> tuple[int, tuple[Entry, ...]]:
-        shown = files[:_MAX_ENTRIES]
-        return len(files), tuple(
-            Entry((shots.named(file.filename),), file.reason) for file in shown
-        )
+    def notes(files: Sequence[Note]) -> _Cases:
+        shown = [Entry((shots.named(file.filename),), file.reason) for file in files[:_MAX_ENTRIES]]
+        return len(files), tuple(shown)
 
-    yield Finding(
-        "leaks", "Leaks between splits",
-        "The model is tested on images that it was trained on, so its score is too good. "
-        "--on-leak drop removes the copies from train.",
-        *copies(report.leaks), is_grave=True,
-    )  # fmt: skip
     near = report.near_duplicates or NearDuplicates(0, 0, 0, 0, ())
-    yield Finding(
-        "near", "Near-duplicates",
-        f"{number(near.across_splits, 'pair')} across splits, so the score is too good. "
-        "--near-dups group keeps such pairs together."
-        if near.across_splits
-        else "No pair is in different splits. --near-dups drop keeps one of each.",
-        near.pairs, tuple(
-            Entry(
-                (shots.named(pair.first), shots.named(pair.second)),
-                f"distance {pair.distance:.1f}" + ", mirrored" * pair.is_mirrored,
-            )
-            for pair in near.examples[:_MAX_ENTRIES]
-        ),
-        is_grave=bool(near.across_splits),
-    )  # fmt: skip
-    yield Finding(
-        "conflicts", "Conflicting labels",
-        "The same bytes have different labels, so at least one label is wrong.",
-        *copies(report.conflicts), is_grave=True,
-    )  # fmt: skip
-    yield Finding(
-        "skipped", "Skipped",
-        "These files are in the source but not in the dataset. Repair or replace them, then pack "
-        "again.",
-        *notes(report.skipped), is_grave=True,
-    )  # fmt: skip
-    yield Finding(
-        "damaged", "Damaged, but decodable",
-        "Every decoder accepts these files, but a strict one complains. Parts may be grey or "
-        "shifted.",
-        *notes(report.damaged),
-    )  # fmt: skip
     turned = [row for row, turn in enumerate(table.orientations) if turn != UPRIGHT]
-    yield Finding(
-        "turned", "Rotated by EXIF",
-        "Photo viewers rotate these images as their EXIF data asks. TensorFlow and TFDS do not; "
-        "imgrec.load(..., orient=True) does. They are shown upright here.",
-        len(turned), tuple(
-            Entry((shots.at(row),), f"EXIF orientation {turn}: {_TURNS.get(turn, 'unknown')}")
-            for row in turned[:_MAX_ENTRIES]
-            for turn in [table.orientations[row]]
-        ),
-    )  # fmt: skip
-    yield Finding(
-        "transcoded", "Transcoded",
-        "TensorFlow cannot read the format of these files, so their pixels are stored as PNG.",
-        *notes(report.transcoded),
-    )  # fmt: skip
-    yield Finding(
-        "duplicates", "Exact duplicates",
-        "These files have the same bytes, so the image counts more than once in training.",
-        *copies(report.duplicates),
-    )  # fmt: skip
+    kinds = {
+        "leaks": copies(report.leaks),
+        "near": (near.pairs, _near_entries(near, shots)),
+        "conflicts": copies(report.conflicts),
+        "skipped": notes(report.skipped),
+        "damaged": notes(report.damaged),
+        "turned": (len(turned), _turned_entries(turned[:_MAX_ENTRIES], table, shots)),
+        "transcoded": notes(report.transcoded),
+        "duplicates": copies(report.duplicates),
+    }
+    for key, (total, entries) in kinds.items():
+        if total:
+            is_grave = key in _GRAVE and (key != "near" or near.across_splits > 0)
+            yield Finding(key, _TITLES[key], total, entries, is_grave)
 
 
-class _Outliers(NamedTuple):
-    key: str
-    title: str
-    meaning: str
-    ranked: Iterable[tuple[float, int]]
-    """The rank of each outlier, lower for a more extreme one, and its row."""
-    describe: Callable[[int], str]
-    """Returns how extreme an image is, by its row."""
+def _near_entries(near: NearDuplicates, shots: Shots) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(
+            (shots.named(pair.first), shots.named(pair.second)),
+            f"distance {pair.distance:.1f}" + ", mirrored" * pair.is_mirrored,
+        )
+        for pair in near.examples[:_MAX_ENTRIES]
+    )
+
+
+def _turned_entries(rows: Sequence[int], table: ImageTable, shots: Shots) -> tuple[Entry, ...]:
+    turns = [(row, table.orientations[row]) for row in rows]
+    return tuple(
+        Entry((shots.at(row),), f"EXIF orientation {turn}: {_TURNS.get(turn, 'unknown')}")
+        for row, turn in turns
+    )
 
 
 def find_outliers(table: ImageTable, measures: Measures, shots: Shots) -> Iterator[Finding]:
     """Yield the images that are unlike the others, by kind."""
-    for kind in (*_by_shape(table, measures), *(_by_tone(table) if table.tones else ())):
-        ranked = sorted(kind.ranked)
+    kinds = [*_by_shape(table, measures), *(_by_tone(table) if table.tones else ())]
+    for key, outliers, describe in kinds:
+        ranked = sorted(outliers)
         if ranked:
-            worst = [
-                Entry((shots.at(row),), kind.describe(row)) for _, row in ranked[:_MAX_OUTLIERS]
-            ]
-            yield Finding(kind.key, kind.title, kind.meaning, len(ranked), tuple(worst))
+            worst = [Entry((shots.at(row),), describe(row)) for _, row in ranked[:_MAX_OUTLIERS]]
+            yield Finding(key, _TITLES[key], len(ranked), tuple(worst))
 
 
 def _by_shape(table: ImageTable, measures: Measures) -> Iterator[_Outliers]:
@@ -196,26 +182,15 @@ def _by_shape(table: ImageTable, measures: Measures) -> Iterator[_Outliers]:
         ratio = max(width, height) / min(width, height)
         return f"{ratio:.1f} times as {'wide as high' if width > height else 'high as wide'}"
 
-    smallest, largest = short_side / _SIZE_FACTOR, long_side * _SIZE_FACTOR
-    yield _Outliers(
-        "tiny", "Tiny",
-        "The shorter side is less than a quarter of the median, as in icons, previews or crops. "
-        "--min-side removes them.",
-        ranked(lambda size: min(size) if min(size) < smallest else None), size_text,
-    )  # fmt: skip
-    yield _Outliers(
-        "huge", "Huge",
-        "The longer side is more than four times the median, which slows down loading. "
-        "--max-side shrinks them.",
-        ranked(lambda size: -max(size) if max(size) > largest else None), size_text,
-    )  # fmt: skip
+    least, most = short_side / _SIZE_FACTOR, long_side * _SIZE_FACTOR
     ratio = max(_ASPECT, 1.5 * long_side / short_side)
-    yield _Outliers(
-        "stretched", "Extreme aspect ratio",
-        "Resizing to a square distorts them beyond recognition. Crop them instead.",
+    yield "tiny", ranked(lambda size: min(size) if min(size) < least else None), size_text
+    yield "huge", ranked(lambda size: -max(size) if max(size) > most else None), size_text
+    yield (
+        "stretched",
         ranked(lambda size: -max(size) / min(size) if max(size) >= ratio * min(size) else None),
         ratio_text,
-    )  # fmt: skip
+    )
 
 
 def _by_tone(table: ImageTable) -> Iterator[_Outliers]:
@@ -227,21 +202,12 @@ def _by_tone(table: ImageTable) -> Iterator[_Outliers]:
     def spread_text(row: int) -> str:
         return f"levels spread by {spreads[row] / 2:g} of 255, {level_text(row)}"
 
-    yield _Outliers(
-        "blank", "Nearly blank",
-        "They show next to nothing, like empty scans, covered lenses or placeholders.",
-        [(spread, row) for row, spread in enumerate(spreads) if spread < 2 * _BLANK], spread_text,
-    )  # fmt: skip
+    blank = [(spread, row) for row, spread in enumerate(spreads) if spread < 2 * _BLANK]
+    yield "blank", blank, spread_text
     has_content = [2 * _BLANK <= spread < NOT_DECODED for spread in spreads]
     seen = list(compress(enumerate(levels), has_content))
     # In a dataset of mostly dark images, such as digits on black, a dark one is not an outlier.
     usual = sorted(level for _, level in seen)[len(seen) // 2] if seen else 0
     dark, bright = min(_DARK, usual / 2), max(_BRIGHT, (255 + usual) / 2)
-    yield _Outliers(
-        "dark", "Very dark", "They are almost black.",
-        [(level, row) for row, level in seen if level < dark], level_text,
-    )  # fmt: skip
-    yield _Outliers(
-        "bright", "Very bright", "They are almost white.",
-        [(-level, row) for row, level in seen if level > bright], level_text,
-    )  # fmt: skip
+    yield "dark", [(level, row) for row, level in seen if level < dark], level_text
+    yield "bright", [(-level, row) for row, level in seen if level > bright], level_text
