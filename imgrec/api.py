@@ -24,6 +24,7 @@ from imgrec.storage.paths import refuse_remote, to_path
 from imgrec.text import given_path
 
 if TYPE_CHECKING:
+    from imgrec.catalog import OnProgress
     from imgrec.engine import Engine
     from imgrec.inspect.contact_sheet import Preview
     from imgrec.inspect.leaks import Leaks
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from imgrec.inspect.verify import Verified
     from imgrec.model import Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
-    from imgrec.packing import OnProgress
     from imgrec.read.dataset import Dataset
 
 AnyPath: TypeAlias = str | os.PathLike[str]
@@ -87,8 +87,8 @@ def dry_run(
     on_progress: OnProgress | None = None,
 ) -> Plan:
     """Return the plan of `pack` for the same arguments, without writing anything."""
+    from imgrec.catalog import scan_source
     from imgrec.notes import warnings_of
-    from imgrec.packing import scan_source
     from imgrec.plan.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 

@@ -8,27 +8,25 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
-
-from xxhash import xxh3_128_digest
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
+from imgrec.catalog import OnProgress, scan_source
 from imgrec.engine import Engine
 from imgrec.engine.local import running
 from imgrec.errors import DatasetExists, ExecutionError, SourceError, UsageError
 from imgrec.inspect.subject import Job as Inspection
-from imgrec.model import Catalog, Plan, ShardTask, split_order
+from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
 from imgrec.outcome import Packed, Report, ShardResult
-from imgrec.plan.build import choose, make_plan
-from imgrec.plan.classes import change_classes
+from imgrec.plan.build import make_plan
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, make_report, near_duplicates, refuse_loss
 from imgrec.publish.samples import SamplesTable, TableForm
@@ -46,8 +44,7 @@ from imgrec.reuse import (
     verify_finished_shards,
 )
 from imgrec.source.fetch import Fetched
-from imgrec.source.kinds import Source, detect, scan
-from imgrec.source.tree import Context
+from imgrec.source.kinds import Source, detect
 from imgrec.storage.blobs import changed_after, close_files, was_swapped
 from imgrec.storage.files import write_file
 from imgrec.storage.leftovers import find_leftovers
@@ -58,9 +55,6 @@ from imgrec.write.shard import ShardExaminer, ShardWriter
 
 if TYPE_CHECKING:
     from imgrec.inspect.report.images import ImageTable
-
-OnProgress: TypeAlias = Callable[[str, int, int | None], object]
-"""Called with the stage ("scan", "look" or "pack"), how many more images are done, of how many."""
 
 _EXAMINED_BYTES = 16 << 20
 """How much of a source a worker examines at once."""
@@ -139,9 +133,14 @@ def pack_source(request: PackRequest) -> Packed:
             parent = None if engine.is_local else target.parent
             temporary = TemporaryDirectory(prefix=".imgrec-", dir=parent)
             spool = stack.enter_context(temporary)
-        keeps_small = is_free and engine.is_local
-        scanning = partial(scan_source, source, spool=spool, keeps_small=keeps_small)
-        catalog = scanning(options, engine, request.on_progress)
+        catalog = scan_source(
+            source,
+            options,
+            engine,
+            request.on_progress,
+            spool=spool,
+            keeps_small=is_free and engine.is_local,
+        )
         job = _Job(
             request=request,
             catalog=catalog,
@@ -186,80 +185,6 @@ def for_cluster(source: str, options: PackOptions) -> tuple[str, PackOptions]:
     return os.path.abspath(source), options
 
 
-def scan_source(
-    source: Source,
-    options: PackOptions,
-    engine: Engine,
-    on_progress: OnProgress | None,
-    *,
-    spool: str,
-    keeps_small: bool = False,
-) -> Catalog:
-    """Scan a source, and apply the options that need all of its classes or all of its images."""
-
-    def report(stage: str, images: int, total: int | None = None) -> None:
-        if on_progress:
-            on_progress(stage, images, total)
-
-    context = Context(
-        options=options.source,
-        run=engine.run,
-        on_progress=partial(report, "scan"),
-        spool=spool,
-        keeps_small=keeps_small,
-    )
-    catalog = scan(source, context)
-    if options.source.class_changes():
-        catalog = change_classes(catalog, options.source)
-    return _look_at_images(catalog, options, engine, partial(report, "look"))
-
-
-def _look_at_images(
-    catalog: Catalog, options: PackOptions, engine: Engine, on_image: Callable[[int, int], object]
-) -> Catalog:
-    """Leave out small images, pin images to splits, and find near-duplicates, as asked."""
-    finds_near = options.near_dups not in (NearDups.AUTO, NearDups.OFF)
-    if not (options.source.min_side or options.split_from or options.split_file or finds_near):
-        return catalog
-    from imgrec.source import image_pass  # slow to import
-
-    if options.source.min_side:
-        catalog = image_pass.without_small(catalog, options.source.min_side, engine.run)
-    if options.split_from:
-        from imgrec.read.locate import find_dataset
-
-        earlier = find_dataset(options.split_from, options.data_dir)
-        catalog = image_pass.pin(catalog, _known_splits(earlier), engine.run)
-        catalog = replace(catalog, earlier_classes=read_info(earlier).classes)
-    if options.split_file:
-        from imgrec.source.split_file import pin_by_name
-
-        catalog = pin_by_name(catalog, options.split_file)
-    if not finds_near:
-        return catalog
-    # Only an image that will be packed is worth keeping in place of its near-duplicate.
-    chosen = choose(catalog, replace(options.source, group_by="")).samples.filenames
-    return image_pass.refine_near_dups(
-        catalog, set(chosen), options.near_dups, engine.run, on_image
-    )
-
-
-def _known_splits(folder: Path) -> dict[bytes, str]:
-    """Return the split of each image of a dataset, by its hash. TFDS may have written it."""
-    from imgrec.read.dataset import Dataset
-    from imgrec.read.samples import read_splits
-    from imgrec.source.split_words import split_word
-
-    if read_info(folder).fingerprint:
-        return read_splits(folder)
-    dataset, known = Dataset(folder), dict[bytes, str]()
-    # As in `read_splits`, the split furthest from training comes last, and so wins.
-    for split in sorted(dataset, key=lambda name: split_order(split_word(name) or name)):
-        for record in dataset[split]:
-            known[xxh3_128_digest(record.image)] = split_word(split) or split
-    return known
-
-
 def _keep_dataset(job: _Job) -> Packed:
     """Return the dataset that exists already; raise DatasetExists if it is another."""
     target = job.staging.target
@@ -283,37 +208,13 @@ def _write_dataset(job: _Job) -> Packed:
         newest_ns=job.catalog.stamp.newest_ns,
     )
     run = Run(fingerprint=plan.fingerprint, stamp=job.catalog.stamp, snapshot=job.snapshot)
-    files_of = writer.record_format.filenames
-    resumed = resume(staging, plan, run, files_of, is_wanted=options.resume)
-    check = ShardCheck(folder=writer.folder, source_check=job.source_check())
-    kept, outdated = [], 0
-    for shard in verify_finished_shards(resumed.shards, check, job.engine):
-        outdated += not shard.is_current
-        if shard.is_intact and shard.is_current:
-            kept.append(shard.result)
-            job.report_progress(shard.result)
-    totals = Totals(plan.sum_up(), options.also)
-    results = []
-    form = TableForm(
-        classes=plan.classes,
-        is_multilabel=totals.planned.is_multilabel,
-        has_groups=any(task.samples.groups for task in plan.tasks),
-    )
-    # In memory, so that no partial file and no open file is left if a worker fails.
-    samples = io.BytesIO()
-    table = SamplesTable(samples, form)
-    written = _write_shards(job, writer, run, {result.filename for result in kept})
-    with closing(written):
-        for task, result in in_plan_order(plan.tasks, chain(kept, written)):
-            refuse_loss(task, result)
-            table.add(result)
-            totals.add(result)
-            results.append(result)
-    table.finish()
+    reused = _reuse_shards(job, writer, run)
+    with closing(_write_shards(job, writer, run, reused.shards)) as written:
+        results, totals, samples = _collect(job, chain(reused.shards, written))
     _refuse_changed(job)
     if options.near_dups is NearDups.AUTO:
         plan = replace(plan, near_duplicates=near_duplicates(results, job.engine.run))
-    seal = write_file(str(staging.path / layout.SAMPLES), samples.getvalue())
+    seal = write_file(str(staging.path / layout.SAMPLES), samples)
     with _keeping_shards(job, results):
         draw = partial(_draw_page, job, results)
         files = complete(staging.path, plan, totals, options, seal, draw)
@@ -327,25 +228,72 @@ def _write_dataset(job: _Job) -> Packed:
     staging.publish(files, job.origin(staging.path))
     return replace(
         job.packed(is_new=True),
-        kept_shards=len(kept),
-        outdated_shards=outdated,
-        restarted=resumed.restarted,
+        kept_shards=len(reused.shards),
+        outdated_shards=reused.outdated,
+        restarted=reused.restarted,
         unfinished=_unfinished(staging.target.parent),
     )
 
 
+class _Reused(NamedTuple):
+    """The shards of an interrupted run that need not be written again."""
+
+    shards: Sequence[ShardResult]
+    outdated: int
+    """How many others were made of images that have changed."""
+    restarted: str
+    """Why all earlier shards were discarded."""
+
+
+def _reuse_shards(job: _Job, writer: ShardWriter, run: Run) -> _Reused:
+    files_of = writer.record_format.filenames
+    wanted = job.request.options.resume
+    resumed = resume(job.staging, job.plan, run, files_of, is_wanted=wanted)
+    check = ShardCheck(folder=writer.folder, source_check=job.source_check())
+    kept, outdated = [], 0
+    for shard in verify_finished_shards(resumed.shards, check, job.engine):
+        outdated += not shard.is_current
+        if shard.is_intact and shard.is_current:
+            kept.append(shard.result)
+            job.report_progress(shard.result)
+    return _Reused(kept, outdated, resumed.restarted)
+
+
 def _write_shards(
-    job: _Job, writer: ShardWriter, run: Run, finished: set[str]
+    job: _Job, writer: ShardWriter, run: Run, finished: Iterable[ShardResult]
 ) -> Generator[ShardResult, None, None]:
     """Write the shards that are not finished; yield results in the order they come."""
-    missing = [task for task in job.plan.tasks if task.filename not in finished]
+    names = {result.filename for result in finished}
+    missing = [task for task in job.plan.tasks if task.filename not in names]
     missing.sort(key=lambda task: -task.expected_bytes)  # so that the last ones are small
     with closing(job.engine.run(writer, missing)) as results:
         for result in results:
-            names = (result.filename, *(filename for filename, *_ in result.beside))
-            job.staging.finish(names, *run.shard_note(result))
+            files = (result.filename, *(filename for filename, *_ in result.beside))
+            job.staging.finish(files, *run.shard_note(result))
             job.report_progress(result)
             yield result
+
+
+def _collect(job: _Job, results: Iterable[ShardResult]) -> tuple[list[ShardResult], Totals, bytes]:
+    """Return all results in the order of the plan, their totals, and the table of samples.
+
+    The table stays in memory, so that a failing worker leaves no partial or open file.
+    """
+    plan, out = job.plan, io.BytesIO()
+    totals = Totals(plan.sum_up(), job.request.options.also)
+    form = TableForm(
+        classes=plan.classes,
+        is_multilabel=totals.planned.is_multilabel,
+        has_groups=any(task.samples.groups for task in plan.tasks),
+    )
+    table, ordered = SamplesTable(out, form), []
+    for task, result in in_plan_order(plan.tasks, results):
+        refuse_loss(task, result)
+        table.add(result)
+        totals.add(result)
+        ordered.append(result)
+    table.finish()
+    return ordered, totals, out.getvalue()
 
 
 def in_plan_order(

@@ -18,7 +18,7 @@ TIERS = (
     "layout storage codec",
     "source plan write read",
     "engine publish loaders inspect",
-    "reuse request",
+    "reuse request catalog",
     "packing",
     "api spark view",
     "cli loaders.tfds_builder",

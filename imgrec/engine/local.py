@@ -20,7 +20,6 @@ from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from types import TracebackType
 from typing import IO, Any, Self, TypeAlias, TypeVar
 
 from imgrec.engine import Engine, answer
@@ -65,15 +64,11 @@ class LocalEngine:
         self._workers = [_Worker() for _ in range(self._count)]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop()
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Kill the workers."""
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:
@@ -113,7 +108,7 @@ class LocalEngine:
                     send_next(worker)
                     yield result
         except BaseException:
-            self._stop()
+            self.stop()
             raise
 
 
