@@ -85,7 +85,7 @@ class Option:
     from_text: Callable[[str], object] | None
 
 
-def option(default: T, help: str, group: str = "", metavar: str = "") -> T:  # noqa: A002  # argparse's word
+def option(default: T, help: str, group: str = "", metavar: str = "") -> T:  # noqa: A002  # as in argparse
     """Declare a field of a dataclass as an option."""
     return field(default=default, metadata={"help": help, "group": group, "metavar": metavar})
 
@@ -98,6 +98,7 @@ def declared_options(kind: Any) -> Mapping[str, Option]:  # a dataclass
 
 
 def _resolve(hint: Any, default: object, declared: Mapping[str, str]) -> Option:
+    """Find out how to parse a field: by the kind of its type, of its items, or by a plain type."""
     is_optional = get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)
     if is_optional:
         hint = next(one for one in get_args(hint) if one is not NoneType)
@@ -123,9 +124,10 @@ def _resolve(hint: Any, default: object, declared: Mapping[str, str]) -> Option:
 
 
 def _unwrapped(hint: Any) -> tuple[Any, Kind | None]:
-    return (
-        (hint.__origin__, hint.__metadata__[0]) if get_origin(hint) is Annotated else (hint, None)
-    )
+    """Return the type and the kind of `Annotated[type, kind]`; no kind for a plain type."""
+    if get_origin(hint) is Annotated:
+        return hint.__origin__, hint.__metadata__[0]
+    return hint, None
 
 
 def _plain_parser(hint: Any) -> Parser:

@@ -18,7 +18,6 @@ from screen import on_a_terminal
 
 from imgrec.cli.main import main
 from imgrec.cli.parser import VERBS, verb_parser
-from imgrec.storage.staging import Staging
 
 
 @pytest.fixture
@@ -226,13 +225,6 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(
     shown = on_a_terminal(data_dir, "pack", str(flowers), *options, stream="stderr")
     assert [word in shown for word in ("scanning", "packing", "img/s")] == [not quiet] * 3
     assert bool(shown) is not quiet
-
-
-def test_packing_twice_at_once_stops_the_second(cli: Cli, flowers: Path, data_dir: Path) -> None:
-    with Staging(data_dir / "flowers" / "1.0.0"):
-        done = cli("pack", flowers)
-    assert done.returncode == 6
-    assert "another run is packing" in done.stderr
 
 
 # Names and paths of datasets
