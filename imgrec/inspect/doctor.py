@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -91,9 +91,8 @@ def look_around(*, tries: bool) -> Environment:
 
     That happens in other processes: importing TensorFlow takes seconds, and may end the process.
     """
-    with ExitStack() as stack:
-        started = [(name, stack.enter_context(_start(name, tries=tries))) for name in _PACKAGES]
-        packages = tuple(_finish(name, process) for name, process in started)
+    with ThreadPoolExecutor() as pool:
+        packages = tuple(pool.map(lambda name: _probe(name, tries=tries), _PACKAGES))
     files = [f"{name}{end}" for end in (".py", f"{os.sep}__init__.py") for name in _PACKAGES]
     return Environment(
         python=platform.python_version(),
@@ -104,28 +103,24 @@ def look_around(*, tries: bool) -> Environment:
     )
 
 
-def _start(name: str, *, tries: bool) -> subprocess.Popen[str]:
-    # -P: the current folder, which may be a dataset's, must not provide a tensorflow.py.
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", _CODE, name, "import" if tries else "find"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-
-
-def _finish(name: str, process: subprocess.Popen[str]) -> Package:
+def _probe(name: str, *, tries: bool) -> Package:
     try:
-        printed, _ = process.communicate(timeout=_TIMEOUT_S)
-        found = json.loads(printed.rstrip().rpartition("\n")[2])
-        return Package(name, str(found["version"]), str(found["fault"]))
+        # -P: the current folder, which may be a dataset's, must not provide a tensorflow.py.
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _CODE, name, "import" if tries else "find"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=_TIMEOUT_S,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        found = json.loads(done.stdout.rstrip().rpartition("\n")[2])
+        return Package(name, found["version"], found["fault"])
     except subprocess.TimeoutExpired:
-        process.kill()
         return Package(name, "", f"importing it takes more than {_TIMEOUT_S} seconds")
-    except (ValueError, KeyError, TypeError):
-        return Package(name, "", f"importing it ends Python with code {process.returncode}")
+    except (ValueError, KeyError, TypeError):  # it did not get to print
+        return Package(name, "", f"importing it ends Python with code {done.returncode}")
 
 
 class Call(NamedTuple):
@@ -175,7 +170,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The causes, and the datasets that were looked at."""
+    """The causes, and the datasets in which they were looked for."""
 
     environment: Environment
     data_dir: str

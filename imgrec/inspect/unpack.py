@@ -125,7 +125,6 @@ def unpack_folder(folder: Path, target: str, selection: Selection, job: Job) -> 
             classes=info.classes or _class_numbers(images),
             is_multilabel=(folder / layout.SEQUENCE_LABELS).exists(),
             report=report,
-            options=report.options if report else {},
             has_split_folders=is_moved or bool(unnamed),
         )
         again = _pack_again(files)
@@ -190,10 +189,13 @@ class _Files:
     classes: tuple[str, ...]
     is_multilabel: bool
     report: Report | None
-    options: Mapping[str, object]
-    """Those of the pack, as far as they are known."""
     has_split_folders: bool
     """Whether each split has become a folder."""
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """The options of the pack, as far as they are known."""
+        return self.report.options if self.report else {}
 
     @property
     def splits_again(self) -> bool:
