@@ -24,7 +24,7 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 
 import imgrec
 from imgrec import errors
-from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceKind, SourceOptions
+from imgrec.options import Check, ColumnKind, ColumnOption, PackOptions, SourceKind, SourceOptions
 from imgrec.request import options_from, refuse_unknown, resolve_manifest
 
 CLASSES = ("daisy", "rose", "天竺葵")
@@ -215,43 +215,21 @@ def test_every_option_of_pack_is_an_option_of_the_builder(cli: Cli) -> None:
     assert len(shown) > 40
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"val_split": 0.1, "test_split": 0.2}, {"val_split": 0.1, "test_split": 0.2}),
-        ({"shard_size": 1 << 20, "seed": 7}, {"shard_size": 1 << 20, "seed": 7}),
-        ({"classes": ["b", "a"]}, {"classes": ("b", "a")}),
-        ({"check": "header", "on_bad": "fail"}, {"check": "header", "on_bad": "fail"}),
-        ({"split_file": Path("splits.csv")}, {"split_file": "splits.csv"}),
-        ({"workers": None, "overwrite": True}, {"overwrite": True}),
-        ({"resume": False}, {"resume": False}),
-    ],
-)
-def test_options_are_those_of_the_command_line(
-    given: dict[str, object], expected: dict[str, Any]
-) -> None:
-    assert options_from(given) == PackOptions(**expected)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"kind": "idx", "fold_case": True}, {"kind": SourceKind.IDX, "fold_case": True}),
-        ({"class_depth": "leaf"}, {"class_depth": 0}),
-        ({"class_depth": 2}, {"class_depth": 2}),
-        ({"include": "rose/*"}, {"include": ("rose/*",)}),
-        ({"exclude": ["a*", "b*"]}, {"exclude": ("a*", "b*")}),
-        ({"onehot": "cat,dog"}, {"onehot": ("cat", "dog")}),
-        ({"label_col": 2, "images": Path("i")}, {"label_col": "2", "images": "i"}),
-        ({"column": "age:int"}, {"column": (ColumnOption("age", ColumnKind.INT),)}),
-        (
-            {"column": ["clinic", ColumnOption("a:b")]},
-            {"column": (ColumnOption("clinic"), ColumnOption("a:b"))},
+def test_options_are_those_of_the_command_line() -> None:
+    given = {
+        "val_split": 0.1, "shard_size": 1 << 20, "check": "header", "workers": None,
+        "resume": False, "classes": ["b", "a"], "split_file": Path("splits.csv"), "fold_case": True,
+        "class_depth": "leaf", "include": "rose/*", "onehot": "cat,dog", "label_col": 2,
+        "column": ["age:int", ColumnOption("a:b")],
+    }  # fmt: skip
+    assert options_from(given) == PackOptions(
+        val_split=0.1, shard_size=1 << 20, check=Check.HEADER, resume=False, classes=("b", "a"),
+        split_file="splits.csv",
+        source=SourceOptions(
+            fold_case=True, class_depth=0, include=("rose/*",), onehot=("cat", "dog"),
+            label_col="2", column=(ColumnOption("age", ColumnKind.INT), ColumnOption("a:b")),
         ),
-    ],
-)
-def test_so_are_options_of_the_source(given: dict[str, object], expected: dict[str, Any]) -> None:
-    assert options_from(given) == PackOptions(source=SourceOptions(**expected))
+    )  # fmt: skip
 
 
 def test_options_may_name_files(tmp_path: Path) -> None:
@@ -269,14 +247,11 @@ def test_options_may_name_files(tmp_path: Path) -> None:
     ("given", "message"),
     [
         ({"val_split": "much"}, "val_split cannot be 'much'"),
-        ({"val_split": 2}, "val_split must be at least 0 and less than 1"),
         ({"source": 1.5}, "source cannot be 1.5"),
         ({"source": ""}, "there is nothing to pack or to read"),
         ({"dataset": ["a"]}, "dataset cannot be ['a']"),
         ({"dataset": "A b"}, "--name 'A b' is not a name that tfds.load can find"),
-        ({"include": 3}, "include cannot be 3"),
         ({"classes": "/nowhere.txt"}, "cannot read classes /nowhere.txt: No such file"),
-        ({"manifest": "*.csv", "images": "i"}, "images and the source both give the folder"),
         ({"compression": "gzip"}, "compression gzip makes shards that TFDS cannot read"),
         ({"config": "big"}, "imgrec has no config 'big'"),
         ({"file_format": "riegeli"}, "a pack has no riegeli files"),

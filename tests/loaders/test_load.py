@@ -115,7 +115,7 @@ def test_images_are_resized_as_tensorflow_does(tf: ModuleType, photos: str) -> N
     assert np.abs(images - floats).max() <= 0.501
 
 
-@pytest.mark.parametrize("batch_size", [7, 29, 100])
+@pytest.mark.parametrize("batch_size", [7, 29, 40])
 def test_no_image_is_lost_for_any_batch_size(photos: str, batch_size: int) -> None:
     data = load(photos, image_size=8, batch_size=batch_size)
     sizes = [len(labels) for _, labels in rows(data)]
@@ -227,10 +227,10 @@ def test_a_centre_crop_keeps_proportions(photos: str, size: tuple[int, int]) -> 
 
 def test_random_crops_differ_and_depend_on_the_seed(photos: str) -> None:
     data, again = (
-        load(photos, image_size=12, batch_size=28, crop="random", seed=5) for _ in range(2)
+        load(photos, image_size=12, batch_size=8, crop="random", seed=5) for _ in range(2)
     )
     (first, labels), (second, _) = next(iter(data)), next(iter(data))
-    assert first.shape == (28, 12, 12, 3)
+    assert first.shape == (8, 12, 12, 3)
     assert not np.array_equal(first, second)
     (same, same_labels), *_ = rows(again)
     assert np.array_equal(first, same)

@@ -68,8 +68,9 @@ def test_threads_share_a_dataset(folder: Path, train: Split) -> None:
         assert_right(folder, *threads.map(read_together, range(8)))
 
 
-@pytest.mark.parametrize("is_read_before", [True, False])
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("method", "is_read_before"), [("fork", True), ("fork", False), ("spawn", True)]
+)
 def test_processes_share_a_dataset(
     folder: Path, train: Split, method: str, is_read_before: bool
 ) -> None:
