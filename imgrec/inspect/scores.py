@@ -154,11 +154,8 @@ class _Interpreter(NamedTuple):
         numbers = list(map(_number, cells))
         if None in numbers:
             row = numbers.index(None)
-            raise UsageError(
-                f"{self.raw.name}: {str(cells[row])[:40]!r} is not a number, in the column "
-                f"{column} for {self.ids[row]}",
-                hint="give a probability for each image and class",
-            )
+            cell = str(cells[row])[:40]
+            raise self._error(f"{cell!r}, for {self.ids[row]} in column {column}, is not a number")
         return np.array(numbers, dtype=np.float64)
 
     def from_rows(self, values: Any) -> Predictions:
@@ -232,11 +229,8 @@ class _Interpreter(NamedTuple):
         if labels is None:
             bad = next(at for at, text in enumerate(flat) if self.classes.find(text) is None)
             row = next(row for row, end in enumerate(ends[1:]) if bad < end)
-            raise UsageError(
-                f"{self.raw.name}: {flat[bad]!r}, for {self.ids[row]}, is not a class of the "
-                "dataset",
-                hint=f"the classes are {listed(self.classes.names)}",
-            )
+            hint = f"the classes are {listed(self.classes.names)}"
+            raise self._error(f"{flat[bad]!r}, for {self.ids[row]}, is not a class", hint)
         sets = [tuple(sorted(set(labels[start:end]))) for start, end in pairwise(ends)]
         return Predictions(labels=sets)
 
@@ -267,11 +261,8 @@ class _Interpreter(NamedTuple):
         is_numbered = may_be_numbers and len(numbered) == len(distinct)
         if is_named and is_numbered and named != numbered:
             text = next(text for text in distinct if named[text] != numbered[text])
-            raise UsageError(
-                f"predictions such as {text} may be class names or labels",
-                hint="save them as .parquet, labels as integers and names as text, or give a "
-                "number for each class",
-            )
+            hint = "save them as .parquet, with labels as integers and names as text"
+            raise self._error(f"cells such as {text} may be class names or labels", hint)
         if not (is_named or is_numbered):
             return None
         meant = named if is_named else numbered
@@ -284,19 +275,13 @@ class _Interpreter(NamedTuple):
         rows = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if len(rows):
             shown = listed(self.ids[int(row)] for row in rows)
-            raise UsageError(
-                f"{self.raw.name}: NaN or infinite for {len(rows):,} images: {shown}",
-                hint="predict a finite number for each",
-            )
+            raise self._error(f"NaN or infinite for {len(rows):,} images: {shown}")
         return Predictions(scores=scores)
 
-    def _error(self, what: str) -> UsageError:
-        count = len(self.classes)
+    def _error(self, what: str, hint: str = "") -> UsageError:
         names = "class names" if self.classes.is_multilabel else "one label or class name"
-        return UsageError(
-            f"{self.raw.name}: {what}",
-            hint=f"give {count} numbers for each image, one for each class, or {names}",
-        )
+        usual = f"give {len(self.classes)} numbers for each image, one for each class, or {names}"
+        return UsageError(f"{self.raw.name}: {what}", hint=hint or usual)
 
 
 def _number(cell: object) -> float | None:

@@ -139,15 +139,12 @@ def test_the_address_without_its_last_slash_redirects(viewer: Viewer) -> None:
 # What is answered
 
 
-def test_the_dataset_is_described(viewer: Viewer, flowers: Path) -> None:
+def test_the_dataset_and_all_its_records_are_listed(viewer: Viewer, flowers: Path) -> None:
     found = viewer.ask("api/dataset").json
     assert (found["name"], found["version"], found["records"]) == ("flowers", "1.0.0", 125)
     assert found["classes"] == ["<b>bold", "rose", "tulip"]
-    assert found["splits"] == ["train", "val"]
-    assert (found["path"], found["gathered"]) == (str(flowers), None)
-
-
-def test_pages_list_all_records(viewer: Viewer) -> None:
+    assert (found["splits"], found["path"]) == (["train", "val"], str(flowers))
+    assert found["gathered"] is None
     pages = [viewer.page(f"start={start}&count=50")["rows"] for start in (0, 50, 100, 150)]
     assert list(map(len, pages)) == [50, 50, 25, 0]
     assert [row["number"] for page in pages for row in page] == list(range(125))
@@ -160,6 +157,9 @@ def test_filters_are_combined_and_counted(viewer: Viewer) -> None:
     assert page["counts"]["split"] == [72, 18]
     assert page["counts"]["class"][1:] == [1, 6, 18]
     assert viewer.page("q=WIDE")["rows"][0]["name"] == "rose/wide.png"
+    answer = viewer.ask("api/page?class=0")
+    assert answer.headers["content-type"] == "application/json"  # hostile names stay text
+    assert answer.json["rows"][0]["name"].startswith("<b>bold/")
     totals = {"format=PNG": 1, "min=300&max=300": 1, "min=301": 1, "split=nowhere": 0}
     assert {query: viewer.page(query)["total"] for query in totals} == totals
 
@@ -174,13 +174,10 @@ def test_a_wrong_query_is_refused(viewer: Viewer, query: str) -> None:
     assert (answer.status, list(answer.json)) == (400, ["error"])
 
 
-@pytest.mark.parametrize("path", ["api/record", "image", "api/thumbnails"])
-def test_an_unknown_record_is_refused(viewer: Viewer, path: str) -> None:
+def test_unknown_records_and_sizes_are_refused(viewer: Viewer) -> None:
     for number in ("-1", "125", "", "x", "1e3", "0x1"):
-        assert viewer.ask(f"{path}?side=192&n={number}").status == 400
-
-
-def test_thumbnails_have_two_sizes_and_come_a_page_at_most(viewer: Viewer) -> None:
+        for path in ("api/record", "image", "api/thumbnails"):
+            assert viewer.ask(f"{path}?side=192&n={number}").status == 400
     assert viewer.ask("api/thumbnails?side=1000000&n=1").status == 400
     assert viewer.ask(f"api/thumbnails?side=192&n={','.join(['0'] * 201)}").status == 400
 
@@ -225,12 +222,6 @@ def test_a_record_has_neighbours_among_the_matches(viewer: Viewer) -> None:
     assert (second["previous"], second["next"], second["at"]) == (numbers[0], numbers[2], 1)
     assert third.get("next") is None
     assert "at" not in viewer.ask(f"api/record?class=0&n={number_of(viewer, 'wide')}").json
-
-
-def test_hostile_names_are_sent_as_json_only(viewer: Viewer) -> None:
-    answer = viewer.ask("api/page?class=0")
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json["rows"][0]["name"].startswith("<b>bold/")
 
 
 # Damaged and other datasets
@@ -360,36 +351,23 @@ def test_a_port_in_use_is_an_error(flowers: Path, cli: Cli) -> None:
         assert (done.returncode, first) == (2, f"imgrec: --port {wrong} is not a port")
 
 
-def test_a_compressed_dataset_is_refused(tmp_path: Path, cli: Cli) -> None:
-    source = class_tree(tmp_path / "roses", {"rose": 3})
-    done = cli("view", pack(source, tmp_path / "data", compression="gzip"))
-    assert done.returncode == 5
-    assert done.stderr == (
-        "imgrec: roses is gzip-compressed, so its records cannot be read by number\n"
+def test_unusable_datasets_are_refused(copy: Path, tmp_path: Path, cli: Cli) -> None:
+    compressed = pack(class_tree(tmp_path / "a", {"x": 3}), tmp_path / "gzip", compression="gzip")
+    assert cli("view", compressed).stderr == (
+        "imgrec: a is gzip-compressed, so its records cannot be read by number\n"
         "  hint: pack it without --compression to view it\n"
     )
-
-
-def test_an_unknown_dataset_is_refused(cli: Cli) -> None:
-    done = cli("view", "nothing")
-    assert (done.returncode, done.stderr[:31]) == (5, "imgrec: no dataset 'nothing': i")
-
-
-def test_a_damaged_samples_table_is_refused(copy: Path, cli: Cli) -> None:
     (copy / "samples.parquet").write_bytes(b"PAR1")
-    done = cli("view", copy)
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "samples.parquet cannot be read" in done.stderr
-
-
-def test_more_records_than_bytes_are_refused(copy: Path, cli: Cli) -> None:
+    assert "samples.parquet cannot be read" in cli("view", copy).stderr
     (copy / "samples.parquet").unlink()
     info = json.loads((copy / "dataset_info.json").read_text())
-    info["splits"][0]["shardLengths"] = [str(1 << 39)]
+    info["splits"][0]["shardLengths"] = [str(1 << 39)]  # far more than the bytes allow
     (copy / "dataset_info.json").write_text(json.dumps(info))
-    done = cli("view", copy)
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "549755813888" in done.stderr
+    assert "549755813888" in cli("view", copy).stderr
+    assert "no dataset 'nothing'" in cli("view", "nothing").stderr
+    for folder in (compressed, copy, "nothing"):
+        done = cli("view", folder)
+        assert (done.returncode, done.stdout) == (5, "")
 
 
 @pytest.mark.parametrize("missing", ["uvicorn", "starlette"])
