@@ -243,7 +243,7 @@ def test_a_table_of_samples_that_is_a_bomb_is_an_error_and_a_fault(tmp_path: Pat
     assert "samples.parquet" in {path for path, _, _ in faults_of(flowers)}
 
 
-def test_a_note_of_endless_numbers_is_none() -> None:
+def test_a_result_with_an_endless_number_is_refused() -> None:
     with pytest.raises(DatasetError):
         decode_note(b'{"bad": [], "resized": [1e999, []], "size": 1e999}', TASK)
 
@@ -340,24 +340,18 @@ def test_gzipped_images_of_no_bytes_each_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_repeated", [True, False])
-def test_a_table_of_names_that_are_no_text_is_our_error(tmp_path: Path, is_repeated: bool) -> None:
-    folder = make_flowers(tmp_path)
-    table = pq.read_table(folder / "samples.parquet")
-    names = pa.array([b"\xff"] * len(table), pa.binary()).view(pa.string())
+def test_a_table_of_names_that_are_not_text_is_our_error(tmp_path: Path, is_repeated: bool) -> None:
+    path = make_flowers(tmp_path) / "samples.parquet"
+    table = pq.read_table(path)
     place = table.schema.get_field_index("filename")
-    table = table.set_column(place, "filename", names)
-    pq.write_table(table, folder / "samples.parquet", use_dictionary=is_repeated)
-    with pytest.raises(DatasetError, match=r"samples\.parquet cannot be read"):
-        imgrec.open_dataset(folder)["train"].of_class("rose")
-
-
-def test_a_table_without_a_name_is_our_error(tmp_path: Path) -> None:
-    folder = make_flowers(tmp_path)
-    rows = pq.read_table(folder / "samples.parquet").to_pylist()
-    rows[0]["filename"] = None
-    pq.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
-    with pytest.raises(DatasetError, match=r"samples\.parquet is not as imgrec writes it"):
-        imgrec.open_dataset(folder)["train"].find("rose/none.jpg")
+    for values, message in (
+        (pa.array([b"\xff"] * len(table), pa.binary()).view(pa.string()), "cannot be read"),
+        (pa.nulls(len(table), pa.string()), "is not as imgrec writes it"),
+    ):
+        names = table.set_column(place, "filename", values)
+        pq.write_table(names, path, use_dictionary=is_repeated)
+        with pytest.raises(DatasetError, match=rf"samples\.parquet {message}"):
+            imgrec.open_dataset(path.parent)["train"].find("rose/none.jpg")
 
 
 @pytest.mark.parametrize("name", ["samples.parquet", "report.json", "SHA256SUMS"])
@@ -429,7 +423,7 @@ def test_json_that_would_take_gigabytes_or_is_too_deep_is_not_read(
         imgrec.open_dataset(folder)
 
 
-def test_what_should_not_happen_is_one_sentence_too(
+def test_an_unexpected_error_is_one_sentence_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_arguments: object, **_options: object) -> None:
@@ -512,7 +506,7 @@ def test_no_name_or_split_gets_code_into_the_lines_that_people_copy(
         lambda value: value.update(options={"a": json.loads("[" * 900 + "]" * 900)}),
     ],
 )
-def test_a_report_that_is_none_is_our_error(
+def test_an_invalid_report_is_our_error(
     tmp_path: Path, change: Callable[[dict[str, Any]], object]
 ) -> None:
     folder = make_flowers(tmp_path)

@@ -98,14 +98,14 @@ def reason(data: bytes, check: Check = Check.DECODE) -> str:
 
 
 @pytest.mark.parametrize("kind", RAW)
-def test_what_tensorflow_reads_is_packed_unchanged(kind: str) -> None:
+def test_images_that_tensorflow_reads_are_packed_unchanged(kind: str) -> None:
     for check in Check:
         image = prepare(RAW[kind], "a.img", check)
         assert (image.data, image.transcoded, image.damaged) == (RAW[kind], "", "")
 
 
 @pytest.mark.parametrize("kind", TRANSCODED)
-def test_what_tensorflow_does_not_read_right_becomes_a_png_that_says_why(kind: str) -> None:
+def test_other_images_become_a_png_that_says_why(kind: str) -> None:
     image = prepare(image_of(kind), "a.tga", Check.DECODE)
     assert (image.format, image.transcoded) == ("PNG", TRANSCODED[kind][1])
 
@@ -152,31 +152,28 @@ def test_exif_orientation_does_not_turn_the_shape() -> None:
     assert prepare(RAW["JPEG with EXIF orientation"], "a", Check.DECODE).shape == (16, 24, 3)
 
 
-@pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
-@pytest.mark.parametrize("kind", ["RGB JPEG", "progressive JPEG", "JPEG with restart markers"])
-def test_a_jpeg_cut_anywhere_is_truncated(kind: str, check: Check) -> None:
-    data = RAW[kind]
-    reasons = {reason(data[:length], check) for length in some_of(range(3, len(data)), 100)}
-    assert reasons == {"truncated JPEG"}
+CUT = {
+    **{kind: RAW[kind] for kind in ("RGB JPEG", "progressive JPEG", "JPEG with restart markers")},
+    "PNG": png()[: png().index(b"IEND") - 18],
+}
 
 
 @pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
-def test_a_png_cut_in_its_pixels_is_truncated(check: Check) -> None:
-    data = png()
-    pixels_end = data.index(b"IEND") - 8
-    reasons = {reason(data[:length], check) for length in range(8, pixels_end - 10)}
-    assert reasons == {"truncated PNG"}
+@pytest.mark.parametrize("kind", CUT)
+def test_an_image_cut_in_its_pixels_is_truncated(kind: str, check: Check) -> None:
+    data = CUT[kind]
+    reasons = {reason(data[:length], check) for length in some_of(range(8, len(data)), 100)}
+    assert reasons == {"truncated PNG" if kind == "PNG" else "truncated JPEG"}
+    image = prepare(data[:-20] if kind == "PNG" else data[:-100], "a", Check.HEADER)
+    assert (image.shape, image.transcoded) == ((16, 24, 3), "")  # the header is trusted
 
 
-@pytest.mark.parametrize("check", [Check.DECODE, Check.STRUCTURE])
-def test_a_png_with_a_flipped_bit_in_its_pixels_is_bad(check: Check) -> None:
+def test_a_damaged_png_is_repaired_unless_its_pixels_are_wrong() -> None:
+    assert prepare(png()[:-12], "a.png", Check.DECODE).transcoded == "truncated PNG"
     data = bytearray(png())
     data[data.index(b"IDAT") + 100] ^= 1
-    assert reason(bytes(data), check) == "PNG with a wrong checksum of its IDAT chunk"
-
-
-def test_a_repaired_png_says_once_that_it_is_a_png() -> None:
-    assert prepare(png()[:-12], "a.png", Check.DECODE).transcoded == "truncated PNG"
+    for check in (Check.DECODE, Check.STRUCTURE):
+        assert reason(bytes(data), check) == "PNG with a wrong checksum of its IDAT chunk"
 
 
 def test_structure_does_not_find_a_flipped_bit_in_coded_data() -> None:
@@ -187,17 +184,11 @@ def test_structure_does_not_find_a_flipped_bit_in_coded_data() -> None:
     assert images == [Packable(image, (16, 24, 3), "JPEG", orientation=1) for image in flipped]
 
 
-def test_a_jpeg_of_which_coded_data_is_missing_is_packed_as_damaged() -> None:
+def test_a_jpeg_with_missing_coded_data_is_packed_as_damaged() -> None:
     data = jpeg()[:-12] + jpeg()[-2:]
     fault = "Corrupt JPEG data: premature end of data segment"
     packable = Packable(data, (16, 24, 3), "JPEG", damaged=fault, orientation=1)
     assert prepare(data, "a.jpg", Check.DECODE) == packable
-
-
-@pytest.mark.parametrize("data", [jpeg()[:-100], png()[:100]], ids=["JPEG", "PNG"])
-def test_header_trusts_the_header_of_a_cut_image(data: bytes) -> None:
-    image = prepare(data, "a", Check.HEADER)
-    assert (image.data, image.shape, image.transcoded) == (data, (16, 24, 3), "")
 
 
 NO_IMAGES = {
@@ -350,7 +341,7 @@ def test_a_png_is_raw_if_the_window_that_it_declares_is_enough_for_tensorflow(
     assert len(tried) // 8 < refused < len(tried) * 7 // 8
 
 
-def test_a_jpeg_with_a_broken_list_of_pictures_is_packed_as_it_is(tf: ModuleType) -> None:
+def test_a_jpeg_with_a_broken_list_of_pictures_is_packed_unchanged(tf: ModuleType) -> None:
     mpo = encode(picture(1), "MPO", save_all=True, append_images=[picture(2)])
     at = mpo.index(b"MPF\0")
     for broken in (mpo, mpo[: at + 12] + b"\xff" * 40 + mpo[at + 52 :]):
@@ -370,7 +361,7 @@ def test_a_jpeg_that_pillow_cannot_open_is_skipped_with_a_reason() -> None:
 
 
 @pytest.mark.parametrize("filler", [b"\xff", b"\xff\0", b"\xff\1", b"\xff\xe0\0\2"])
-def test_what_a_jpeg_repeats_before_its_picture_takes_little_time(filler: bytes) -> None:
+def test_junk_before_the_picture_of_a_jpeg_takes_little_time(filler: bytes) -> None:
     data = b"\xff\xd8" + filler * (1_000_000 // len(filler))
     started = time.process_time()
     for end in (b"", jpeg()[2:]):

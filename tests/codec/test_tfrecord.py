@@ -121,16 +121,6 @@ def test_an_impossible_length_is_corrupt_and_takes_no_memory(length: int) -> Non
         tracemalloc.stop()
 
 
-@given(st.binary(max_size=100))
-def test_any_bytes_are_records_or_a_corrupt_record(data: bytes) -> None:
-    try:
-        records = read(data)
-    except CorruptRecord as error:
-        assert (error.path, error.offset) == ("a.tfrecord", 0)
-    else:
-        assert b"".join(record(payload) for _, payload in records) == data
-
-
 # Compressed streams
 
 UNPACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zlib": zlib.decompress}

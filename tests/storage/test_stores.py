@@ -72,15 +72,20 @@ def test_large_files_go_in_parts(store: Store, tmp_path: Path) -> None:
 def test_all_verbs_that_read_work_on_it(store: Store, cli: Cli, tmp_path: Path) -> None:
     pack_there(store)
     url = store / "data/flowers"
+    page, sheet = tmp_path / "page.html", tmp_path / "sheet.png"
     for arguments in (
         ["info", url], ["verify", url], ["verify", url, "--decode"], ["head", url, "-n", "2"],
         ["show", url, "3"], ["info", store / "data"], ["unpack", url, str(tmp_path / "out")],
         ["info", "flowers:1.0.0", "--data-dir", store / "data"],
         ["verify", "flowers", "--data-dir", store / "data"],
+        ["info", f"S3://{store.bucket}/data/flowers"],
+        ["report", url, "-o", page], ["preview", url, "-o", sheet],
     ):  # fmt: skip
         done = cli(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), arguments
     assert (tmp_path / "out" / "rose").is_dir()
+    assert "data:image/jpeg" in page.read_text()
+    assert sheet.read_bytes().startswith(b"\x89PNG")
 
 
 def test_predictions_for_it_become_a_submission(store: Store, cli: Cli, tmp_path: Path) -> None:
@@ -244,7 +249,7 @@ def test_archives_arrays_and_tables_on_a_store_are_packed_as_on_a_disk(
     assert results[0] == results[1]
 
 
-def test_a_source_that_is_not_there_is_said_to_be_missing(store: Store, cli: Cli) -> None:
+def test_a_missing_source_is_reported(store: Store, cli: Cli) -> None:
     done = cli("pack", store / "nothing")
     assert done.returncode == 3
     assert done.stderr.startswith(f"imgrec: there is nothing at {store / 'nothing'}\n")
@@ -274,7 +279,7 @@ def test_load_streams_from_a_store_or_copies_it_once(
     assert store.proxy.methods("tfrecord") == []
 
 
-def test_a_copy_that_is_not_what_was_packed_is_refused(store: Store, tmp_path: Path) -> None:
+def test_a_copy_that_does_not_match_its_checksums_is_refused(store: Store, tmp_path: Path) -> None:
     pack_there(store)
     store.put("data/flowers/1.0.0/report.json", b"{}")
     with pytest.raises(imgrec.DatasetError, match=r"report.json does not match SHA256SUMS"):
@@ -290,29 +295,18 @@ def test_a_verb_that_does_not_work_on_a_store_says_so(store: Store, cli: Cli, ve
     assert f"imgrec {verb} does not work on an object store: {url}" in done.stderr
 
 
-def test_pictures_of_a_dataset_on_a_store_can_be_looked_at(
-    store: Store, cli: Cli, tmp_path: Path
-) -> None:
-    pack_there(store)
-    url = store / "data/flowers"
-    page, sheet = tmp_path / "page.html", tmp_path / "sheet.png"
-    assert cli("report", url, "-o", page).returncode == 0
-    assert "data:image/jpeg" in page.read_text()
-    assert cli("preview", url, "-o", sheet).returncode == 0
-    assert sheet.read_bytes().startswith(b"\x89PNG")
-
-
 def test_leaks_of_a_dataset_on_a_store_are_those_of_one_on_the_disk(
     store: Store, cli: Cli, data_dir: Path
 ) -> None:
     pack_there(store)
     packed_here(data_dir)
-    far = cli("leaks", store / "data/flowers", "--json")
-    near = cli("leaks", data_dir / "flowers", "--json")
+    far, near = (
+        cli("leaks", url, "--json") for url in (store / "data/flowers", data_dir / "flowers")
+    )
     assert far.returncode == near.returncode, far.stderr
-    found, wanted = json.loads(far.stdout), json.loads(near.stdout)
-    told = ("images", "flat", "unreadable", "leaking", "counts", "pairs")
-    assert [found[what] for what in told] == [wanted[what] for what in told]
+    found, expected = json.loads(far.stdout), json.loads(near.stdout)
+    for key in ("images", "flat", "unreadable", "leaking", "counts", "pairs"):
+        assert found[key] == expected[key]
 
 
 def test_the_default_data_directory_may_be_on_a_store(
