@@ -228,7 +228,7 @@ def choose_roles(rows: Rows, options: SourceOptions, finder: Finder) -> Roles:
     taken = {
         rows.find(wanted, option) for option, wanted in _given(options) if option != "--column"
     }
-    extras = feature_columns(rows, options)
+    extras = _feature_columns(rows, options)
     features = [at for at, _ in extras]
     path = _path_column(rows, options, taken, features, finder)
     taken.add(path)
@@ -246,10 +246,10 @@ def choose_roles(rows: Rows, options: SourceOptions, finder: Finder) -> Roles:
     )
 
 
-def feature_columns(header: Header, options: SourceOptions) -> tuple[tuple[int, str], ...]:
+def _feature_columns(rows: Rows, options: SourceOptions) -> tuple[tuple[int, str], ...]:
     """Return the columns that --column names, and their names in records."""
-    found = [(header.find(column.name, "--column"), column.name) for column in options.column]
-    named = tuple((at, header.feature_name(at, wanted)) for at, wanted in found)
+    found = [(rows.find(column.name, "--column"), column.name) for column in options.column]
+    named = tuple((at, rows.feature_name(at, wanted)) for at, wanted in found)
     _refuse_bad_features([name for _, name in named])
     return named
 

@@ -78,7 +78,8 @@ def lines_of(path: str, name: str, encoding: str) -> Iterator[str]:
                 if not line.isascii():
                     line.encode()  # raises UnicodeError for an escape
                 number += 1
-                _refuse_line(line, f"{name}:{number}", path)
+                if len(line) == _LONGEST_LINE or "\0" in line:
+                    raise _line_error(line, f"{name}:{number}", path)
                 allowance.take(name, len(line))
                 # Encodings such as utf-16-le leave the byte order mark in the text.
                 yield line.removeprefix("\ufeff") if number == 1 else line
@@ -95,19 +96,15 @@ def lines_of(path: str, name: str, encoding: str) -> Iterator[str]:
         raise SourceError(f"cannot read {name}: {reason}", path=path) from error
 
 
-def _refuse_line(line: str, where: str, path: str) -> None:
+def _line_error(line: str, where: str, path: str) -> SourceError:
     if len(line) == _LONGEST_LINE:
-        raise SourceError(
-            f"{where}: a line of more than {_LONGEST_LINE:,} characters",
-            hint="give a table with one row a line",
-            path=path,
-        )
-    if "\0" in line:
-        raise SourceError(
-            f"{where}: a NUL character, so this is not text",
-            hint="give a table of text; if it is UTF-16, pass --encoding utf-16-le",
-            path=path,
-        )
+        what = f"a line of more than {_LONGEST_LINE:,} characters"
+        return SourceError(f"{where}: {what}", hint="give a table with one row a line", path=path)
+    return SourceError(
+        f"{where}: a NUL character, so this is not text",
+        hint="give a table of text; if it is UTF-16, pass --encoding utf-16-le",
+        path=path,
+    )
 
 
 def head_of(path: str, size: int) -> bytes:
