@@ -55,7 +55,7 @@ class ArchiveFile(NamedTuple):
 
 
 def is_archive(path: str) -> bool:
-    """Tell by its content whether a file is an archive, even one that imgrec cannot read.
+    """Return whether a file is an archive by its content, even one that imgrec cannot read.
 
     A compressed file is one if it has the name of a compressed tar.
     """
@@ -328,7 +328,7 @@ def _mount_path(archive: TreeFile) -> str:
 
 
 def _belongs_to_download(archive: TreeFile, folders: dict[str, Folder]) -> bool:
-    """Tell whether an archive belongs to a download of images: `train.csv.zip`, `test.zip`."""
+    """Return whether an archive belongs to a download of images: `train.csv.zip`, `test.zip`."""
     mount = _mount_path(archive)
     stem = mount.rpartition("/")[2]
     return stem.lower().endswith(_TABLES) or (bool(split_word(stem)) and mount not in folders)

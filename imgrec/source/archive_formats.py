@@ -232,7 +232,7 @@ _TAR_FAULTS = {
 
 
 def is_tar(head: bytes) -> bool:
-    """Tell whether a file that begins with these 512 bytes is a tar."""
+    """Return whether a file that begins with these 512 bytes is a tar."""
     try:
         TarInfo.frombuf(head[:_BLOCK], "utf-8", "surrogateescape")
     except tarfile.HeaderError:

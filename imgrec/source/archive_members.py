@@ -53,7 +53,7 @@ _CONTROL = re.compile(r"[\0-\x1f\x7f]")
 
 
 def has_archive_name(filename: str) -> bool:
-    """Tell whether a file has the name of an archive, readable by imgrec or not."""
+    """Return whether a file has the name of an archive, readable by imgrec or not."""
     name = filename.lower()
     return name.endswith(_SUFFIXES) or bool(_PART.search(name))
 
@@ -164,7 +164,7 @@ class _Contents:
         )
 
     def holds_folders(self) -> bool:
-        """Tell whether it holds folders, or archives in their place, but no images."""
+        """Return whether it holds folders, or archives in their place, but no images."""
         files, folders = self.names()
         has_folders = bool(folders) or any(map(has_archive_name, files))
         return has_folders and not any(map(has_image_name, files))
@@ -232,7 +232,7 @@ class MemberTree(Lister):
             self.top = top
 
     def holds_folders(self) -> bool:
-        """Tell whether folders but no images are at the top."""
+        """Return whether folders but no images are at the top."""
         return self._folders[self.top].holds_folders()
 
     def walk(self) -> Iterator[Folder]:

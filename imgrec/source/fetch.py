@@ -78,7 +78,7 @@ def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOp
 
 
 def _must_be_copied(paths: list[str]) -> bool:
-    """Tell by their names whether files are CIFAR, IDX or only tables."""
+    """Return whether files are CIFAR, IDX or only tables, by their names."""
     visible = [path for path in paths if path[0] not in "._"]
     tops = {path.partition("/")[0] for path in visible}
     inner = f"{tops.pop()}/" if len(tops) == 1 else ""

@@ -1,4 +1,4 @@
-"""IDX files, as of MNIST and its relatives: images in one file, their labels in another."""
+"""IDX files (MNIST and its relatives): images in one file, their labels in another."""
 
 from __future__ import annotations
 

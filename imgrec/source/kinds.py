@@ -143,12 +143,12 @@ def _readers(*, are_sets: bool) -> Iterator[tuple[SourceKind, Reader]]:
 
 
 def has_set_name(name: str) -> bool:
-    """Tell whether a file has a name as in CIFAR or IDX."""
+    """Return whether a file has a name of CIFAR or IDX."""
     return any(reader.NAMES.search(name) for _, reader in _readers(are_sets=True))
 
 
 def _has_reader(name: str) -> bool:
-    """Tell whether a file may have images in it, by its name."""
+    """Return whether a file may have images in it, by its name."""
     return any(reader.NAMES.search(name) for _, reader in _readers(are_sets=False))
 
 
@@ -202,7 +202,7 @@ def _kind_of_folder(folder: str) -> SourceKind:
 
 
 def _may_be_part(entry: os.DirEntry[str]) -> bool:
-    """Tell whether an entry may be a part of a manifest: a table, or a partition as Hive has."""
+    """Return whether an entry may be a part of a manifest: a table, or a partition as Hive has."""
     return "=" in entry.name if entry.is_dir() else is_table(entry.path)
 
 
@@ -216,7 +216,7 @@ def _refuse_missing(source: str) -> None:
 
 
 def _entries_of(folder: str) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder; none if it cannot be read, as its scan reports why."""
+    """Return the entries of a folder; none if it cannot be read: the scan reports why."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -271,7 +271,7 @@ def _scan_folder_or_archive(source: Source, context: Context) -> Catalog:
 
 
 def _may_hold_sets(folder: str) -> bool:
-    """Tell whether the files of a folder, or of its only folder, have names as in CIFAR or IDX.
+    """Return whether the files of a folder, or of its only folder, have names of CIFAR or IDX.
 
     Some tools unpack each file into a folder of its name. But folders called train and test hold
     images.

@@ -39,7 +39,7 @@ _CHUNK_BYTES = 8 << 20
 
 
 def is_pixel_table(path: str) -> bool:
-    """Tell whether a file, or one directly in a folder, is a table of pixels."""
+    """Return whether a file, or one directly in a folder, is a table of pixels."""
     try:
         if os.path.isdir(path):
             return any(map(is_pixel_table, _tables_in(path)))
@@ -134,7 +134,7 @@ def raster_of(count: int) -> Raster | None:
 
 
 def _is_pixel_row(first: Sequence[str]) -> bool:
-    """Tell whether the first row of a table names columns of pixels, or is an image itself."""
+    """Return whether the first row of a table names columns of pixels, or is an image itself."""
     named = sum(bool(_pixel_number(name)) for name in first)
     return named >= _FEWEST_NAMED or "pixels" in map(squashed, first) or _is_bare(first)
 

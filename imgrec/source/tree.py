@@ -95,7 +95,7 @@ def clutter_kind(name: str, *, is_folder: bool) -> str:
 
 
 def has_image_name(filename: str) -> bool:
-    """Tell whether a file has the extension of an image."""
+    """Return whether a file has the extension of an image."""
     return extension(filename) in IMAGE_EXTENSIONS
 
 

@@ -340,7 +340,7 @@ def _entries(folder: str) -> tuple[list[str], list[str]]:
 
 
 def _holds_archives(folder: str) -> bool:
-    """Tell whether archives are directly in a folder, where downloads put them."""
+    """Return whether archives are directly in a folder, where downloads put them."""
     try:
         return any(map(has_archive_name, os.listdir(folder)))
     except OSError as error:

@@ -10,6 +10,7 @@ import google_crc32c
 import numpy as np
 import pytest
 from downloads import photo, zipped
+from pictures import write_tree
 from tfrecords import example, flowers_on_tpu, tfrecord
 
 import imgrec
@@ -34,17 +35,20 @@ def pack(source: Path, data_dir: Path, **options: object) -> dict[str, tuple[str
     }
 
 
+def source_of(root: Path, files: dict[str, bytes], form: str) -> Path:
+    """Write files as a folder or as a zip."""
+    if form == "folder":
+        return write_tree(root, files)
+    root.with_suffix(".zip").write_bytes(zipped(files))
+    return root.with_suffix(".zip")
+
+
 @pytest.mark.parametrize("form", ["folder", "zip"])
 def test_tfrecords_are_a_source(form, tmp_path, data_dir):
-    source = tmp_path / "tpu-getting-started"
-    expected = flowers_on_tpu(source)
-    if form == "zip":
-        files = {
-            str(path.relative_to(source)): path.read_bytes() for path in source.rglob("*.tfrec")
-        }
-        source = tmp_path / "zipped.zip"
-        source.write_bytes(zipped(files))
-    found = pack(source, data_dir)
+    expected = flowers_on_tpu(tmp_path / "tpu")
+    paths = (tmp_path / "tpu").rglob("*.tfrec")
+    files = {str(path.relative_to(tmp_path / "tpu")): path.read_bytes() for path in paths}
+    found = pack(source_of(tmp_path / "flowers", files, form), data_dir)
     assert {
         record.columns["id"]: (split, label) for split, label, record in found.values()
     } == expected
@@ -63,11 +67,8 @@ def test_tfrecords_in_several_sizes_are_asked_about(tmp_path, data_dir):
 
 
 def test_a_packed_dataset_is_a_source(tmp_path, data_dir):
-    for name in ("cat", "dog"):
-        (tmp_path / "pets" / name).mkdir(parents=True)
-        for number in range(3):
-            file = tmp_path / "pets" / name / f"{number}.jpg"
-            file.write_bytes(photo(str(file)))
+    pets = [f"{name}/{number}.jpg" for name in ("cat", "dog") for number in range(3)]
+    write_tree(tmp_path / "pets", {name: photo(name) for name in pets})
     first = imgrec.pack(tmp_path / "pets", imgrec.PackOptions(data_dir=data_dir))
     found = pack(Path(first.info.path), data_dir / "again")
     assert sorted(label for _, label, _ in found.values()) == ["cat"] * 3 + ["dog"] * 3
@@ -242,13 +243,7 @@ def test_the_complete_table_of_faces_is_read_and_the_others_are_named(
     count, form, tmp_path, data_dir
 ):
     files = dict(list(faces().items())[:count])
-    source = tmp_path / "fer"
-    source.mkdir()
-    if form == "zip":
-        source = tmp_path / "fer.zip"
-        source.write_bytes(zipped(files))
-    for name, data in files.items() if form == "folder" else ():
-        (source / name).write_bytes(data)
+    source = source_of(tmp_path / "fer", files, form)
     found = pack(source, data_dir)
     splits = [split for split, _, _ in found.values()]
     assert {split: splits.count(split) for split in splits} == {"train": 6, "val": 2, "test": 2}
@@ -267,14 +262,7 @@ def test_digits_in_tables_of_pixels_are_read_beside_their_sample(form, tmp_path,
         "test.csv": "\n".join([",".join(columns), *test]).encode(),
         "sample_submission.csv": b"ImageId,Label\n1,0\n2,0\n3,0\n4,0\n",
     }
-    source = tmp_path / "digits"
-    source.mkdir()
-    if form == "zip":
-        source = tmp_path / "digits.zip"
-        source.write_bytes(zipped(files))
-    for name, data in files.items() if form == "folder" else ():
-        (source / name).write_bytes(data)
-    found = pack(source, data_dir)
+    found = pack(source_of(tmp_path / "digits", files, form), data_dir)
     assert sorted((split, label) for split, label, _ in found.values()) == [
         *[("test", "")] * 4,
         *[("train", "0")] * 4,
@@ -286,9 +274,7 @@ def test_digits_in_tables_of_pixels_are_read_beside_their_sample(form, tmp_path,
 def test_tfrecords_beside_images_are_read_if_that_is_said(tmp_path, data_dir):
     source = tmp_path / "s"
     expected = flowers_on_tpu(source)
-    for name in ("cat", "dog"):
-        (source / name).mkdir()
-        (source / name / "1.jpg").write_bytes(photo(name))
+    write_tree(source, {f"{name}/1.jpg": photo(name) for name in ("cat", "dog")})
     found = pack(source, data_dir, kind="tfrecord")
     assert {r.columns["id"] for _, _, r in found.values()} == expected.keys()
     assert len(pack(source, data_dir / "other")) == 2
@@ -330,11 +316,7 @@ def npy(shape: object, data: bytes, kind: str = "|u1") -> bytes:
 )
 def test_an_array_that_promises_more_than_it_holds_is_one_sentence(shape, form, tmp_path, cli):
     arrays = {"x_train.npy": npy(shape, bytes(100)), "y_train.npy": npy((5,), bytes(40), "<i8")}
-    (tmp_path / "s").mkdir()
-    if form == "npz":
-        (tmp_path / "s" / "a.npz").write_bytes(zipped(arrays))
-    for name, data in arrays.items() if form == "npy" else ():
-        (tmp_path / "s" / name).write_bytes(data)
+    write_tree(tmp_path / "s", arrays if form == "npy" else {"a.npz": zipped(arrays)})
     done = cli("pack", tmp_path / "s")
     assert done.returncode == 3
     assert "x_train is cut short: its shape" in done.stderr
@@ -361,9 +343,7 @@ def test_a_record_that_promises_more_than_it_holds_is_one_sentence(length, tmp_p
 
 def test_a_path_out_of_the_source_in_coco_style_json_names_no_image(tmp_path):
     images = [{"id": n, "file_name": f"{n}.jpg" if n else "../../etc/passwd"} for n in range(5)]
-    (tmp_path / "s" / "images").mkdir(parents=True)
-    for number in range(1, 5):
-        (tmp_path / "s" / "images" / f"{number}.jpg").write_bytes(photo(str(number)))
+    write_tree(tmp_path / "s", {f"images/{n}.jpg": photo(str(n)) for n in range(1, 5)})
     document = {
         "images": images,
         "annotations": [{"image_id": n, "category_id": n % 2} for n in range(5)],
@@ -381,21 +361,22 @@ UNREAD = {"manifest": "--manifest", "test_images": "--test-images", "image_templ
 @pytest.mark.parametrize("option", UNREAD)
 @pytest.mark.parametrize("kind", ["cifar", "idx", "pixels", "tfrecord", "numpy"])
 def test_options_that_images_in_other_files_do_not_take_are_refused(option, kind, tmp_path):
-    source = tmp_path / "s"
-    source.mkdir()
-    if kind == "cifar":
-        for name, data in cifar_files.binary_files().items():
-            (source / name).write_bytes(data)
-    elif kind == "idx":
-        (source / "train-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3, *[0, 0, 0, 1] * 3, 7]))
-        (source / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 1, 5]))
-    elif kind == "pixels":
-        (source / "train.csv").write_bytes(faces()["icml_face_data.csv"])
-    elif kind == "tfrecord":
+    files = {
+        "cifar": cifar_files.binary_files(),
+        "idx": {
+            "train-images-idx3-ubyte": bytes([0, 0, 8, 3, *[0, 0, 0, 1] * 3, 7]),
+            "train-labels-idx1-ubyte": bytes([0, 0, 8, 1, 0, 0, 0, 1, 5]),
+        },
+        "pixels": {"train.csv": faces()["icml_face_data.csv"]},
+        "numpy": {
+            "x_train.npy": npy((2, 4, 4), bytes(32)),
+            "y_train.npy": npy((2,), bytes(16), "<i8"),
+        },
+        "tfrecord": {},
+    }
+    source = write_tree(tmp_path / "s", files[kind])
+    if kind == "tfrecord":
         tfrecord(source / "train.tfrecord", example(image=photo("1"), label=1))
-    else:
-        np.save(source / "x_train.npy", np.zeros((2, 4, 4), np.uint8))
-        np.save(source / "y_train.npy", np.arange(2))
     given = "{id}.jpg" if option == "image_template" else "train.csv"
     for asked in ("auto", kind):
         options = imgrec.SourceOptions(kind=asked, **{option: given})
