@@ -11,7 +11,6 @@ from imgrec.options.packing import (
     PackOptions,
     ShardOptions,
     ShrinkOptions,
-    SplitOptions,
 )
 from imgrec.options.parsing import OptionError
 from imgrec.options.source import (
@@ -29,5 +28,4 @@ __all__ = [
     "LEAF", "NONE", "AlsoFormat", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
     "ColumnOption", "Compression", "FolderLayout", "NearDups", "OnBad", "OnLeak", "OptionError",
     "PackOptions", "ShardOptions", "ShrinkOptions", "SourceKind", "SourceOptions",
-    "SplitOptions",
 ]  # fmt: skip

@@ -107,16 +107,6 @@ Folds: TypeAlias = Annotated[int, Kind(_parse_folds, "K")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitOptions:
-    """The options of a pack that decide the splits."""
-
-    val_split: float = 0.0
-    test_split: float = 0.0
-    folds: int = 0
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardOptions:
     """How many shards to write: exactly `count` for train, or as few as `max_bytes` allows."""
 
@@ -252,13 +242,6 @@ class PackOptions:
         if self.also and self.shard_compression:
             hint = "leave out one of them: TFDS cannot open a dataset with compressed TFRecords"
             raise exclusive("also", "compression", hint)
-
-    @property
-    def split_options(self) -> SplitOptions:
-        """Return the options that decide the splits."""
-        return SplitOptions(
-            val_split=self.val_split, test_split=self.test_split, folds=self.folds, seed=self.seed
-        )
 
     @property
     def shard_options(self) -> ShardOptions:

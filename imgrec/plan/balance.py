@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from imgrec.model import FOLD, TEST, TRAIN, VAL
-from imgrec.options import SplitOptions
+from imgrec.options import PackOptions
 
 _MOST_TRIED = 64
 """How many images are tried in one place; a label with more images is hardly ever missing."""
@@ -106,7 +106,7 @@ class Unit(NamedTuple):
 
 
 def spread_labels(
-    splits: dict[int, str], units: Mapping[int, Unit], pins: Collection[int], options: SplitOptions
+    splits: dict[int, str], units: Mapping[int, Unit], pins: Collection[int], options: PackOptions
 ) -> None:
     """Exchange units between splits where that brings a label to a split without it.
 

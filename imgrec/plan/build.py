@@ -62,7 +62,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     classes, label_of = number_classes(found_classes, options)
     label_sets = [tuple(sorted({label_of[name] for name in names})) for names in samples.class_sets]
     labels = rarest(label_sets) if label_sets else [label_of[name] for name in samples.class_names]
-    splits = assign_splits(samples, labels, options.split_options, label_sets)
+    splits = assign_splits(samples, labels, options, label_sets)
     groups = find_groups(samples)
     about_copies = note_copies(samples, groups, label_sets or labels, splits)
     left_out = _leave_out(samples, groups, splits, about_copies, options.on_leak)

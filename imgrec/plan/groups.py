@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Label, Samples, known_label, split_order
 from imgrec.notes import Note, NoteKind, Notes, SameImage, copies
-from imgrec.options import SplitOptions
+from imgrec.options import PackOptions
 from imgrec.text import printable
 
 Group = tuple[int, ...]
@@ -132,7 +132,7 @@ def divided_groups(samples: Samples, splits: Sequence[str]) -> list[str]:
 
 
 def deal(
-    units: Mapping[int, Counter[int]], pins: Mapping[int, str], options: SplitOptions
+    units: Mapping[int, Counter[int]], pins: Mapping[int, str], options: PackOptions
 ) -> dict[int, str]:
     """Return the split of each unit, given how many images of which label it has.
 
@@ -172,9 +172,7 @@ class Dealer:
     `totals` are the images of each label, and `uses` the units that have images of it.
     """
 
-    def __init__(
-        self, totals: Counter[int], uses: Mapping[int, int], options: SplitOptions
-    ) -> None:
+    def __init__(self, totals: Counter[int], uses: Mapping[int, int], options: PackOptions) -> None:
         self.fractions = _fractions(options)
         self._uses = uses
         self._quotas = {
@@ -197,7 +195,7 @@ class Dealer:
         return split
 
 
-def _fractions(options: SplitOptions) -> dict[str, float]:
+def _fractions(options: PackOptions) -> dict[str, float]:
     """Return the fraction of images for each split; of equals the first is chosen."""
     if options.folds:
         rest = 1 - options.test_split

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Samples, split_order
-from imgrec.options import SplitOptions
+from imgrec.options import PackOptions
 from imgrec.plan.balance import Unit, cut_folds, even_out_folds, spread_labels
 from imgrec.plan.groups import deal, find_units
 
@@ -87,7 +87,7 @@ def _sorted(samples: Samples, numbers: Sequence[int]) -> list[int]:
 def assign_splits(
     samples: Samples,
     labels: Sequence[int],
-    options: SplitOptions,
+    options: PackOptions,
     label_sets: Sequence[Sequence[int]] = (),
 ) -> list[str]:
     """Return the split of each sample, given the label by which it is drawn, and all its labels.
@@ -121,7 +121,7 @@ def assign_splits(
     return [pin or split for pin, split in zip(samples.pinned, splits, strict=True)]
 
 
-def _divide(free: FreeUnits, options: SplitOptions) -> dict[int, str]:
+def _divide(free: FreeUnits, options: PackOptions) -> dict[int, str]:
     if free.sizes:
         return deal(free.sizes, free.pins, options)
     return _held_out(free.labels, free.pins, options)
@@ -137,7 +137,7 @@ def _refuse_few(free: FreeUnits, homes: Mapping[int, str], folds: int, what: str
         )
 
 
-def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: SplitOptions) -> None:
+def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: PackOptions) -> None:
     """Raise PlanError if images are pinned to folds, but others go to train; or the reverse."""
     made = {f"{FOLD}{fold}" for fold in range(options.folds)} or {TRAIN, VAL}
     pins = {pin for pin in samples.pinned if pin in (TRAIN, VAL) or pin.startswith(FOLD)}
@@ -151,7 +151,7 @@ def _refuse_other_pins(samples: Samples, splits: Sequence[str], options: SplitOp
         )
 
 
-def refuse_unfit(given: Collection[str], options: SplitOptions) -> None:
+def refuse_unfit(given: Collection[str], options: PackOptions) -> None:
     """Raise PlanError if the splits of the source leave no room for those asked for."""
     wanted = (
         (VAL, options.val_split, "--val-split"),
@@ -229,7 +229,7 @@ def _with_all_labels(
 
 
 def _held_out(
-    labels: Mapping[int, int], pins: Mapping[int, str], options: SplitOptions
+    labels: Mapping[int, int], pins: Mapping[int, str], options: PackOptions
 ) -> dict[int, str]:
     """Return the split of each unit, exact for each class; units not named stay in train."""
     by_class: dict[int, list[int]] = defaultdict(list)
@@ -254,12 +254,12 @@ def _held_out(
     return splits
 
 
-def held_out_counts(images: int, options: SplitOptions) -> tuple[int, int]:
+def held_out_counts(images: int, options: PackOptions) -> tuple[int, int]:
     """Return how many of a class's `images` go to val and to test.
 
     Each gets at least one, and train keeps at least one, if there are enough.
 
-    >>> held_out_counts(20, SplitOptions(val_split=0.1))
+    >>> held_out_counts(20, PackOptions(val_split=0.1))
     (2, 0)
     """
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from imgrec.errors import PlanError
 from imgrec.model import TRAIN
-from imgrec.options import SplitOptions
+from imgrec.options import PackOptions
 from imgrec.plan.groups import Dealer, fill_empty, find_units, turn_of
 from imgrec.spark.job import Job
 from imgrec.spark.tables import (
@@ -62,7 +62,7 @@ def assign_groups(ranked: DataFrame, extras: Extras, job: Job) -> DataFrame:
         f.sum("images").alias("images"), f.count("*").alias("units")
     ).collect():  # fmt: skip
         totals[row["label"]], uses[row["label"]] = row["images"], row["units"]
-    dealing = Dealing(totals, uses, job.options.split_options)
+    dealing = Dealing(totals, uses, job.options)
     turns = job.map_batches(units, dealing.turns, _TURNS).alias("t")
     queue = units.alias("u").join(turns, f.col("u.unit") == f.col("t.unit")).select("u.*", "t.turn")
     queue = queue.repartition(1).sortWithinPartitions("turn", "first")
@@ -185,7 +185,7 @@ class Dealing:
 
     totals: Counter[int]
     uses: Counter[int]
-    options: SplitOptions
+    options: PackOptions
 
     def dealer(self) -> Dealer:
         """Return a new dealer."""

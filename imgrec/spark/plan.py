@@ -28,7 +28,7 @@ from imgrec.notes import (
     unlisted_warnings,
     warnings_of,
 )
-from imgrec.options import OnLeak, SplitOptions
+from imgrec.options import OnLeak, PackOptions
 from imgrec.plan.build import SHOWN, missing_classes, missing_splits, warn_of_divided_groups
 from imgrec.plan.classes import FoundClasses, number_classes
 from imgrec.plan.groups import find_groups, find_units, leaked_copies, note_copies, refuse_leaks
@@ -153,7 +153,7 @@ class Bounds(NamedTuple):
         return TEST if unit >= self.test_start else TRAIN
 
 
-def find_bounds(units: DataFrame, bits: int, options: SplitOptions) -> dict[int, Bounds]:
+def find_bounds(units: DataFrame, bits: int, options: PackOptions) -> dict[int, Bounds]:
     """Return the bounds of val and test of each label, given rows of `UNITS`.
 
     The units of a class may be too many to sort in one task. So they are counted in cells, cut by
@@ -401,7 +401,7 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
         ranked = job.persist(groups.assign_groups(ranked, scanned.extras, job))
     elif is_divided:
         units = job.persist(job.map_batches(ranked, list_units, UNITS))
-        bounds = find_bounds(units, bits, options.split_options)
+        bounds = find_bounds(units, bits, options)
     assigning = _Assigning(
         bounds=bounds, on_leak=options.on_leak, extras=scanned.extras, folder=job.folder
     )

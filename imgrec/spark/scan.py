@@ -196,7 +196,7 @@ def scan(frame: Frame, request: Request, job: Job) -> Scanned:
         raise SourceError("the DataFrame has no rows", hint="give a row for each image")
     _refuse_bad(rows, good, bad, job.options.max_bad)
     _refuse_repeated(rows)
-    refuse_unfit({row["split"] for row in counts if not row["is_bad"]}, job.options.split_options)
+    refuse_unfit({row["split"] for row in counts if not row["is_bad"]}, job.options)
     faults = rows.where(is_bad).select("filename", "fault").collect() if bad else []
     return Scanned(
         rows=rows,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from imgrec.errors import PlanError, UsageError
 from imgrec.model import TRAIN, VAL, Plan, Sample
-from imgrec.options import PackOptions, SourceOptions, SplitOptions
+from imgrec.options import PackOptions, SourceOptions
 from imgrec.plan.build import make_plan
 from imgrec.plan.groups import deal
 
@@ -46,7 +46,7 @@ def test_small_groups_leave_each_class_within_one_group_of_the_fraction(
     data: st.DataObject, fraction: float
 ) -> None:
     units = data.draw(small_groups(fraction))
-    found = counted(units, deal(units, {}, SplitOptions(val_split=fraction)))
+    found = counted(units, deal(units, {}, PackOptions(val_split=fraction)))
     totals = found[TRAIN] + found[VAL]
     for label, total in totals.items():
         assert abs(found[VAL][label] - fraction * total) <= largest(units)
@@ -65,7 +65,7 @@ def test_val_misses_its_fraction_of_all_images_by_no_more_than_the_largest_group
     unit_labels: list[dict[int, int]], fraction: float
 ) -> None:
     units = {unit: Counter(labels) for unit, labels in enumerate(unit_labels)}
-    found = counted(units, deal(units, {}, SplitOptions(val_split=fraction)))
+    found = counted(units, deal(units, {}, PackOptions(val_split=fraction)))
     total = found[TRAIN].total() + found[VAL].total()
     assert abs(found[VAL].total() - fraction * total) <= largest(units)
 
@@ -75,7 +75,7 @@ def test_no_split_is_empty_if_there_are_enough_groups(
     unit_labels: list[dict[int, int]], val: float, test: float
 ) -> None:
     units = {unit: Counter(labels) for unit, labels in enumerate(unit_labels)}
-    options = SplitOptions(val_split=0.9 * val, test_split=0.9 * test)
+    options = PackOptions(val_split=0.9 * val, test_split=0.9 * test)
     assert set(deal(units, {}, options).values()) == {"train", "val", "test"}
 
 
@@ -85,7 +85,7 @@ def test_a_group_with_all_images_of_its_classes_is_train(
 ) -> None:
     units = {unit: Counter(labels) for unit, labels in enumerate(unit_labels)}
     uses = Counter(label for labels in unit_labels for label in labels)
-    options = SplitOptions(val_split=0.9 * val, test_split=0.9 * test)
+    options = PackOptions(val_split=0.9 * val, test_split=0.9 * test)
     splits = deal(units, {}, options)
     for unit, labels in units.items():
         if all(uses[label] == 1 for label in labels):
@@ -95,13 +95,13 @@ def test_a_group_with_all_images_of_its_classes_is_train(
 def test_a_class_too_rare_for_the_fraction_is_in_val_all_the_same() -> None:
     units = {unit: Counter({0: 1}) for unit in range(200)}
     units |= {200 + unit: Counter({1: 1}) for unit in range(4)}
-    found = counted(units, deal(units, {}, SplitOptions(val_split=0.1)))
+    found = counted(units, deal(units, {}, PackOptions(val_split=0.1)))
     assert found["val"][1] == 1
 
 
 def test_val_gets_groups_of_all_sizes() -> None:
     units = {unit: Counter({0: 1 + unit % 20}) for unit in range(400)}
-    splits = deal(units, {}, SplitOptions(val_split=0.1))
+    splits = deal(units, {}, PackOptions(val_split=0.1))
     sizes = [units[unit].total() for unit, split in splits.items() if split == "val"]
     assert 8 < sum(sizes) / len(sizes) < 13  # all have 10.5 on average
     assert min(sizes) < 5
