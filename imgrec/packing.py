@@ -376,7 +376,7 @@ def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
 def plan_source(
     source: Source, options: SourceOptions, job: Inspection, spool: str
 ) -> tuple[Catalog, Plan]:
-    """Plan a source as it is, with the labels and splits that it has."""
+    """Plan a source with its own labels and splits."""
     from imgrec.inspect.subject import scan_for
 
     catalog = scan_for(job, source, options, spool)

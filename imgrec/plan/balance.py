@@ -31,7 +31,7 @@ _MOST_IN_ALL = 50_000
 """How many exchanges are tried in all, which takes a few seconds."""
 
 Wanted: TypeAlias = frozenset[str]
-"""Splits, at least one of which should have every label."""
+"""Splits that are alternatives: a label should be in at least one of them."""
 
 
 def cut_folds(units: Sequence[int], label: int, known: Counter[str], count: int) -> dict[int, str]:
@@ -56,7 +56,7 @@ def even_out_folds(
 ) -> None:
     """If a fold is empty, move units until no fold has two more than another.
 
-    Each class stays as even as it is: a fold that has two more than another has more of some class
+    Each class stays even: a fold that has two more than another has more of some class
     as well, and one of that class moves. If no fold is empty, nothing moves, so that one more image
     moves few others.
     """
@@ -73,7 +73,7 @@ def even_out_folds(
         return
 
     def find_move() -> tuple[int, int, int] | None:
-        """Return two folds, the first of which can give the second a unit of a label."""
+        """Return a fold that can give a unit, a fold that takes it, and its label."""
         for taken, taker in by_size:
             for given, giver in reversed(by_size):
                 if given < taken + 2:

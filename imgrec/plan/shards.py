@@ -50,7 +50,7 @@ def make_tasks(
 
 
 def record_bytes(sizes: Sequence[int], filenames: Sequence[str]) -> list[int]:
-    """Return the most that each record takes in a shard, if its image is packed as it is."""
+    """Return the most that each record takes in a shard, if its image is packed unchanged."""
     named = zip(sizes, map(len, filenames), strict=True)
     return [size + 4 * length + _RECORD_BYTES for size, length in named]
 

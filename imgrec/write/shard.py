@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import sub
-from typing import TYPE_CHECKING
 
 from xxhash import xxh3_128_digest
 
@@ -24,10 +23,6 @@ from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, seal_of, write_file
 from imgrec.storage.read_ahead import reader
 from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +134,8 @@ class _Shard:
         turn = orientation or exif.orientation(data)
         self.rows.append((place, shape, image_format, end, content_hash, turn))
         if self.sketches is not None:
-            self.sketches.append(None if grey is None else _sketch(grey, data, shape))
+            known = None if grey is None else descriptor.sketch_checked(grey, data, shape)
+            self.sketches.append(known)
         if transcoded:
             self.notes.append(Note(filename, transcoded, NoteKind.TRANSCODED))
         if damaged:
@@ -154,7 +150,7 @@ class _Shard:
 
     def result(self, seal: Seal, xxh3: str, beside: tuple[Seal, ...]) -> ShardResult:
         """Return the evidence of the finished shard."""
-        task = self.task
+        task, sketches = self.task, self.sketches or ()
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * 6
         places, shapes, formats, ends, hashes, turns = columns
         offsets = (0, *ends)[:-1] if ends else ()
@@ -174,7 +170,7 @@ class _Shard:
                 shapes=array("I", chain.from_iterable(shapes)),
                 formats=formats,
                 hashes=b"".join(hashes),
-                signatures=_signatures(self.sketches or ()),
+                signatures=descriptor.encode(sketches) if any(sketches) else b"",
                 orientations=bytes(turns),
                 tones=descriptor.join_tones(self.tones),
             ),
@@ -205,14 +201,3 @@ def _features(samples: Samples, place: int, shape: Shape) -> dict[str, example.F
         value = column.values[place]
         features[column.name] = (value.encode(),) if isinstance(value, str) else (value,)
     return features
-
-
-def _sketch(grey: NDArray[np.uint8], data: bytes, shape: Shape) -> descriptor.Sketch | None:
-    return descriptor.sketch_checked(grey, data, shape)
-
-
-def _signatures(sketches: Sequence[descriptor.Sketch | None]) -> bytes:
-    """Return the signature of each record, or b"" if no image was decoded."""
-    if not any(sketches):
-        return b""
-    return descriptor.encode(sketches)
