@@ -83,15 +83,13 @@ def load(
     # Importing TensorFlow takes seconds, so wrong arguments are refused before.
     import_extra("tensorflow", extra="tfds", what="imgrec.load")
     from imgrec.loaders.tf_decode import Decoder
-    from imgrec.loaders.tf_memory import load_from_memory
     from imgrec.loaders.tf_pipeline import Pipeline
 
     shape = selection.features.image_shape
     decoder = Decoder(
         options=options, channels=options.channels or shape[2], shape=shape, images=images
     )
-    pipeline = Pipeline(selection=selection, decoder=decoder, options=options)
-    return load_from_memory(pipeline) if options.cache else pipeline.build()
+    return Pipeline(selection=selection, decoder=decoder, options=options).build()
 
 
 def class_weights(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from imgrec.errors import UsageError
 from imgrec.loaders.selection import Balance, Selection
 from imgrec.loaders.tf_decode import Decoder
 from imgrec.options import ColumnKind
@@ -23,6 +24,7 @@ from imgrec.read.shards import open_shards, read_shard, refuse_missing, shard_le
 from imgrec.read.splits import Piece, cut
 from imgrec.storage.paths import is_remote
 from imgrec.text import name_of
+from imgrec.text import size as shown_size
 
 Tensor: TypeAlias = Any  # TensorFlow has no types
 Data: TypeAlias = Any
@@ -45,6 +47,15 @@ _BLOCK_RECORDS = 16
 """Consecutive records from one shard, when shards are mixed."""
 _CHUNK_RECORDS = 64
 """Records that go from Python to TensorFlow at once, if they are read by number."""
+_GATHER_CALLS = 2
+"""Batches gathered from memory at once. More were measured to be slower: memory is the limit."""
+_CACHE_BATCH_SIZE = 128
+_MEMINFO = "/proc/meminfo"
+_CGROUPS = (
+    ("/sys/fs/cgroup/", "memory.max", "memory.current"),
+    ("/sys/fs/cgroup/memory/", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+"""Limit and use of a container's memory, in versions 2 and 1 of control groups."""
 _DTYPES = {ColumnKind.INT: tf.int64, ColumnKind.FLOAT: tf.float32, ColumnKind.TEXT: tf.string}
 
 
@@ -58,17 +69,19 @@ class Pipeline:
 
     def build(self) -> Data:
         """Return the dataset: pairs of images and labels, or dicts of all features."""
+        data = self._build_cached() if self.options.cache else self._build_streamed()
+        return data.prefetch(2).with_options(self._tf_options())
+
+    def _build_streamed(self) -> Data:
         options = self.options
         data = self._records()
         if options.crop is Crop.RANDOM:
             data = tf.data.Dataset.zip(data, _random_pairs(options))
         if options.batch_size and self.selection.record_bytes <= _SMALL_BYTES:
-            data = self._decode_batches(data, options.batch_size)
-        else:
-            data = self._decode_singly(data)
-        return data.prefetch(2).with_options(self.tf_options())
+            return self._decode_batches(data, options.batch_size)
+        return self._decode_singly(data)
 
-    def tf_options(self) -> Any:
+    def _tf_options(self) -> Any:
         """Return the settings of the tf.data pipeline."""
         settings = tf.data.Options()
         settings.deterministic = not self.options.shuffle or self.options.seed is not None
@@ -89,7 +102,7 @@ class Pipeline:
             refuse_missing(paths[piece.shard])
         if selection.balance is not None:
             data = self._read_balanced(selection.balance)
-            return data.apply(tf.data.experimental.assert_cardinality(self.cardinality))
+            return data.apply(tf.data.experimental.assert_cardinality(self._cardinality))
         data = self._read_pieces(pieces)
         if options.shuffle:
             size = options.shuffle
@@ -150,7 +163,7 @@ class Pipeline:
             spec = tf.TensorSpec([None], tf.string)
             return tf.data.Dataset.from_generator(chunks, args=(seeds,), output_signature=spec)
 
-        return epoch_seeds(options).flat_map(epoch).prefetch(2).unbatch()
+        return _epoch_seeds(options).flat_map(epoch).prefetch(2).unbatch()
 
     # Decoding images
 
@@ -162,11 +175,11 @@ class Pipeline:
             parsed = self._with_label_vectors(tf.io.parse_single_example(record, self._spec()))
             return {**parsed, "image": self.decoder(parsed["image"], parsed["shape"], seeds)}
 
-        data = parallel_map(data, decode)
+        data = _parallel_map(data, decode)
         if options.batch_size:
-            is_even = self.has_even_batches(options.batch_size)
+            is_even = self._has_even_batches(options.batch_size)
             data = data.batch(options.batch_size, drop_remainder=is_even)
-        return parallel_map(data, self.finish)
+        return _parallel_map(data, self._finish)
 
     def _decode_batches(self, data: Data, batch_size: int) -> Data:
         """Parse and decode a whole batch in one map."""
@@ -184,14 +197,14 @@ class Pipeline:
             columns = [tf.unstack(images, unrolled), tf.unstack(shapes, unrolled)]
             columns.append([None] * unrolled if seeds is None else tf.unstack(seeds, unrolled))
             pixels = tf.stack([self.decoder(*one) for one in zip(*columns, strict=True)])
-            return self.finish({**parsed, "image": pixels[:count]})
+            return self._finish({**parsed, "image": pixels[:count]})
 
         if unrolled == batch_size:
-            batches = data.batch(batch_size, drop_remainder=self.has_even_batches(batch_size))
-            return parallel_map(batches, decode)
+            batches = data.batch(batch_size, drop_remainder=self._has_even_batches(batch_size))
+            return _parallel_map(batches, decode)
         pieces = data.batch(unrolled, drop_remainder=self._divides_evenly(unrolled))
-        is_even = self.has_even_batches(batch_size)
-        batches = parallel_map(pieces, decode).rebatch(batch_size, is_even)
+        is_even = self._has_even_batches(batch_size)
+        batches = _parallel_map(pieces, decode).rebatch(batch_size, is_even)
         return batches.apply(tf.data.experimental.assert_cardinality(self._batch_count(batch_size)))
 
     def _spec(self) -> dict[str, Any]:
@@ -224,7 +237,7 @@ class Pipeline:
         ones = tf.one_hot(parsed["labels"], len(self.selection.info.classes))
         return {**parsed, "labels": tf.reduce_sum(ones, -2)}
 
-    def finish(self, values: dict[str, Tensor]) -> Any:
+    def _finish(self, values: dict[str, Tensor]) -> Any:
         """Scale and cast pixels as requested, and return the element to yield."""
         options, images = self.options, values["image"]
         if options.scale is not None:
@@ -235,10 +248,75 @@ class Pipeline:
             return {**values, "image": images}
         return images, values["labels" if self.selection.features.is_multilabel else "label"]
 
+    # Keeping images in memory
+
+    def _build_cached(self) -> Data:
+        """Decode all images now; return a fast dataset that shuffles all of them."""
+        values, batch_size = self._decode_all(), self.options.batch_size
+        places = self._orders().unbatch()
+        places = places.apply(tf.data.experimental.assert_cardinality(self._cardinality))
+        if batch_size:
+            places = places.batch(batch_size, drop_remainder=self._has_even_batches(batch_size))
+
+        def gather(places: Data) -> Data:
+            return self._finish({key: tf.gather(column, places) for key, column in values.items()})
+
+        return _parallel_map(places, gather, calls=_GATHER_CALLS)
+
+    def _decode_all(self) -> dict[str, Data]:
+        """Return all features of all records, in order, each as one tensor."""
+        selection, options = self.selection, self.options
+        if selection.balance is not None:
+            once = Balance(classes=(), unlabelled=selection.balance.records())
+            selection = replace(selection, balance=once)
+        options = replace(
+            options,
+            shuffle=False,
+            repeat=False,
+            cache=False,
+            batch_size=min(_CACHE_BATCH_SIZE, selection.records),
+            drop_remainder=False,
+            as_dict=True,
+            scale=None,
+            dtype="float32" if options.exact and options.is_float else "uint8",
+        )
+        whole = Pipeline(
+            selection=replace(selection, limit=None),
+            decoder=replace(self.decoder, options=options),
+            options=options,
+        )
+        _refuse_too_large(whole)
+        batches = list(whole.build())
+        return {key: tf.concat([batch[key] for batch in batches], 0) for key in batches[0]}
+
+    def _orders(self) -> Data:
+        """Return, for each epoch, the places of its images in order."""
+        selection, options, balance = self.selection, self.options, self.selection.balance
+        count = selection.epoch_count
+        if balance is not None:
+            records = balance.records()
+
+            def balanced(seeds: Any) -> Any:  # NumPy arrays
+                order = balance.order(seeds.tolist() if options.shuffle else None)
+                return records.searchsorted(order)
+
+            def order(seeds: Data) -> Data:
+                return tf.ensure_shape(tf.numpy_function(balanced, [seeds], tf.int64), [count])
+
+        else:
+            places = tf.range(selection.records, dtype=tf.int64)
+
+            def order(seeds: Data) -> Data:
+                if options.shuffle:
+                    return tf.random.experimental.stateless_shuffle(places, seeds)[:count]
+                return places[:count]
+
+        return _epoch_seeds(options).map(tf.autograph.experimental.do_not_convert(order))
+
     # Counting
 
     @property
-    def cardinality(self) -> int:
+    def _cardinality(self) -> int:
         """Count the records of all epochs, as tf.data does."""
         if self.options.repeat is True:
             return int(tf.data.INFINITE_CARDINALITY)
@@ -246,26 +324,26 @@ class Pipeline:
 
     def _batch_count(self, batch_size: int) -> int:
         if self.options.repeat is True:
-            return self.cardinality
-        whole, rest = divmod(self.cardinality, batch_size)
+            return self._cardinality
+        whole, rest = divmod(self._cardinality, batch_size)
         return whole + (rest > 0 and not self.options.drop_remainder)
 
-    def has_even_batches(self, batch_size: int) -> bool:
+    def _has_even_batches(self, batch_size: int) -> bool:
         """Return whether all batches have the same size, because a smaller last one is dropped."""
         return self.options.drop_remainder or self._divides_evenly(batch_size)
 
     def _divides_evenly(self, batch_size: int) -> bool:
-        return self.options.repeat is True or self.cardinality % batch_size == 0
+        return self.options.repeat is True or self._cardinality % batch_size == 0
 
 
-def parallel_map(data: Data, function: Callable[..., Any], *, calls: int = 0) -> Data:
+def _parallel_map(data: Data, function: Callable[..., Any], *, calls: int = 0) -> Data:
     """Apply a function to all elements, `calls` at once; by default, as many as can decode."""
     # The functions are plain Python. Searching them for loops to convert would double the time.
     unconverted = tf.autograph.experimental.do_not_convert(function)
     return data.map(unconverted, num_parallel_calls=calls or _cpu_count() + _EXTRA_CALLS)
 
 
-def epoch_seeds(options: LoadOptions) -> Data:
+def _epoch_seeds(options: LoadOptions) -> Data:
     """Return two numbers for each epoch, different ones in each iteration of the dataset."""
     epochs = -1 if options.repeat is True else max(options.repeat, 1)
     return _random_pairs(options).take(epochs)
@@ -290,3 +368,51 @@ def _cpu_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _refuse_too_large(pipeline: Pipeline) -> None:
+    """Raise UsageError if the decoded images would not fit into memory."""
+    options, count = pipeline.options, pipeline.selection.epoch_count
+    height, width = options.image_size or (0, 0)
+    value_bytes = 4 if options.is_float else 1
+    # Joining the batches takes two copies for a moment.
+    needed_bytes = 2 * count * height * width * pipeline.decoder.channels * value_bytes
+    free_bytes = available_bytes()
+    if free_bytes is not None and needed_bytes > free_bytes:
+        raise UsageError(
+            f"cache=True needs {shown_size(needed_bytes)} of memory for {count:,} images of "
+            f"{height}x{width}, and {shown_size(free_bytes)} are available",
+            hint="leave out cache, or choose a smaller image_size or a part of the split",
+        )
+
+
+def available_bytes() -> int | None:
+    """Return the memory that this process can still allocate; None if it is unknown."""
+    limits = [_free_in_system(), *(_free_in_cgroup(*names) for names in _CGROUPS)]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _free_in_system() -> int | None:
+    try:
+        kib = _read_numbers(_MEMINFO)
+        return (kib["MemAvailable:"] + kib["SwapFree:"]) << 10
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _free_in_cgroup(folder: str, limit: str, used: str) -> int | None:
+    try:
+        with open(folder + limit) as limit_file, open(folder + used) as used_file:
+            free = int(limit_file.read()) - int(used_file.read())
+        stat = _read_numbers(f"{folder}memory.stat")
+        # Cached pages of files count as used, but are freed when memory is needed.
+        return max(free + stat["inactive_file"] + stat["active_file"], 0)
+    except (OSError, ValueError, KeyError):  # no such group, or its limit is "max"
+        return None
+
+
+def _read_numbers(path: str) -> dict[str, int]:
+    """Read lines of a name, a number and perhaps a unit."""
+    with open(path) as file:
+        lines = [line.split() for line in file]
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1}

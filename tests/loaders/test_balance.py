@@ -211,7 +211,7 @@ def test_compressed_shards_are_balanced_in_memory_only(root: Path) -> None:
 def test_a_cache_that_does_not_fit_is_refused_before_decoding(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    available = "imgrec.loaders.tf_memory.available_bytes"
+    available = "imgrec.loaders.tf_pipeline.available_bytes"
     needed_bytes = 2 * 36 * 100 * 200 * 3
     monkeypatch.setattr(available, lambda: needed_bytes - 1)
     with pytest.raises(UsageError, match=r"needs 4\.1 MiB of memory for 36 images of 100x200"):
@@ -243,16 +243,18 @@ def test_weights_and_balance_do_not_read_names(path: str, monkeypatch: pytest.Mo
 
 
 def test_a_container_limits_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from imgrec.loaders import tf_memory
+    from imgrec.loaders import tf_pipeline
 
     (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 500 kB\nSwapFree: 100 kB\n")
     (tmp_path / "memory.max").write_text("100000\n")
     (tmp_path / "memory.current").write_text("90000\n")
     (tmp_path / "memory.stat").write_text("anon 10\ninactive_file 3000\nactive_file 400\n")
-    monkeypatch.setattr(tf_memory, "_MEMINFO", str(tmp_path / "meminfo"))
-    monkeypatch.setattr(tf_memory, "_CGROUPS", ((f"{tmp_path}/", "memory.max", "memory.current"),))
-    assert tf_memory.available_bytes() == 13_400
+    monkeypatch.setattr(tf_pipeline, "_MEMINFO", str(tmp_path / "meminfo"))
+    monkeypatch.setattr(
+        tf_pipeline, "_CGROUPS", ((f"{tmp_path}/", "memory.max", "memory.current"),)
+    )
+    assert tf_pipeline.available_bytes() == 13_400
     (tmp_path / "memory.max").write_text("max\n")
-    assert tf_memory.available_bytes() == 600 << 10
+    assert tf_pipeline.available_bytes() == 600 << 10
     (tmp_path / "meminfo").unlink()
-    assert tf_memory.available_bytes() is None
+    assert tf_pipeline.available_bytes() is None
