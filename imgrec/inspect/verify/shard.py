@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from xxhash import xxh3_128_digest
 
@@ -110,6 +110,10 @@ class _ShardCheck:
         self._name, self._index_name = claim.filename, claim.filename + layout.INDEX_SUFFIX
         self._faults = Faults()
         self._found = ShardFacts(claim.filename)
+        # Looked up once here, since it is needed for every record.
+        self._declared, self._columns = rules.features.by_name, rules.columns
+        self._labels = [(k, one) for k, one in self._declared.items() if one.classes is not None]
+        self._images = [(key, one) for key, one in self._declared.items() if one.is_image]
 
     def run(self, path: str, compression: str) -> ShardFacts:
         found, records, expected = self._found, self._found.records, self._claim.records
@@ -152,76 +156,80 @@ class _ShardCheck:
         record = RecordFacts(frame.offset, frame.length)
         if frame.fault:
             self._faults.add(frame.fault)
-        elif self._rules.features.by_name:
-            before = self._faults.count(self._name)
+        elif self._declared:
             record = self._check_record(frame)
-            record = record._replace(is_damaged=self._faults.count(self._name) > before)
         self._found.records.append(record)
         if self._faults.count(self._name) >= _ENOUGH_FAULTS:
             self._stop(Fault(Code.GAVE_UP, self._name, facts={"limit": _ENOUGH_FAULTS}))
 
     def _check_record(self, frame: Frame) -> RecordFacts:
-        """Compare a record with the features that the documents declare."""
-        unknown = RecordFacts(frame.offset, frame.length)
-        where = self._name, frame.offset
+        """Compare a record with the declared features."""
+        where, before = (self._name, frame.offset), self._faults.count(self._name)
         try:
             features = _decode(frame.payload)
         except CorruptRecord as error:
             self._faults.say(Code.NOT_AN_EXAMPLE, *where, reason=error.message)
-            return unknown
-        is_typed = True
-        for name, feature in self._rules.features.by_name.items():
+            return RecordFacts(frame.offset, frame.length)
+        for name, feature in self._declared.items():
             values = features.get(name)
             if values is None:
                 self._faults.say(Code.NO_FEATURE, *where, feature=name)
-            elif not all(type(value) is feature.kind for value in values):
+            elif [value for value in values if type(value) is not feature.kind]:
                 kind = _KINDS[feature.kind]
                 self._faults.say(Code.FEATURE_KIND, *where, feature=name, kind=kind)
             elif feature.length not in (None, len(values)):
                 facts = {"feature": name, "found": len(values), "expected": feature.length}
                 self._faults.say(Code.FEATURE_LENGTH, *where, **facts)
-            else:
-                continue
-            is_typed = False
-        return self._check_values(unknown, features) if is_typed else unknown
-
-    def _check_values(
-        self, record: RecordFacts, features: Mapping[str, example.Feature]
-    ) -> RecordFacts:
-        """Check the name, the labels and the images of a record whose features have their types."""
-        rules, where = self._rules, (self._name, record.offset)
+        if self._faults.count(self._name) > before:
+            return RecordFacts(frame.offset, frame.length)
         filename = b"".join(_bytes(features.get("filename", ())))
-        if rules.is_ours and not filename:
+        if self._rules.is_ours and not filename:
             self._faults.say(Code.NO_FILENAME, *where)
-        columns = (features[name][0] for name in rules.columns)
-        record = record._replace(
+        labels = self._check_labels(features, where)
+        shape, image_format, digest = self._check_images(features, where)
+        return RecordFacts(
+            offset=frame.offset,
+            length=frame.length,
+            is_damaged=self._faults.count(self._name) > before,
             filename=filename.decode("utf-8", "surrogateescape"),
-            columns=tuple(
-                value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-                for value in columns
-            ),
+            labels=labels,
+            shape=shape,
+            format=image_format,
+            digest=digest,
+            columns=tuple([_text(features[name][0]) for name in self._columns]),
         )
-        for key, feature in rules.features.by_name.items():
-            if feature.classes is not None:
-                record = record._replace(labels=tuple(map(int, features[key])))
-                lowest = -1 if feature.length == 1 else 0  # -1 labels an image without a class
-                for label in record.labels:
-                    if not lowest <= label < feature.classes:
-                        facts = {"feature": key, "label": label, "classes": feature.classes}
-                        self._faults.say(Code.BAD_LABEL, *where, **facts)
-            for data in _bytes(features[key]) if feature.is_image else ():
-                record = record._replace(format=format_of(data, ""), digest=xxh3_128_digest(data))
+
+    def _check_labels(
+        self, features: Mapping[str, example.Feature], where: tuple[str, int]
+    ) -> tuple[int, ...]:
+        labels: tuple[int, ...] = ()
+        for key, feature in self._labels:
+            labels = cast("tuple[int, ...]", features[key])
+            lowest = -1 if feature.length == 1 else 0  # -1 labels an image without a class
+            for label in labels:
+                if not lowest <= label < (feature.classes or 0):
+                    facts = {"feature": key, "label": label, "classes": feature.classes}
+                    self._faults.say(Code.BAD_LABEL, *where, **facts)
+        return labels
+
+    def _check_images(
+        self, features: Mapping[str, example.Feature], where: tuple[str, int]
+    ) -> tuple[tuple[int, int, int], str, bytes]:
+        """Return shape, format and hash of the image, of the last one if there are several."""
+        shape, image_format, digest = (0, 0, 0), "", bytes(16)
+        for key, feature in self._images:
+            for data in _bytes(features[key]):
+                image_format, digest = format_of(data, ""), xxh3_128_digest(data)
                 try:
-                    shape = _check_image(data, record.format, feature, decodes=rules.decodes)
+                    shape = _check_image(data, image_format, feature, decodes=self._rules.decodes)
                 except BadImage as error:
                     self._faults.say(Code.BAD_IMAGE, *where, feature=key, reason=str(error))
                     continue
-                record = record._replace(shape=shape)
                 declared = features.get("shape", ())
-                if rules.is_ours and declared != shape:
+                if self._rules.is_ours and declared != shape:
                     facts = {"declared": _by(declared), "found": _by(shape)}
                     self._faults.say(Code.WRONG_SHAPE, *where, **facts)
-        return record
+        return shape, image_format, digest
 
     def _read_index(self, path: str, shard_size: int) -> bytes | None:
         """Return the index; None, with a fault, if it cannot be read or is too long."""
@@ -264,6 +272,10 @@ def _decode(payload: bytes) -> Mapping[str, example.Feature]:
         return example.decode_bounded(payload)
     filename, data, label, shape = plain
     return {"filename": (filename,), "image": (data,), "label": (label,), "shape": shape}
+
+
+def _text(value: bytes | float) -> object:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _bytes(feature: example.Feature) -> Iterator[bytes]:
