@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from imgrec.near.search import SIGNATURE_BYTES, Pair, Search, find_pairs
 
-T = TypeVar("T")
-R = TypeVar("R")
-
+Run: TypeAlias = Callable[[Callable[[Search], list[Pair]], Sequence[Search]], Iterator[list[Pair]]]
+"""Calls a function on each of some tasks, perhaps in another process."""
 _FLAT = bytes(SIGNATURE_BYTES)
 _EXAMPLES = 100
 
@@ -69,14 +68,6 @@ class NearPairs(NamedTuple):
             across_classes=across_classes,
             examples=tuple(pair for _, _, pair in ranked[:_EXAMPLES]),
         )
-
-
-class Run(Protocol):
-    """Calls a picklable function on each of many tasks, somewhere."""
-
-    def __call__(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
-        """Yield the results in any order."""
-        ...
 
 
 class Images(NamedTuple):
