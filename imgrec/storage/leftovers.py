@@ -1,11 +1,11 @@
-"""Hidden folders that ended runs leave beside the versions of a dataset."""
+"""Hidden folders that interrupted runs leave beside the versions of a dataset."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from imgrec.errors import ExecutionError
@@ -27,7 +27,7 @@ def origin_path(target: Path) -> Path:
 
 
 def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
-    """Yield the hidden folders that ended runs left beside the versions of datasets.
+    """Yield the hidden folders that interrupted runs left beside the versions of datasets.
 
     Raises ExecutionError if a folder cannot be read.
     """
@@ -68,7 +68,7 @@ def remove_leftover(path: Path) -> None:
     Raises ExecutionError if a run has begun there since.
     """
     guard = _guard(path)
-    with _removing(path):
+    try:
         held = make_locked(guard)
         try:
             if path == guard:
@@ -82,20 +82,14 @@ def remove_leftover(path: Path) -> None:
                     guard.rmdir()
         finally:
             os.close(held)
-    with suppress(OSError):  # unless there is a dataset in it
-        path.parent.rmdir()
-
-
-@contextmanager
-def _removing(path: Path) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
         raise ExecutionError(
             f"cannot remove {path}: {error.strerror or error}",
             hint="check that nobody uses it and that you may remove it, then run this again",
             path=str(path),
         ) from error
+    with suppress(OSError):  # unless there is a dataset in it
+        path.parent.rmdir()
 
 
 def remove_stage(path: Path) -> None:

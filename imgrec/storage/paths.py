@@ -55,12 +55,7 @@ def seekable(path: Path) -> str | BinaryIO:
     """
     if is_remote(path):
         return io.BytesIO(path.read_bytes())
-    refuse_pipe(path)
+    if path.exists() and not path.is_file():  # opening a pipe may block for ever
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     text = str(path)
     return text if printable(name_of(text)) == text else io.BytesIO(path.read_bytes())
-
-
-def refuse_pipe(path: Path) -> None:
-    """Raise OSError for anything but a regular file: opening a pipe may block for ever."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -246,11 +246,6 @@ def read_heads(urls: Sequence[str], sizes: Sequence[int], head_bytes: int) -> li
     return heads
 
 
-@lru_cache(maxsize=1)
-def _fetchers(_process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(2, thread_name_prefix="imgrec-fetch")
-
-
 class Prefetch:
     """Reads objects in order, a window of them in advance."""
 
@@ -261,7 +256,7 @@ class Prefetch:
 
     def _fetch(self) -> Future[list[bytes | OSError]] | None:
         window = next(self._windows, None)
-        return _fetchers(os.getpid()).submit(read_spans, window) if window else None
+        return _readers(os.getpid()).submit(read_spans, window) if window else None
 
     def next(self) -> bytes:
         """Return the next object; raise OSError if it cannot be read."""
