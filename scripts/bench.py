@@ -3,7 +3,7 @@
 
     .venv/bin/python scripts/bench.py                  pack, load, random, cold: half an hour
     .venv/bin/python scripts/bench.py --only resume    the rest of a pack that was killed
-    .venv/bin/python scripts/bench.py --readme         put the last figures into README.md
+    .venv/bin/python scripts/bench.py --manual         put the last figures into the manual
 
 Each peer runs in its own environment, made from PyPI in bench-data/venvs, as its documentation
 shows, with two workers where it has workers. A peer that cannot be installed is left out, and the
@@ -171,10 +171,10 @@ def main() -> None:
     options = _parser().parse_args()
     path: Path = options.work / "bench.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    if options.readme:
+    if options.manual:
         if not known:
             raise SystemExit(f"there is no {path}: run the benchmark first")
-        figures.write_readme(CHECKOUT / "README.md", known)
+        figures.write_manual(CHECKOUT / "imgrec/manual/performance.md", known)
         figures.draw(known, CHECKOUT / ".github" / "speed.svg")
         return
     if hasattr(os, "sched_setaffinity"):  # two CPUs, whatever the machine has
@@ -237,7 +237,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=3, metavar="N", help="default: %(default)s")
     add("--quick", action="store_true", help="few images, one round: only to see that it works")
     add("--here", action="store_true", help="make no environments: run what this one has")
-    add("--readme", action="store_true", help="run nothing; put the last figures into README.md")
+    add("--manual", action="store_true", help="run nothing; put the last figures into the manual")
     add(
         "--work",
         type=lambda text: Path(text).resolve(),

@@ -30,8 +30,8 @@ def in_code() -> Iterator[str]:
 
 
 def in_text() -> Iterator[str]:
-    """Yield the extras that the README, messages and scripts name, such as imgrec[tfds]."""
-    for path in (ROOT / "README.md", *SOURCES):
+    """Yield the extras that documents, messages and scripts name, such as imgrec[tfds]."""
+    for path in (ROOT / "README.md", *(ROOT / "imgrec/manual").glob("*.md"), *SOURCES):
         for names in re.findall(r"(?:imgrec|`\.|'\.)\[([\w.,-]+)\]", path.read_text()):
             yield from names.split(",")
     for script in ("imgrec", "test"):

@@ -32,7 +32,10 @@ exit codes:
 
 examples:
   imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")
-  imgrec pack --help                        options of a verb\
+  imgrec pack --help                        options of a verb
+  imgrec help sources                       a page of the manual: architecture, commands,
+                                            formats, guarantees, kaggle, loading, performance,
+                                            pytorch, sources, spark, splits, stores, tables, tfds\
 """
 
 
@@ -84,13 +87,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_verb(given: list[str]) -> int:
     if given[:1] == ["help"]:
+        if given[1:] and given[1] not in VERBS and not given[1].startswith("-"):
+            from imgrec.cli.manual import show_page
+
+            show_page(given[1])
+            return 0
         given = [*given[1:2], "--help"]
     if not given:
         verbs = choose([*VERBS], "")
         raise UsageError("no verb given", hint=f"{verbs}; or --help, or --version")
     name, *rest = given
     if name in ("-h", "--help"):
-        print(_HELP.format(verbs="\n".join(f"  {v:<12}{what}" for v, (_, what) in VERBS.items())))
+        verbs = "\n".join(f"  {verb:<12}{what}" for verb, (_, what) in VERBS.items())
+        print(_HELP.format(verbs=verbs))
         return 0
     if name == "--version":
         from imgrec import __version__

@@ -1,4 +1,4 @@
-"""The figures as Markdown tables, as ratios with their targets, and as one plot for the README."""
+"""The figures as Markdown tables, as ratios with their targets, and as one plot."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from benching.packers import PACKERS
 from benching.resume import median_ratio
 
 Figures = Mapping[str, Any]
-BEGIN, END = "<!-- figures: scripts/bench.py --readme -->", "<!-- end of figures -->"
-PLOT = "![Rates of packers and loaders, relative to imgrec](.github/speed.svg)"
+BEGIN, END = "<!-- figures: scripts/bench.py --manual -->", "<!-- end of figures -->"
+PLOT = "![Rates of packers and loaders, relative to imgrec](../../.github/speed.svg)"
 SETS = {
     "photos5k": "5,000 photos",
     "photos20k": "20,000 photos",
@@ -79,13 +79,13 @@ def markdown(figures: Figures) -> str:
     return "\n\n".join(_parts(figures)) + "\n"
 
 
-def write_readme(readme: Path, figures: Figures) -> None:
-    """Replace the block of figures in a README."""
-    before, begin, rest = readme.read_text().partition(BEGIN)
+def write_manual(page: Path, figures: Figures) -> None:
+    """Replace the block of figures in a page."""
+    before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{readme} has no {BEGIN} followed by {END}")
-    readme.write_text(f"{before}{BEGIN}\n\n{PLOT}\n\n{markdown(figures)}\n{END}{after}")
+        raise SystemExit(f"{page} has no {BEGIN} followed by {END}")
+    page.write_text(f"{before}{BEGIN}\n\n{PLOT}\n\n{markdown(figures)}\n{END}{after}")
 
 
 def _parts(figures: Figures) -> Iterator[str]:

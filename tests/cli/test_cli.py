@@ -87,7 +87,7 @@ def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
     [
         ("", "no verb given", "choose pack, plan, "),
         ("pakc", "there is no verb 'pakc'", "did you mean pack? Choose pack, plan, "),
-        ("help pakc", "there is no verb 'pakc'", "did you mean pack? Choose pack, plan, "),
+        ("help pakc", "there is no verb or topic 'pakc'", "did you mean pack? Choose pack, plan, "),
         ("--foo pack x", "imgrec has no option --foo", "see imgrec --help"),
         ("--json info x", "--json must come after the verb", "write imgrec VERB --json"),
         ("completion", "completion needs bash|zsh|tcsh", 'for example: eval "$(imgrec completion'),

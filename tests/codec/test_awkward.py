@@ -95,7 +95,7 @@ def test_every_file_that_pillow_decodes_is_accepted(accepted: dict[Path, Packabl
 
 
 def test_the_structure_alone_is_wrong_about_few(tf: ModuleType) -> None:
-    """The README says 62 of 1,504."""
+    """The manual says 62 of 1,504."""
     verdicts = []
     for path in files():
         try:

@@ -301,7 +301,7 @@ def test_no_name_in_skipped_csv_is_a_formula(cli: Cli, tmp_path: Path, name: str
 
 
 def test_one_jpeg_goes_the_way_that_is_written_down(tmp_path: Path) -> None:
-    text = (ROOT / ".github/CONTRIBUTING.md").read_text().partition("## Follow one JPEG")[2]
+    text = (ROOT / "imgrec/manual/architecture.md").read_text().partition("## Follow one JPEG")[2]
     lines = [line.split() for line in text.partition("## ")[0].splitlines() if line[:4] == " " * 4]
     expected = [(words[0], words[1]) for words in lines]
     flowers = class_tree(tmp_path / "flowers", {"rose": 4, "tulip": 4})
