@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from imgrec.errors import UsageError
-from imgrec.options.declaration import renamed_hint
+from imgrec.options.declaration import RENAMED
 from imgrec.text import closest
 
 VERBS: Mapping[str, tuple[str, str]] = {
@@ -166,9 +166,11 @@ class Parser(argparse.ArgumentParser):
             return UsageError(f"unexpected argument {text!r}", hint=self._help())
         name = text.partition("=")[0]
         flags = list(self._option_string_actions)
-        renamed = renamed_hint(name.removeprefix("--").replace("-", "_")).replace("_", "-")
-        meant = _closest_flags(flags, name)
-        hint = f"{renamed}. " if renamed else f"did you mean {meant}? " if meant else ""
+        if new := RENAMED.get(name.removeprefix("--").replace("-", "_")):
+            hint = f"it is now called --{new.replace('_', '-')}. "
+        else:
+            meant = _closest_flags(flags, name)
+            hint = f"did you mean {meant}? " if meant else ""
         return UsageError(f"{self._verb()} has no option {name}", hint=hint + self._help())
 
     def _wrong_value(self, error: argparse.ArgumentError) -> UsageError:

@@ -9,7 +9,6 @@ from imgrec.options.packing import (
     OnBad,
     OnLeak,
     PackOptions,
-    ShardOptions,
     ShrinkOptions,
 )
 from imgrec.options.parsing import OptionError
@@ -27,5 +26,5 @@ from imgrec.options.source import (
 __all__ = [
     "LEAF", "NONE", "AlsoFormat", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
     "ColumnOption", "Compression", "FolderLayout", "NearDups", "OnBad", "OnLeak", "OptionError",
-    "PackOptions", "ShardOptions", "ShrinkOptions", "SourceKind", "SourceOptions",
+    "PackOptions", "ShrinkOptions", "SourceKind", "SourceOptions",
 ]  # fmt: skip

@@ -25,7 +25,6 @@ from imgrec.text import own_name
 
 IMAGES, SHARDS, OUTPUT = "images and labels", "shards and speed", "output"
 DEFAULT_QUALITY = 90
-DEFAULT_SHARD_BYTES = 128 << 20
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
 
 
@@ -104,14 +103,6 @@ def _parse_folds(name: str, value: object) -> int:
 
 Version: TypeAlias = Annotated[str, Kind(_parse_version, "X.Y.Z")]
 Folds: TypeAlias = Annotated[int, Kind(_parse_folds, "K")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardOptions:
-    """How many shards to write: exactly `count` for train, or as few as `max_bytes` allows."""
-
-    count: int | None = None
-    max_bytes: int = DEFAULT_SHARD_BYTES
 
 
 @parsed
@@ -198,9 +189,7 @@ class PackOptions:
     shards: Positive | None = option(
         None, "write exactly N shards for train, other splits in proportion", SHARDS
     )
-    shard_size: Bytes = option(
-        DEFAULT_SHARD_BYTES, "the largest size of a shard; default: 128MiB", SHARDS
-    )
+    shard_size: Bytes = option(128 << 20, "the largest size of a shard; default: 128MiB", SHARDS)
     compression: Compression = option(
         Compression.NONE, "compress whole shards; TFDS cannot read them then", SHARDS
     )
@@ -242,11 +231,6 @@ class PackOptions:
         if self.also and self.shard_compression:
             hint = "leave out one of them: TFDS cannot open a dataset with compressed TFRecords"
             raise exclusive("also", "compression", hint)
-
-    @property
-    def shard_options(self) -> ShardOptions:
-        """Return the options that decide the shards."""
-        return ShardOptions(count=self.shards, max_bytes=self.shard_size)
 
     @property
     def shrink_options(self) -> ShrinkOptions | None:

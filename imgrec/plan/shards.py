@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from imgrec.errors import PlanError
 from imgrec.layout import shard_filename
 from imgrec.model import FORMAT, TRAIN, Samples, ShardTask, Submission, split_order
-from imgrec.options import NearDups, PackOptions, ShardOptions
+from imgrec.options import NearDups, PackOptions
 
 _SPREAD_BYTES = 16 << 20
 _SPREAD_SHARDS = 8
@@ -35,7 +35,7 @@ def make_tasks(
     for split in sorted(counts, key=split_order):
         ordered = to_write.pick(places[split])
         ends = list(accumulate(record_bytes(ordered.sizes, ordered.filenames)))
-        lengths = cut(ends, options_for(split, counts, options.shard_options))
+        lengths = cut(ends, shard_count(split, counts, options.shards), options.shard_size)
         bounds = pairwise(accumulate(lengths, initial=0))
         for index, (start, end) in enumerate(bounds):
             yield ShardTask(
@@ -55,19 +55,19 @@ def record_bytes(sizes: Sequence[int], filenames: Sequence[str]) -> list[int]:
     return [size + 4 * length + _RECORD_BYTES for size, length in named]
 
 
-def cut(ends: Sequence[int], options: ShardOptions) -> list[int]:
+def cut(ends: Sequence[int], count: int | None, max_bytes: int) -> list[int]:
     """Return how many records each shard holds, given where each record ends in one long file.
 
-    With `options.count` there are exactly that many shards. Otherwise none is larger than
-    `options.max_bytes`, except that a record larger than that is a shard of its own. From 16 MiB up
-    there are a multiple of 8, if there are as many records. `ends` may be lazy: few are read.
+    With `count` there are exactly that many shards. Otherwise none is larger than `max_bytes`,
+    except that a record larger than that is a shard of its own. From 16 MiB up there are a multiple
+    of 8, if there are as many records. `ends` may be lazy: few are read.
     """
-    if options.count is not None:
-        return _cut_evenly(ends, options.count)
+    if count is not None:
+        return _cut_evenly(ends, count)
     step = _SPREAD_SHARDS if ends[-1] >= _SPREAD_BYTES else 1
-    filled = _fill(ends, options.max_bytes)
-    if max(_sizes(ends, filled)) <= options.max_bytes:  # so no record is larger than a shard
-        even = _cut_evenly_within(ends, options.max_bytes, step)
+    filled = _fill(ends, max_bytes)
+    if max(_sizes(ends, filled)) <= max_bytes:  # so no record is larger than a shard
+        even = _cut_evenly_within(ends, max_bytes, step)
         if even is not None:
             return even
     return _split_up(ends, filled, -(-len(filled) // step) * step)
@@ -131,18 +131,17 @@ def _sizes(ends: Sequence[int], lengths: Sequence[int]) -> list[int]:
     return [end - start for start, end in pairwise(bounds)]
 
 
-def options_for(split: str, counts: Mapping[str, int], options: ShardOptions) -> ShardOptions:
-    """Return the options for one split: `--shards` is for train, others get a proportion of it."""
-    if options.count is None:
-        return options
-    if TRAIN in counts and options.count > counts[TRAIN]:
+def shard_count(split: str, counts: Mapping[str, int], shards: int | None) -> int | None:
+    """Return the number of shards of a split: `--shards` for train, in proportion for others."""
+    if shards is None:
+        return None
+    if TRAIN in counts and shards > counts[TRAIN]:
         raise PlanError(
-            f"--shards {options.count} is more than the {counts[TRAIN]} images of train",
+            f"--shards {shards} is more than the {counts[TRAIN]} images of train",
             hint="ask for fewer shards",
         )
     share = counts[split] / counts.get(TRAIN, counts[split])
-    count = min(max(1, round(options.count * share)), counts[split])
-    return ShardOptions(count=count, max_bytes=options.max_bytes)
+    return min(max(1, round(shards * share)), counts[split])
 
 
 def fingerprint(

@@ -32,7 +32,7 @@ from imgrec.options import OnLeak, PackOptions
 from imgrec.plan.build import SHOWN, missing_classes, missing_splits, warn_of_divided_groups
 from imgrec.plan.classes import FoundClasses, number_classes
 from imgrec.plan.groups import find_groups, find_units, leaked_copies, note_copies, refuse_leaks
-from imgrec.plan.shards import cut, lengths_of, options_for, record_bytes
+from imgrec.plan.shards import cut, lengths_of, record_bytes, shard_count
 from imgrec.plan.split import draws_of, find_free_units, held_out_counts, write_order
 from imgrec.source.probe import contents
 from imgrec.spark.job import Ends, Job, Part, read_result, write_ends, write_result
@@ -437,7 +437,11 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
 def _shards(summary: Summary, job: Job) -> Shards:
     options, counts = job.options, summary.counts()
     lengths = {
-        split: cut(Ends(summary.parts[split]), options_for(split, counts, options.shard_options))
+        split: cut(
+            Ends(summary.parts[split]),
+            shard_count(split, counts, options.shards),
+            options.shard_size,
+        )
         for split in counts
     }
     close_files()

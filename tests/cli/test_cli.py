@@ -101,7 +101,7 @@ def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
         ("pack x --label a", "pack has no option --label", "did you mean --label-regex, --label-"),
         ("pack x --shrink-to 1", "pack has no option --shrink-to", "see imgrec pack --help"),
         ("pack x --valsplit=1", "pack has no option --valsplit", "did you mean --val-split? "),
-        ("pack x --val-fraction 1", "pack has no option --val-fraction", "it is now called val-sp"),
+        ("pack x --val-fraction 1", "pack has no option --val-fraction", "it is now called --val-"),
         ("pack x --val-split", "--val-split needs a value", "--val-split F: fraction of each "),
         ("pack x --val-split 10%", "--val-split '10%' is not a number; write 0.1", "--val-split"),
         ("pack x --json=1", "--json takes no value", "see imgrec pack --help"),

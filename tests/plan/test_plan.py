@@ -17,14 +17,14 @@ from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.layout import legal_name, shard_filename
 from imgrec.model import Sample
 from imgrec.notes import Note, NoteKind, SameImage
-from imgrec.options import ClassOrder, OnLeak, PackOptions, ShardOptions, SourceOptions
+from imgrec.options import ClassOrder, OnLeak, PackOptions, SourceOptions
 from imgrec.plan.build import make_plan
 from imgrec.plan.classes import FoundClasses, number_classes, parse_classes
 from imgrec.plan.shards import cut as cut_at
 
 
-def cut(sizes: Sequence[int], options: ShardOptions) -> list[int]:
-    return cut_at(list(accumulate(sizes)), options)
+def cut(sizes: Sequence[int], max_bytes: int) -> list[int]:
+    return cut_at(list(accumulate(sizes)), None, max_bytes)
 
 
 def labels(*folders: str, **options: object) -> tuple[str, ...]:
@@ -180,12 +180,12 @@ def test_failing_on_leaks_names_them() -> None:
 
 @pytest.mark.parametrize(("count", "shards"), [(15, 1), (16, 8), (1100, 16)])
 def test_from_16_mib_there_are_a_multiple_of_8_shards(count: int, shards: int) -> None:
-    assert len(cut([1 << 20] * count, ShardOptions(max_bytes=128 << 20))) == shards
+    assert len(cut([1 << 20] * count, 128 << 20)) == shards
 
 
 def test_a_record_larger_than_a_shard_is_alone_in_one_and_leaves_the_others_as_they_are() -> None:
     photos = [20_000] * 4000
-    lengths = cut([*photos, 200 << 20, *photos], ShardOptions(max_bytes=128 << 20))
+    lengths = cut([*photos, 200 << 20, *photos], 128 << 20)
     assert len(lengths) == 8
     assert 1 in lengths
     assert sum(lengths) == 8001
@@ -194,13 +194,13 @@ def test_a_record_larger_than_a_shard_is_alone_in_one_and_leaves_the_others_as_t
 def test_a_shard_that_only_one_record_fits_into_is_cut_in_no_time() -> None:
     records = [990_000 if n % 50 == 0 else 7_000 for n in range(20_000)]
     started = time.monotonic()
-    lengths = cut(records, ShardOptions(max_bytes=1_000_000))
+    lengths = cut(records, 1_000_000)
     assert time.monotonic() - started < 15  # it was 60 s
     assert len(lengths) < 1000  # it was 19,992
 
 
 def test_records_of_which_each_is_larger_than_a_shard_have_a_shard_each() -> None:
-    assert cut([300, 200, 1, 1], ShardOptions(max_bytes=100)) == [1, 1, 2]
+    assert cut([300, 200, 1, 1], 100) == [1, 1, 2]
 
 
 def test_other_splits_get_shards_in_proportion() -> None:
