@@ -69,7 +69,7 @@ def _look_at_images(
         catalog = image_pass.pin(catalog, _known_splits(earlier), engine.run)
         catalog = replace(catalog, earlier_classes=read_info(earlier).classes)
     if options.split_file:
-        from imgrec.source.split_file import pin_by_name
+        from imgrec.source.split_lists import pin_by_name
 
         catalog = pin_by_name(catalog, options.split_file)
     if not finds_near:

@@ -258,7 +258,7 @@ def _without_absent_tests(tables: list[Table], index: ImageIndex) -> tuple[list[
     return kept, notes
 
 
-# What is said about a reading
+# The description of a reading
 
 
 def _class_order(by_table: TableReading | None) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class _FolderReader:
 
     def refusal(self, message: str, hint: str, node: _Node | None = None) -> SourceError:
         """Return an error about the source, or about a folder in it."""
-        where = f"{self.root}/{node.path}" if node and node.path else self.root
+        where = self.within(node) if node else self.root
         return SourceError(f"{where}: {message}", hint=hint, path=self.root)
 
     def within(self, node: _Node) -> str:

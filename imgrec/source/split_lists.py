@@ -1,4 +1,4 @@
-"""Lists of images by split, such as train.txt and test.txt, beside class folders."""
+"""Files that list images by split: `--split-file`, and train.txt or test.txt beside classes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 
 from imgrec.errors import SourceError
-from imgrec.model import TRAIN
+from imgrec.model import TRAIN, Catalog
+from imgrec.source.columns import is_path_column, is_split_column
 from imgrec.source.probe import FileTable
-from imgrec.source.split_words import split_of_name
+from imgrec.source.split_words import split_of_name, split_word
+from imgrec.source.tables import Table, read_table
 from imgrec.source.text_lines import head_of
 from imgrec.storage.read_ahead import reader
 from imgrec.storage.urls import is_url
-from imgrec.text import listed
+from imgrec.text import listed, printable
 
+_SPLIT_NAME = re.compile(r"(?!all$)[a-z][a-z0-9_]*")  # TFDS calls all splits together "all"
+_SHOWN = 5
 _SUFFIXES = (".txt", ".lst", ".csv", ".tsv")
 _HEAD_BYTES = 1 << 16
 _LARGEST_BYTES = 1 << 24
@@ -27,6 +32,80 @@ _LINES = 100
 """How many lines decide whether a file lists images."""
 _TRAIN_TEST_SPLIT = re.compile(r"(^|/)train_?(val_?)?test_?splits?\.(txt|csv|tsv)$", re.I)
 """As in Caltech-UCSD Birds, where it goes by numbers that images.txt gives the images."""
+
+
+# A table of files and their splits
+
+
+def pin_by_name(catalog: Catalog, path: str) -> Catalog:
+    """Pin each image that a table names to its split there.
+
+    Raises SourceError if the table cannot be read, contradicts itself, or names other files.
+    """
+    splits = read_split_file(path)
+    filenames = catalog.samples.filenames
+    old = catalog.samples.pinned or ("",) * len(filenames)
+    pinned = tuple(splits.get(name, pin) for name, pin in zip(filenames, old, strict=True))
+    if strangers := sorted(set(splits).difference(filenames)):
+        shown = ", ".join(strangers[:_SHOWN])
+        if len(strangers) == len(splits):
+            raise SourceError(
+                f"--split-file {path} names no file of the source, but such as {shown}",
+                hint=f"give paths such as {', '.join(map(printable, sorted(filenames)[:2]))}",
+                path=path,
+            )
+        name = os.path.basename(path)
+        catalog = catalog.warn(
+            f"{len(strangers)} files of {name} are not in the source, such as {shown}"
+        )
+    return replace(catalog, samples=replace(catalog.samples, pinned=pinned))
+
+
+def read_split_file(path: str) -> dict[str, str]:
+    """Return the split of each file."""
+    if not os.path.isfile(path):
+        raise SourceError(f"--split-file {path} is not a file", path=path)
+    table, path_at, split_at = _with_columns(read_table(path, os.path.basename(path)), path)
+    faults = [(fault.line, fault.reason) for fault in table.faults]
+    splits: dict[str, str] = {}
+    rows = zip(table.lines, table.texts(path_at), table.texts(split_at), strict=True)
+    for line, cell, word in rows:
+        name = posixpath.normpath(cell.strip()) if cell.strip() else ""
+        split = split_word(word) or (word.strip() if _SPLIT_NAME.fullmatch(word.strip()) else "")
+        if not name:
+            faults.append((line, "no file"))
+        elif not split:
+            faults.append((line, f"{word.strip()!r} is not a split"))
+        elif splits.setdefault(name, split) != split:
+            faults.append((line, f"{name} is in {splits[name]} already"))
+    if faults:
+        shown = "; ".join(f"line {line}: {fault}" for line, fault in sorted(faults)[:_SHOWN])
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise SourceError(
+            f"--split-file {path} cannot be used: {shown}{more}",
+            hint="write one line a file: its path in the source and its split",
+            path=path,
+        )
+    return splits
+
+
+def _with_columns(table: Table, path: str) -> tuple[Table, int, int]:
+    """Return the table without its header, and the columns of paths and of splits."""
+    header = table.names or (table.first_row() if table.lines else ())
+    paths = [at for at, name in enumerate(header) if is_path_column(name)]
+    splits = [at for at, name in enumerate(header) if is_split_column(name)]
+    if len(paths) == 1 and len(splits) == 1:
+        return table if table.names else table.with_header(), paths[0], splits[0]
+    if len(header) == 2 and not table.names:
+        return table, 0, 1
+    raise SourceError(
+        f"--split-file {path} has no clear columns of files and splits",
+        hint="call them filename and split",
+        path=path,
+    )
+
+
+# Lists beside class folders
 
 
 def refuse_split_lists(root: str, table: FileTable) -> None:
