@@ -67,18 +67,9 @@ class Snapshot(NamedTuple):
         is_settled = stamp.newest_ns < started_ns - _TICK_NS
         return cls(f"{stamp.state:032x}" if is_settled else "", started_ns)
 
-    @classmethod
-    def parse(cls, state: object, started_ns: Any) -> Snapshot:  # from JSON
-        """Return the snapshot in a note; raise ValueError or TypeError if it is malformed."""
-        return cls(str(state), int(started_ns))
-
     def is_unchanged(self, stamp: Stamp) -> bool:
         """Check that no file can have changed since; a clock that was ahead proves nothing."""
         return self.started_ns <= time.time_ns() and self.state == f"{stamp.state:032x}"
-
-
-_UNKNOWN = Snapshot("", 0)
-_MALFORMED = (ValueError, KeyError, TypeError, OverflowError)  # such as 1e999 for a number
 
 
 def origin_note(source: str, options: PackOptions, snapshot: Snapshot, checksums: str) -> bytes:
@@ -99,11 +90,11 @@ def origin_note(source: str, options: PackOptions, snapshot: Snapshot, checksums
 
 def parse_origin(note: bytes, checksums: str) -> Snapshot:
     """Return the snapshot in a note, if the note is about the dataset with these checksums."""
-    with suppress(*_MALFORMED):
+    with suppress(ValueError, KeyError, TypeError, OverflowError):  # such as 1e999 for a number
         value = json.loads(note)
         if value["checksums"] == checksums:
-            return Snapshot.parse(value["state"], value["started_ns"])
-    return _UNKNOWN
+            return Snapshot(str(value["state"]), int(value["started_ns"]))
+    return Snapshot("", 0)
 
 
 def _changed_options(options: Any) -> dict[str, object]:  # of any dataclass
@@ -253,13 +244,13 @@ def resume(
     shards = []
     for task in tasks:
         snapshot, _, note = _unsealed(notes[task.filename]).partition(b"\n")
-        with suppress(DatasetError):  # a damaged note: the shard is written again
+        with suppress(DatasetError):  # if the note is damaged, the shard is written again
             result = json_files.decode_result(note, task)
             members = Members(
                 task=task,
                 hashes=result.records.hashes,
                 bad={file.filename: file.reason for file in result.bad},
-                are_trusted=_parse_snapshot(snapshot).is_unchanged(run.stamp),
+                are_trusted=Snapshot(*json.loads(snapshot)).is_unchanged(run.stamp),
             )
             shards.append(FinishedShard(result, members, reads_files=not staging.is_sure))
     intact = staging.intact(seal for shard in shards for seal in _seals(shard.result))
@@ -299,12 +290,6 @@ def _made_by() -> str:
         with suppress(PackageNotFoundError):
             coders.append(f"{package}-{version(package)}")
     return ", ".join((f"imgrec-{__version__}", f"zlib-{zlib.ZLIB_RUNTIME_VERSION}", *coders))
-
-
-def _parse_snapshot(note: bytes) -> Snapshot:
-    with suppress(*_MALFORMED):
-        return Snapshot.parse(*json.loads(note))
-    return _UNKNOWN
 
 
 def _seals(result: ShardResult) -> list[Seal]:

@@ -382,11 +382,7 @@ def test_an_idx_file_is_packed_smaller(cli: Cli, tmp_path: Path) -> None:
     ("asked", "message"),
     [
         ({"short_side": 0}, "short_side must be at least 1"),
-        ({"max_side": -3}, "max_side must be at least 1"),
-        ({"short_side": 9, "quality": 0}, "quality must be at least 1"),
         ({"short_side": 9, "quality": 101}, "quality must be at most 100"),
-        ({"short_side": 9.5}, "short_side cannot be 9.5"),
-        ({"max_side": "9"}, "max_side cannot be '9'"),
         ({"max_side": True}, "max_side cannot be True"),
         (
             {"short_side": 9, "max_side": 9},
