@@ -172,12 +172,12 @@ def unpack(
 
     Example: `imgrec.unpack("flowers", "flowers_again").pack_again`.
     """
-    from imgrec.inspect.unpack import Selection, unpack_folder
+    from imgrec.inspect.unpack import unpack_folder
 
     folder = _find(dataset, data_dir)
     place = given_path(parse_text("target", target))
     with _job(engine, on_progress) as job:
-        return unpack_folder(folder, place, Selection(split, split_folders), job)
+        return unpack_folder(folder, place, job, split=split, split_folders=split_folders)
 
 
 def clean(*, data_dir: AnyPath = "", dry_run: bool = False) -> tuple[Leftover, ...]:

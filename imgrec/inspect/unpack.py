@@ -60,15 +60,6 @@ _PRIVATE = range(0xE000, 0xF900)
 """Characters that have no meaning, if class names have all separators."""
 
 
-class Selection(NamedTuple):
-    """What to unpack, and how."""
-
-    split: str = ""
-    """The records, in the words of TFDS; empty for all."""
-    split_folders: bool = False
-    """Whether each split gets a folder."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
     """The outcome of unpacking."""
@@ -94,8 +85,13 @@ class Unpacked:
     """What else differs from the source."""
 
 
-def unpack_folder(folder: Path, target: str, selection: Selection, job: Job) -> Unpacked:
+def unpack_folder(
+    folder: Path, target: str, job: Job, *, split: str = "", split_folders: bool = False
+) -> Unpacked:
     """Write every image of a dataset under its name below `target`, all of them or none.
+
+    `split` selects records in the words of TFDS, by default all. With `split_folders`, each split
+    gets a folder.
 
     Raises DatasetError if the dataset is damaged or has names that cannot be files below `target`,
     UsageError if `target` is not an empty folder on a disk, and ExecutionError if the disk is full.
@@ -110,8 +106,8 @@ def unpack_folder(folder: Path, target: str, selection: Selection, job: Job) -> 
     if Path(target).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target} is inside the dataset itself", hint="give another folder")
     with NewTree(target) as tree:
-        images = list_images(folder, info, selection.split, job)
-        paths = file_paths(images, info.classes, split_folders=selection.split_folders)
+        images = list_images(folder, info, split, job)
+        paths = file_paths(images, info.classes, split_folders=split_folders)
         refuse_bad_paths(paths, tree.probe(), str(folder))
         written = write_images(info, dict(zip(paths, images, strict=True)), str(tree.path), job)
         unnamed = len(images) if not images[0].filename else 0

@@ -11,7 +11,6 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.faults import Code, Fault, Faults
@@ -196,32 +195,25 @@ def _check_other_files(state: State, names: set[str]) -> dict[str, str]:
     hashes: dict[str, str] = {}
     sizes: dict[str, int] = {}
     with closing(state.job.run(partial(_check_file, folder=str(state.folder)), tasks)) as running:
-        for found in running:
-            state.faults.extend(found.faults)
-            if found.sha256:
-                hashes[found.filename], sizes[found.filename] = found.sha256, found.size
+        for name, sha256, size, faults in running:
+            state.faults.extend(faults)
+            if sha256:
+                hashes[name], sizes[name] = sha256, size
     _check_copy_sizes(state, sizes)
     return hashes
 
 
-class _FileFacts(NamedTuple):
-    filename: str
-    size: int = 0
-    sha256: str = ""
-    faults: tuple[Fault, ...] = ()
-
-
-def _check_file(task: tuple[str, str], folder: str) -> _FileFacts:
-    """Hash a file, and compare it with the shard that it is a copy of, if any."""
+def _check_file(task: tuple[str, str], folder: str) -> tuple[str, str, int, tuple[Fault, ...]]:
+    """Compare a file with the shard that it is a copy of, if any; return name, SHA-256 and size."""
     name, shard = task
     path = os.path.join(folder, name)
     try:
         with HashedFile(path) as file:
             sha256, size = file.finish(), file.size
     except OSError as error:
-        return _FileFacts(name, faults=(os_fault(error, name),))
+        return name, "", 0, (os_fault(error, name),)
     faults = Faults(_compare_records(path, os.path.join(folder, shard)) if shard else ())
-    return _FileFacts(name, size, sha256, faults.listed())
+    return name, sha256, size, faults.listed()
 
 
 def _compare_records(path: str, shard: str) -> Iterator[Fault]:

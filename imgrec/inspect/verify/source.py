@@ -15,7 +15,7 @@ from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.codec.pillow import to_pil
 from imgrec.errors import BadImage, SourceError, UsageError
 from imgrec.faults import Code, Fault, Faults
-from imgrec.inspect.subject import array_kind, has_coarse_labels
+from imgrec.inspect.subject import InSource, array_kind, has_coarse_labels
 from imgrec.inspect.verify.shard import images_of
 from imgrec.inspect.verify.state import State
 from imgrec.model import Blob, Pixels
@@ -125,31 +125,21 @@ def _list_files(source: str, context: Context) -> _Originals:
     )
 
 
-class _Original(NamedTuple):
-    """The file that a record was packed from."""
-
-    offset: int
-    """Of the record."""
-    filename: str
-    blob: Blob
-    size: int
-
-
 class _Task(NamedTuple):
     shard: str
-    originals: Mapping[int, _Original]
-    """By record."""
+    originals: Mapping[int, tuple[int, InSource]]
+    """The offset of each record, and the file that it was packed from, by number."""
 
 
 def _compare_images(source: str, state: State, originals: _Originals) -> None:
     tasks = []
     for _, found in state.facts():
-        pairs: dict[int, _Original] = {}
+        pairs: dict[int, tuple[int, InSource]] = {}
         for number, record in enumerate(found.records):
             if record.is_damaged:
                 continue
             if file := originals.files.get(record.filename):
-                pairs[number] = _Original(record.offset, record.filename, *file)
+                pairs[number] = record.offset, InSource(*file, record.filename)
             else:
                 facts = {"name": record.filename, "source": source}
                 state.faults.say(Code.NOT_IN_SOURCE, found.filename, record.offset, **facts)
@@ -177,16 +167,16 @@ def _compare_shard(
     check, shrink_to = _check(options), _shrink_options(options)
     path = os.path.join(folder, task.shard)
     for number, image in images_of(path, compression, task.originals.keys()):
-        original = task.originals[number]
+        offset, original = task.originals[number]
         if reason := _difference(image, original, check, shrink_to):
             facts = {"name": original.filename, "reason": reason}
-            faults.say(Code.DIFFERS_FROM_SOURCE, task.shard, original.offset, **facts)
+            faults.say(Code.DIFFERS_FROM_SOURCE, task.shard, offset, **facts)
     close_files()
     return len(task.originals), faults.listed()
 
 
 def _difference(
-    image: bytes, original: _Original, check: Check, shrink_to: ShrinkOptions | None
+    image: bytes, original: InSource, check: Check, shrink_to: ShrinkOptions | None
 ) -> str:
     """Return how an image differs from the one that its file would be packed as, or ""."""
     try:
