@@ -6,7 +6,10 @@ Grain only calls `len`, `[]` and `repr`, so it is not imported.
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
 
 from imgrec import layout
 from imgrec.codec import decode
@@ -16,11 +19,7 @@ from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 from imgrec.storage.paths import to_path
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Element = dict[str, "int | NDArray[np.uint8] | NDArray[np.float32]"]
+Element = dict[str, int | NDArray[np.uint8] | NDArray[np.float32]]
 
 
 class DecodedSplit:
@@ -63,8 +62,6 @@ class DecodedSplit:
         """Return the label; or a 0 or 1 for each class, if images may have several."""
         if not self._is_multilabel:
             return record.label
-        import numpy as np
-
         target = np.zeros(len(record.classes), np.float32)
         target[list(record.labels)] = 1
         return target

@@ -16,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from imgrec import layout
 from imgrec.errors import UsageError
@@ -27,11 +30,7 @@ from imgrec.read.samples import read_labels
 from imgrec.read.splits import part_of, record_ranges
 from imgrec.read.tfds_files import Features
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
+Numbers: TypeAlias = NDArray[np.int64]
 
 
 class ClassRecords(NamedTuple):
@@ -61,8 +60,6 @@ class Balance:
 
     def records(self) -> Numbers:
         """Return the number of each record that is used, once, in ascending order."""
-        import numpy as np
-
         return np.unique(np.concatenate([*(one.records for one in self.classes), self.unlabelled]))
 
     def order(self, seeds: Sequence[int] | None = None) -> Numbers:
@@ -70,8 +67,6 @@ class Balance:
 
         No `batch_size` consecutive records have an image twice, unless a class has too few images.
         """
-        import numpy as np
-
         random = np.random.default_rng(list(seeds)) if seeds is not None else None
         classes = list(self.classes)
         if random is not None:
@@ -84,8 +79,6 @@ class Balance:
         return np.insert(order, places, unlabelled)
 
     def _rows(self, classes: Sequence[ClassRecords], random: np.random.Generator | None) -> Numbers:
-        import numpy as np
-
         table = np.empty((classes[0].times, len(classes)), np.int64)
         for column, (records, times) in enumerate(classes):
             shown = records if random is None else random.permutation(records)
@@ -111,16 +104,12 @@ class Balance:
         return min(max(spare + 1, 1), len(self.classes))
 
 
-def balance(
-    numbers: Numbers, labels: NDArray[np.int64], shard: tuple[int, int], batch_size: int
-) -> Balance:
+def balance(numbers: Numbers, labels: Numbers, shard: tuple[int, int], batch_size: int) -> Balance:
     """Return the balanced epochs of job `shard[0]` of `shard[1]`; those of all jobs are as long.
 
     All classes come as often as the largest, and the rows are dealt out to the jobs. If they cannot
     be divided evenly, the last job starts again with the first rows.
     """
-    import numpy as np
-
     job, jobs = shard
     by_label = np.argsort(labels, kind="stable")
     found, starts = np.unique(labels[by_label], return_index=True)
@@ -205,8 +194,6 @@ def select_records(folder: Path, split: str, options: LoadOptions) -> Selection:
             f"the shards of {info.name} are compressed, so balance cannot read them by number",
             hint="pass cache=True too, or pack without --compression",
         )
-    import numpy as np
-
     numbers = np.concatenate([np.arange(each.start, each.stop) for each in ranges])
     labels = read_labels(folder, info)[numbers]
     epochs = balance(numbers, labels, options.shard or (0, 1), options.batch_size or 1)
@@ -220,8 +207,6 @@ def weigh_classes(folder: Path, split: str) -> dict[int, float]:
     without an image in the split do not count, and weigh 0. Raises UsageError if images may have
     several labels: Keras would use only the first 1 of each row.
     """
-    import numpy as np
-
     info = read_info(folder)
     ranges = record_ranges(split, info.splits)
     if (folder / layout.SEQUENCE_LABELS).is_file():

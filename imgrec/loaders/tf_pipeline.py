@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
 from imgrec.errors import UsageError
@@ -152,8 +153,6 @@ class Pipeline:
         shards, options = open_shards(self.selection.info), self.options
 
         def chunks(seeds: Any) -> Iterator[Any]:  # NumPy arrays
-            import numpy as np
-
             numbers = balance.order(seeds.tolist() if options.shuffle else None).tolist()
             records = (data[start:end] for _, data, start, end in shards.stream(numbers))
             while chunk := list(islice(records, _CHUNK_RECORDS)):

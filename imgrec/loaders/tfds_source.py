@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import tensorflow_datasets as tfds  # type: ignore[import-untyped]  # it has no types
+from numpy.typing import NDArray
 from tensorflow_datasets.core.data_sources import base  # type: ignore[import-untyped]
 
 from imgrec import layout
@@ -21,10 +23,6 @@ from imgrec.read.documents import read_documents, read_info
 from imgrec.read.files import fault_error
 from imgrec.read.shards import open_shards, shard_lengths, shard_paths
 from imgrec.read.splits import joined
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 DECODED = tfds.decode.DeserializeMethod.DESERIALIZE_AND_DECODE
 

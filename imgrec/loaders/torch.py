@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import Dataset as MapStyle
 
 from imgrec.codec import decode
-from imgrec.codec.decode import Decoding
+from imgrec.codec.decode import Decoding, Size
 from imgrec.loaders.grain import DecodedSplit
 from imgrec.read.dataset import Dataset
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from imgrec.codec.decode import Size
 
 Transform = Callable[[Any], Any]  # any function of the user
 
