@@ -123,16 +123,16 @@ class Documents:
     def refuse_other_files(self) -> None:
         """Raise DatasetError unless the shards are TFRecords with TFDS's default names."""
         formats = [self.declared.file_format, *self.declared.also]
-        problem = ""
-        if not set(formats) & set(layout.FILE_FORMATS.values()):
-            problem = f"{self.folder} has {', '.join(formats)} files; imgrec reads TFRecords only"
-        for template in {*self.declared.templates.values()} - {layout.FILEPATH_TEMPLATE}:
-            problem = (
-                problem or f"{self.folder} has shards named {template}; imgrec cannot read them"
-            )
-        if problem:
-            hint = "read it with tfds.load or tfds.data_source"
-            raise DatasetError(problem, hint=hint, path=str(self.folder))
+        names = self.declared.templates.values()
+        others = [template for template in names if template != layout.FILEPATH_TEMPLATE]
+        if set(formats).isdisjoint(layout.FILE_FORMATS.values()):
+            problem = f"has {', '.join(formats)} files; imgrec reads TFRecords only"
+        elif others:
+            problem = f"has shards named {others[0]}; imgrec cannot read them"
+        else:
+            return
+        hint = "read it with tfds.load or tfds.data_source"
+        raise DatasetError(f"{self.folder} {problem}", hint=hint, path=str(self.folder))
 
 
 def read_documents(
