@@ -1,7 +1,7 @@
 """Pack image-classification datasets into TFRecords that TFDS loads.
 
 import imgrec
-imgrec.pack("flowers", imgrec.PackOptions(val_split=0.1))
+imgrec.pack("flowers", val_split=0.1)
 """
 
 from importlib import import_module

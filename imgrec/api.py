@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from imgrec import layout
 from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
 from imgrec.options import OptionError, PackOptions, SourceOptions
-from imgrec.options.declaration import options_of
+from imgrec.options.declaration import listing_of, options_of
+from imgrec.options.keywords import AnyPath, PackKeywords
 from imgrec.options.parsing import parse_text
-from imgrec.request import pack_options, resolve_manifest
+from imgrec.request import options_from, pack_options, resolve_manifest
 from imgrec.source.fetch import fetched
 from imgrec.source.kinds import detect
 from imgrec.storage.paths import refuse_remote, to_path
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.read.dataset import Dataset
 
-AnyPath: TypeAlias = str | os.PathLike[str]
 AnyPackOptions: TypeAlias = PackOptions | Mapping[str, object] | None
 AnySourceOptions: TypeAlias = SourceOptions | Mapping[str, object] | None
 
@@ -52,18 +51,19 @@ def pack(
     *,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
+    **keywords: Unpack[PackKeywords],
 ) -> Packed:
     """Pack a source into a dataset that TFDS loads; return what happened to every file.
 
     The dataset appears under its name when all of it is written. On failure, an `ImgrecError` is
-    raised and nothing has changed.
+    raised and nothing has changed. Keyword arguments are the options of `imgrec pack`.
 
-    Example: `imgrec.pack("flowers", imgrec.PackOptions(val_split=0.1)).info.load`.
+    Example: `imgrec.pack("flowers", val_split=0.1, name="petals").info.load`.
     """
     started_ns = time.time_ns()
     from imgrec.packing import PackRequest, for_cluster, pack_source
 
-    source, options = _request(source, options)
+    source, options = _request(source, options, keywords)
     _require_writers(options)
     if engine is not None and not engine.is_local:
         source, options = for_cluster(source, options)
@@ -85,6 +85,7 @@ def dry_run(
     *,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
+    **keywords: Unpack[PackKeywords],
 ) -> Plan:
     """Return the plan of `pack` for the same arguments, without writing anything."""
     from imgrec.catalog import scan_source
@@ -92,7 +93,7 @@ def dry_run(
     from imgrec.plan.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 
-    source, options = _request(source, options)
+    source, options = _request(source, options, keywords)
     with (
         running(engine, options.workers) as workers,
         fetched(source, options.source) as here,
@@ -361,9 +362,11 @@ def write_submission(
     return replace(submitted, path=target)
 
 
-def _request(source: AnyPath, options: AnyPackOptions) -> tuple[str, PackOptions]:
-    """Return a source and its options after resolving a manifest."""
-    asked = pack_options(options)
+def _request(
+    source: AnyPath, options: AnyPackOptions, keywords: Mapping[str, object]
+) -> tuple[str, PackOptions]:
+    """Return a source and its options after resolving a manifest; keywords go over `options`."""
+    asked = options_from(keywords, pack_options(options)) if keywords else pack_options(options)
     path, source_options = resolve_manifest(parse_text("source", source), asked.source)
     return path, replace(asked, source=source_options)
 
@@ -394,3 +397,7 @@ def _require_writers(options: PackOptions) -> None:
         from imgrec.write.records import require_array_record
 
         require_array_record()
+
+
+for _function in (pack, dry_run):
+    _function.__doc__ = f"{_function.__doc__}\n\n{listing_of(PackOptions, SourceOptions)}"

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
+from pictures import class_tree
 
 import imgrec
+from imgrec.options.declaration import declared_options
+from imgrec.options.keywords import PackKeywords
 
 PUBLIC = [
     "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
@@ -26,6 +30,27 @@ def test_each_public_name_exists_and_no_other() -> None:
     assert [getattr(imgrec, name).__name__ for name in PUBLIC] == PUBLIC
     with pytest.raises(AttributeError, match="no attribute 'unpakc'"):
         _ = imgrec.unpakc  # type: ignore[attr-defined]
+
+
+def test_pack_and_plan_take_every_option_as_a_keyword() -> None:
+    declared = {**declared_options(imgrec.PackOptions), **declared_options(imgrec.SourceOptions)}
+    assert [*PackKeywords.__annotations__] == [name for name in declared if name != "source"]
+    for function in (imgrec.pack, imgrec.dry_run):
+        for name, option in declared.items():
+            assert f"{name}: {option.help[:40]}" in (function.__doc__ or "") or name == "source"
+
+
+def test_keywords_go_over_options(tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 4, "tulip": 4})
+    options = imgrec.PackOptions(name="petals", val_split=0.5, data_dir=tmp_path)
+    plan = imgrec.dry_run(tmp_path / "flowers", options, val_split=0.25, exclude="*/003.jpg")
+    packed = imgrec.pack(tmp_path / "flowers", options, val_split=0.25, exclude="*/003.jpg")
+    assert (plan.name, packed.info.name) == ("petals", "petals")
+    sizes = {split.name: sum(split.shard_lengths) for split in packed.info.splits}
+    assert sizes == {"train": 4, "val": 2}
+    with pytest.raises(imgrec.UsageError, match="there is no option 'val_splt'") as caught:
+        imgrec.pack(tmp_path / "flowers", val_splt=0.1)  # type: ignore[call-arg]
+    assert caught.value.hint.startswith("did you mean val_split?")
 
 
 @pytest.mark.parametrize(

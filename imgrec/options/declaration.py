@@ -170,14 +170,19 @@ def parsed(kind: type[T]) -> type[T]:
         make(self, **{name: options[name].parse(name, value) for name, value in named.items()})
 
     kind.__init__ = __init__  # type: ignore[method-assign, assignment]  # it takes the same
+    kind.__doc__ = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{listing_of(own)}"
+    return kind
+
+
+def listing_of(*kinds: Any) -> str:  # dataclasses
+    """Return the name and the help text of every option, for docstrings."""
     listed = (
         textwrap.fill(f"{one.name}: {one.metadata['help']}", 96, subsequent_indent="    ")
-        for one in fields(own)
+        for kind in kinds
+        for one in fields(kind)
         if one.metadata
     )
-    listing = textwrap.indent("\n".join(listed), "    ")
-    kind.__doc__ = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{listing}"
-    return kind
+    return textwrap.indent("\n".join(listed), "    ")
 
 
 def options_of(kind: type[T], given: object, name: str = "options") -> T:

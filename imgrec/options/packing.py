@@ -145,9 +145,7 @@ class PackOptions:
         "DIR",
     )
     overwrite: bool = option(False, "pack again and replace this version of the dataset", DATASET)
-    resume: bool = option(
-        True, "--no-resume starts over instead of continuing an interrupted run", DATASET
-    )
+    resume: bool = option(True, "continue an interrupted run; --no-resume starts over", DATASET)
     val_split: Part = option(0.0, "fraction of each class for val", SPLITS)
     test_split: Part = option(0.0, "fraction of each class for test", SPLITS)
     folds: Folds = option(0, "split train into K folds, fold_0 to fold_K-1", SPLITS)
