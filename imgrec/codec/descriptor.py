@@ -183,7 +183,7 @@ def _cosines(cells: int, scale: int, extent: int) -> NDArray[np.float64]:
     return rounded
 
 
-# A flower of the sample data takes 79 microseconds to sketch, and 108 without this cache.
+# A rose of the sample data takes 79 microseconds to sketch, and 108 without this cache.
 _cached_cosines = lru_cache(maxsize=2048)(_cosines)
 
 

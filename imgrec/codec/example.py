@@ -60,8 +60,9 @@ def _field(tag: bytes, payload: bytes) -> bytes:
     return tag + varint(len(payload)) + payload
 
 
-# Filenames, small images, labels and shapes repeat their lengths and values. Caching what encodes
-# them takes 3 of 4 microseconds off a record; an image of 32x32 takes 40 in all.
+# Filenames, small images, labels and shapes repeat their lengths and values. With these caches
+# `encode_around` takes 0.6 instead of 6 microseconds, measured alone in a loop; `decode_plain`
+# calls it for every record that is read. Packing 6,000 images of 32x32 gained nothing beyond noise.
 @lru_cache(maxsize=_CACHED)
 def _entry_head(key: bytes, kind: bytes, length: int) -> bytes:
     """Return an entry of one value, or of packed ones, without the `length` bytes that end it.
