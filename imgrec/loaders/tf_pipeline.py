@@ -32,7 +32,7 @@ Data: TypeAlias = Any
 
 _SMALL_BYTES = 16_384
 """Records up to this mean size are parsed and decoded a batch at a time. 20,000 PNGs of 32x32
-were measured to load in 0.42 s, against 0.61 s one by one."""
+loaded in 0.45 s, against 0.61 s one by one (medians of 8 epochs on two busy cores)."""
 _EXTRA_CALLS = 2
 """Parallel calls beyond the number of CPUs: some wait for their turn, because results come in
 order. Photos were measured to load 8 % faster than without."""

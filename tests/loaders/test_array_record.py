@@ -274,6 +274,7 @@ def test_a_missing_package_is_named_before_anything_is_done(
     assert done.returncode == 7
     assert "\nalso        array_record\n" in done.stdout
     assert "warning     pack would refuse this: --also array_record needs " in done.stdout
+    assert cli("pack", source, env=without_array_record).returncode == 0  # not needed without it
 
 
 def test_twins_of_compressed_shards_are_refused(cli: Cli, source: Path) -> None:

@@ -252,6 +252,8 @@ def test_options_may_name_files(tmp_path: Path) -> None:
         ({"dataset": ["a"]}, "dataset cannot be ['a']"),
         ({"dataset": "A b"}, "--name 'A b' is not a name that tfds.load can find"),
         ({"classes": "/nowhere.txt"}, "cannot read classes /nowhere.txt: No such file"),
+        ({"fold_case": "yes"}, "fold_case cannot be 'yes'"),
+        ({"manifest": "*.csv", "images": "i"}, "images and the source both give the folder"),
         ({"compression": "gzip"}, "compression gzip makes shards that TFDS cannot read"),
         ({"config": "big"}, "imgrec has no config 'big'"),
         ({"file_format": "riegeli"}, "a pack has no riegeli files"),

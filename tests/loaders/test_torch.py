@@ -282,7 +282,12 @@ def test_images_are_read_by_number(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("workers", "context"),
-    [(0, None), (2, "fork"), pytest.param(1, "spawn", marks=pytest.mark.slow)],
+    [
+        (0, None),
+        (2, "fork"),
+        pytest.param(1, "spawn", marks=pytest.mark.slow),
+        pytest.param(1, "forkserver", marks=pytest.mark.slow),
+    ],
 )
 def test_a_loader_gives_all_images_in_order(root: Path, workers: int, context: str | None) -> None:
     data = torch_dataset(root, transform=pillow_to_tensor)
@@ -349,14 +354,15 @@ def test_wrong_arguments_are_errors(root: Path) -> None:
         torch_dataset(root, image_size=8, decode_size=8)
 
 
-def test_an_image_that_does_not_decode_is_named(pack_images: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_image_that_does_not_decode_is_named(
+    pack_images: Callable[..., Path], workers: int
+) -> None:
     broken = bytearray(png(1))
     broken[60:70] = bytes(10)
     where = pack_images(png(0), bytes(broken), check=Check.HEADER)
-    with pytest.raises(BadImage, match="things/1: broken PNG") as caught:
-        list(DataLoader(torch_dataset(where)))
-    with pytest.raises(BadImage, match="things/1: broken PNG"):  # as from a worker
-        torch._utils.ExceptionWrapper((caught.type, caught.value, caught.tb)).reraise()
+    with pytest.raises(BadImage, match="things/1: broken PNG"):
+        list(DataLoader(torch_dataset(where), num_workers=workers))
 
 
 def test_compressed_shards_are_refused(pack_images: Callable[..., Path]) -> None:

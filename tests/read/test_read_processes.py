@@ -69,7 +69,8 @@ def test_threads_share_a_dataset(folder: Path, train: Split) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "is_read_before"), [("fork", True), ("fork", False), ("spawn", True)]
+    ("method", "is_read_before"),
+    [("fork", True), ("fork", False), ("spawn", True), ("forkserver", False)],
 )
 def test_processes_share_a_dataset(
     folder: Path, train: Split, method: str, is_read_before: bool
