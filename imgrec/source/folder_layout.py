@@ -93,9 +93,10 @@ def read_folders(
     reader = _FolderReader(root, options, has_sample)
     top = _tree_of(folders)
     if options.layout is FolderLayout.SPLITS:
-        return reader.read_splits(top, reader.named_splits(top))
-    reading = FolderReading(roots={"": ""})
-    if options.layout is not FolderLayout.CLASSES:
+        reading = reader.read_splits(top, reader.named_splits(top))
+    elif options.layout is FolderLayout.CLASSES:
+        reading = FolderReading(roots={"": ""})
+    else:
         reading = reader.read(top)
     return replace(
         reading,

@@ -515,3 +515,19 @@ def test_files_that_are_not_used_are_named(case: Any, tmp_path: Path) -> None:
 def test_a_refusal_names_what_was_not_read(tmp_path: Path) -> None:
     source = tree(tmp_path / "s", "images/", **{"labels.csv": f"{MANY}\n{MANY}\n"})
     assert "labels.csv was not read" in refusal(source)
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "classes"),
+    [
+        (("train/a/x/", "val/a/x/", "train/b/x/", "val/b/x/"), {"class_depth": 2}, {"a/x", "b/x"}),
+        (("train/cat_{n}.jpg", "train/dog_{n}.jpg", "val/cat_{n}.jpg", "val/dog_{n}.jpg"),
+         {"label_regex": "[a-z]+"}, {"cat", "dog"}),
+    ],
+)  # fmt: skip
+def test_layout_splits_goes_with_the_options_that_name_the_class(
+    tmp_path: Path, paths: tuple[str, ...], options: dict[str, object], classes: set[str]
+) -> None:
+    found = read(tree(tmp_path, *paths), layout="splits", **options)
+    assert found.keys() == {"train", "val"}
+    assert {name for files in found.values() for name in files.values()} == classes
