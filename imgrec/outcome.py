@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from imgrec.model import Samples
 from imgrec.near.duplicates import NearDuplicates
-from imgrec.notes import Noted, NoteKind, Notes, Resized
+from imgrec.notes import COPIES, Noted, NoteKind, Notes, Resized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,20 +118,17 @@ class Report(Noted):
         """Images that were shrunk; None without `--short-side` or `--max-side`."""
         if not self.options.keys() & {"short_side", "max_side"}:
             return None
-        examples = self._of(NoteKind.RESIZED)
-        return Resized(len(examples) + self._unlisted(NoteKind.RESIZED), examples)
+        examples = self.of(NoteKind.RESIZED)
+        return Resized(len(examples) + self.unlisted(NoteKind.RESIZED), examples)
 
     def _repr_html_(self) -> str:
         from imgrec.notebook import Card, SplitRow
 
         images = sum(split.examples for split in self.splits)
-        findings = {
+        findings: dict[str, int] = {
             "skipped": len(self.skipped),
-            "transcoded": len(self.transcoded) + self.unlisted_transcoded,
-            "damaged": len(self.damaged),
-            "duplicates": len(self.duplicates),
-            "leaks": len(self.leaks),
-            "conflicts": len(self.conflicts),
+            **{kind: len(notes) + self.unlisted(kind) for kind, notes in self.listed.items()},
+            **{kind: len(self.copies(kind)) for kind in COPIES},
             "near-duplicates": self.near_duplicates.pairs if self.near_duplicates else 0,
             "warnings": len(self.warnings),
         }

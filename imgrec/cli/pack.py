@@ -91,8 +91,7 @@ def _packed_value(packed: Packed) -> dict[str, object]:
         **pick(info, "name version path load fingerprint"),
         **storage_value(info),
         **_source_value(report, split_rows(info)),
-        "transcoded": len(report.transcoded),
-        "damaged": len(report.damaged),
+        **{kind: len(notes) for kind, notes in report.listed.items()},
         "resized": report.resized.total if report.resized else 0,
         "already_packed": not packed.is_new,
         "kept_shards": packed.kept_shards,
@@ -104,6 +103,7 @@ def _plan_value(planned: Plan) -> dict[str, object]:
     return {
         **pick(planned, "name version fingerprint"),
         **_source_value(planned, _planned_splits(planned)),
+        **{kind: len(notes) for kind, notes in planned.listed.items() if notes},
         **({"resize": planned.shrink_to.deciding()} if planned.shrink_to else {}),
         **_storage_options(planned),
     }
@@ -137,10 +137,7 @@ def _packed_lines(packed: Packed) -> Iterator[str]:
     yield from lines("layout", report.layout.split("\n"))
     yield line("classes", classes)
     yield from split_lines(split_rows(info))
-    yield from _note_lines("skipped", report.skipped, _IN_REPORT)
-    yield from _ignored_lines(report)
-    yield from _note_lines("transcoded", report.transcoded, _IN_REPORT)
-    yield from _note_lines("damaged", report.damaged, _IN_REPORT)
+    yield from _file_lines(report, _IN_REPORT)
     if report.resized:
         resized = number(report.resized.total, "file")
         yield line("resized", f"{resized} to {_side(report.options)}")
@@ -176,8 +173,7 @@ def _plan_lines(planned: Plan) -> Iterator[str]:
     yield from split_lines(rows)
     yield line("classes", number(len(planned.classes), "class", "classes"))
     yield from _class_lines(planned, [split for split, *_ in rows])
-    yield from _note_lines("skipped", planned.skipped, _AFTER_PACK)
-    yield from _ignored_lines(planned)
+    yield from _file_lines(planned, _AFTER_PACK)
     yield from _duplicate_lines(planned, _AFTER_PACK)
     if planned.shrink_to:
         how = f"larger images to {_side(planned.options)}, JPEGs of quality"
@@ -246,6 +242,17 @@ def _side(options: Mapping[str, object]) -> str:
     return f"a {name} side of {options.get('short_side') or options.get('max_side')}"
 
 
+def _file_lines(found: Plan | Report, where: str) -> Iterator[str]:
+    """Show the notes about single files, kind by kind."""
+    yield from _note_lines("skipped", found.skipped, where)
+    if found.ignored:
+        total = sum(kind.count for kind in found.ignored)
+        kinds = ", ".join(f"{kind.count:,} {kind.kind}" for kind in found.ignored)
+        yield line("ignored", f"{number(total, 'file')}: {kinds}")
+    for kind, notes in found.listed.items():
+        yield from _note_lines(kind, notes, where)
+
+
 def _note_lines(title: str, notes: Sequence[Note], where: str) -> Iterator[str]:
     """Show the reasons of notes, the commonest first, with the first files of each."""
     if not notes:
@@ -264,13 +271,6 @@ def _note_lines(title: str, notes: Sequence[Note], where: str) -> Iterator[str]:
 
 def _more_lines(count: int, what: str, where: str) -> list[str]:
     return [line("", f"… {number(count, f'more {what}')}: {where}")] if count > 0 else []
-
-
-def _ignored_lines(found: Plan | Report) -> Iterator[str]:
-    if found.ignored:
-        total = sum(kind.count for kind in found.ignored)
-        kinds = ", ".join(f"{kind.count:,} {kind.kind}" for kind in found.ignored)
-        yield line("ignored", f"{number(total, 'file')}: {kinds}")
 
 
 def _duplicate_lines(found: Plan | Report, where: str) -> Iterator[str]:

@@ -24,10 +24,11 @@ from imgrec.errors import DatasetError
 from imgrec.model import ShardTask, Submission
 from imgrec.near.duplicates import NearDuplicates, NearPair
 from imgrec.notes import (
+    ALWAYS_LISTED,
     COPIES,
+    LISTED,
     Note,
     NoteKind,
-    SameImage,
     copies,
     ignored_files,
     unlisted,
@@ -38,11 +39,13 @@ from imgrec.text import printable
 
 _ARRAYS = {"offsets": "Q", "lengths": "Q", "shapes": "I"}
 _BYTES = ("hashes", "signatures", "orientations", "tones")
+_COUNTED = (NoteKind.TRANSCODED, NoteKind.LEAK)
+"""Of these, report.json also counts the files that it does not list: `verify` needs the total."""
 
 
 def encode_report(report: Report) -> bytes:
     """Encode `report.json`: the same bytes for the same report."""
-    value: dict[str, object] = {
+    value = {
         "name": report.name,
         "version": report.version,
         "source": printable(report.source),
@@ -60,36 +63,39 @@ def encode_report(report: Report) -> bytes:
             for split in report.splits
         },
         "source_bytes": report.source_bytes,
-        "skipped": _files(report.skipped),
-        "ignored": [
-            {"kind": i.kind, "count": i.count, "examples": list(map(printable, i.examples))}
-            for i in report.ignored
-        ],
-        "transcoded": _files(report.transcoded),
-        "unlisted_transcoded": report.unlisted_transcoded,
-        "damaged": _files(report.damaged),
-        "resized": report.resized
-        and {"count": report.resized.total, "examples": _files(report.resized.examples)},
-        "duplicates": _groups(report.duplicates),
-        "leaks": _groups(report.leaks),
-        "unlisted_leaks": report.unlisted_leaks,
-        "conflicts": _groups(report.conflicts),
-        "near_duplicates": report.near_duplicates and _near(report.near_duplicates),
-        "warnings": list(map(printable, report.warnings)),
+        **dict(_encode_findings(report)),
     }
-    # Left out where they do not apply, as in reports of versions that did not have them.
-    for key in ("unlisted_transcoded", "resized", "unlisted_leaks", "near_duplicates"):
-        if not value[key]:
-            del value[key]
     return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _encode_findings(report: Report) -> Iterator[tuple[str, object]]:
+    """Yield keys and values. A key that older versions did not have is there only if it applies."""
+
+    def counted(kind: NoteKind, items: object) -> Iterator[tuple[str, object]]:
+        yield kind, items
+        if kind in _COUNTED and (count := report.unlisted(kind)):
+            yield f"unlisted_{kind}", count
+
+    ignored = [
+        {"kind": i.kind, "count": i.count, "examples": list(map(printable, i.examples))}
+        for i in report.ignored
+    ]
+    yield "skipped", _files(report.skipped)
+    yield "ignored", ignored
+    for kind, notes in report.listed.items():
+        yield from counted(kind, _files(notes))
+    if resized := report.resized:
+        yield "resized", {"count": resized.total, "examples": _files(resized.examples)}
+    for kind in COPIES:
+        groups = [list(map(printable, group.filenames)) for group in report.copies(kind)]
+        yield from counted(kind, groups)
+    if report.near_duplicates:
+        yield "near_duplicates", _near(report.near_duplicates)
+    yield "warnings", list(map(printable, report.warnings))
 
 
 def _files(notes: Sequence[Note]) -> list[dict[str, str]]:
     return [{"file": printable(note.filename), "reason": note.reason} for note in notes]
-
-
-def _groups(groups: Sequence[SameImage]) -> list[list[str]]:
-    return [list(map(printable, group.filenames)) for group in groups]
 
 
 def _near(near: NearDuplicates) -> dict[str, object]:
@@ -133,9 +139,10 @@ def decode_report(data: bytes, *, path: str) -> Report:
 
 def _decode_notes(value: Any) -> Iterator[Note]:  # JSON has no types
     """Yield all notes. A report does not keep the kinds of skipped files: all become bad."""
-    listed = {"transcoded": NoteKind.TRANSCODED, "damaged": NoteKind.DAMAGED}
-    for key, kind in {"skipped": NoteKind.BAD, **listed}.items():
-        yield from _decode_files(value[key], kind)
+    yield from _decode_files(value["skipped"], NoteKind.BAD)
+    for kind in LISTED:
+        if kind in ALWAYS_LISTED or kind in value:
+            yield from _decode_files(value[kind], kind)
     for item in list_of(value["ignored"]):
         names, count = texts_of(item["examples"]), count_of(item["count"])
         yield from ignored_files(text_of(item["kind"]), names, count)
@@ -145,7 +152,7 @@ def _decode_notes(value: Any) -> Iterator[Note]:  # JSON has no types
         yield from unlisted(NoteKind.RESIZED, count_of(resized["count"]) - len(examples))
     for kind in COPIES:
         yield from copies(kind, map(texts_of, list_of(value[kind])))
-    for kind in (NoteKind.TRANSCODED, NoteKind.LEAK):
+    for kind in _COUNTED:
         yield from unlisted(kind, count_of(value.get(f"unlisted_{kind}", 0)))
     yield from warnings_of(texts_of(value["warnings"]))
 

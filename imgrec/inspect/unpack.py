@@ -23,6 +23,7 @@ from imgrec.inspect.image_files import (
 )
 from imgrec.inspect.subject import Job, array_kind, column_place
 from imgrec.model import FOLD, TEST, TRAIN, UNLABELLED, VAL
+from imgrec.notes import NoteKind
 from imgrec.options import (
     LEAF,
     ClassOrder,
@@ -140,7 +141,7 @@ def unpack_folder(
         images=len(images),
         unnamed=unnamed,
         bytes=written,
-        transcoded=len(report.transcoded) + report.unlisted_transcoded if report else 0,
+        transcoded=len(report.transcoded) + report.unlisted(NoteKind.TRANSCODED) if report else 0,
         resized=report.resized.total if report and report.resized else 0,
         skipped=len(report.skipped) if report else 0,
         manifest=str(tree.target / manifest) if manifest else "",

@@ -23,7 +23,7 @@ from imgrec.model import (
     labels_by_split,
     picked,
 )
-from imgrec.notes import Note, NoteKind, Notes, groups_of_copies, of_kinds, warnings_of
+from imgrec.notes import Note, NoteKind, Notes, groups_of_copies, warnings_of
 from imgrec.options import OnLeak, PackOptions, SourceOptions
 from imgrec.plan.classes import FoundClasses, number_classes, rarest, without_rare
 from imgrec.plan.groups import (
@@ -192,7 +192,7 @@ def _leave_out(
     on_leak: OnLeak,
 ) -> dict[int, Note]:
     if on_leak is OnLeak.FAIL:
-        leaks = groups_of_copies(of_kinds(about_copies, NoteKind.LEAK))
+        leaks = groups_of_copies(note for note in about_copies if note.kind is NoteKind.LEAK)
         refuse_leaks(leaks, len(leaks))
     return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
 

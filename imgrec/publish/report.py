@@ -15,7 +15,7 @@ from imgrec.layout import twin_filename
 from imgrec.model import UNLABELLED, Plan, Planned, ShardTask, known_label, split_order
 from imgrec.near.duplicates import Images, NearDuplicates, Run, find_similar
 from imgrec.near.search import DISTANCE
-from imgrec.notes import Note, NoteCollector, NoteKind, unlisted_warnings, warnings_of
+from imgrec.notes import Note, NoteCollector, unlisted_warnings, warnings_of
 from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, ShardResult, SplitInfo
 from imgrec.storage.files import Seal
@@ -23,7 +23,6 @@ from imgrec.text import printable, without_line
 
 _SHOWN = 5
 _HASH_BYTES = 16
-_FOUND_IN_SHARDS = NoteKind.BAD, NoteKind.TRANSCODED, NoteKind.DAMAGED, NoteKind.RESIZED
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _SEPARATOR = re.compile(r"[;\t\r]")
 _FORMULA_INSIDE = re.compile(r"([;\t\r\n])(?=\s*[=+@-])")
@@ -47,7 +46,7 @@ class Totals:
     planned: Planned
     also: tuple[str, ...] = ()
     """Other file formats that hold the records, too."""
-    notes: NoteCollector = field(default_factory=lambda: NoteCollector({}))
+    notes: NoteCollector = field(default_factory=NoteCollector)
     source_bytes: int = 0
     plain_bytes: int = 0
     sides: tuple[set[int], set[int], set[int]] = field(
@@ -101,7 +100,7 @@ class Totals:
 
 def make_report(plan: Plan, totals: Totals) -> Report:
     """Account for every file of the source."""
-    found = totals.notes.notes(*_FOUND_IN_SHARDS)
+    found = totals.notes.notes()
     labels = range(len(plan.classes))
     return Report(
         name=plan.name,

@@ -19,7 +19,6 @@ from imgrec.codec.sniff import HEAD_BYTES
 from imgrec.layout import shard_filename
 from imgrec.model import TEST, TRAIN, UNLABELLED, VAL, Planned, Samples, split_order
 from imgrec.notes import (
-    COPIES,
     Note,
     NoteCollector,
     NoteKind,
@@ -217,8 +216,6 @@ def _find(
 
 MOST = 10_000
 """The most notes of a kind in the report, to bound the driver's memory."""
-KINDS = (NoteKind.LEFT_OUT, *COPIES)
-"""The kinds of notes found in a bucket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +312,7 @@ class Summary:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     """The number of records of a split before each bucket."""
     labels: dict[str, set[int]] = field(default_factory=dict)
-    notes: NoteCollector = field(default_factory=lambda: NoteCollector(dict.fromkeys(KINDS, MOST)))
+    notes: NoteCollector = field(default_factory=lambda: NoteCollector(MOST))
 
     def counts(self) -> dict[str, int]:
         """Count the records of each split, in the order of splits."""
@@ -413,7 +410,7 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
         leaks = groups_of_copies(summary.notes.notes(NoteKind.LEAK))
         refuse_leaks(leaks, summary.notes.total(NoteKind.LEAK))
     parted = groups.split_groups(ranked, SHOWN) if scanned.has_groups else ([], 0)
-    notes = summary.notes.notes(*KINDS)
+    notes = summary.notes.notes()
     warnings = (
         *warn_of_divided_groups(*parted),
         *missing_splits(summary.counts(), options),

@@ -18,7 +18,7 @@ from imgrec.inspect.report.images import in_dataset, table_of_results
 from imgrec.inspect.report.page import make_page
 from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Blob, Column, Plan, Samples, ShardTask
-from imgrec.notes import NoteCollector, NoteKind, warnings_of
+from imgrec.notes import NoteCollector, warnings_of
 from imgrec.options import ColumnKind
 from imgrec.options.source import ColumnValue
 from imgrec.outcome import Report, ShardResult
@@ -242,8 +242,7 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     """Write all shards, then the other files, and make the dataset visible."""
     staging, options = job.staging, job.options
     _write(planned, scanned, job)
-    most = {NoteKind.TRANSCODED: MOST, NoteKind.DAMAGED: MOST}
-    totals = Totals(planned.planned, options.also, NoteCollector(most))
+    totals = Totals(planned.planned, options.also, NoteCollector(MOST))
     page = _Page(job, planned.planned.count)
     form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
     with create_samples(staging.path, form) as (table, file):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import sub
@@ -16,7 +15,7 @@ from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import Pixels, Samples, ShardTask, picked
-from imgrec.notes import Note, NoteCollector, NoteKind, Notes, of_kinds
+from imgrec.notes import Note, NoteCollector, NoteKind
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.blobs import close_files
@@ -154,6 +153,8 @@ class _Shard:
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * 6
         places, shapes, formats, ends, hashes, turns = columns
         offsets = (0, *ends)[:-1] if ends else ()
+        notes = NoteCollector()
+        notes.add(self.notes)
         return ShardResult(
             split=task.split,
             index=task.index,
@@ -175,16 +176,8 @@ class _Shard:
                 tones=descriptor.join_tones(self.tones),
             ),
             source_bytes=sum(picked(task.samples.sizes, places)),
-            notes=_with_few_resized(self.notes),
+            notes=notes.notes(),
         )
-
-
-def _with_few_resized(notes: Sequence[Note]) -> Notes:
-    """Name only the first few images that were shrunk: it may be all of them."""
-    resized = NoteCollector({})
-    resized.add(of_kinds(notes, NoteKind.RESIZED))
-    others = [note for note in notes if note.kind is not NoteKind.RESIZED]
-    return (*others, *resized.notes(NoteKind.RESIZED))
 
 
 def _features(samples: Samples, place: int, shape: Shape) -> dict[str, example.Feature]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress
+from itertools import compress, islice
 from typing import NamedTuple, TypeAlias
 
 from imgrec.codec.descriptor import NOT_DECODED
@@ -12,7 +12,7 @@ from imgrec.inspect.image_stats import Measures
 from imgrec.inspect.report.images import ImageTable
 from imgrec.inspect.subject import ImagePlace
 from imgrec.near.duplicates import NearDuplicates
-from imgrec.notes import Note, SameImage
+from imgrec.notes import COPIES, NoteKind, Notes, SameImage
 from imgrec.outcome import Report
 
 _MAX_ENTRIES = 60
@@ -30,17 +30,14 @@ _SIZE_FACTOR = 4
 _ASPECT = 3.0
 _BLANK, _DARK, _BRIGHT = 3, 16, 243
 """The spread below which an image is blank, and the levels of dark and bright ones."""
-_GRAVE = frozenset({"leaks", "near", "conflicts", "skipped"})
+_GRAVE = ("leaks", "near", "conflicts", "skipped")
 """The kinds that spoil results; near-duplicates only if they are in different splits."""
+_FIRST = (*_GRAVE, "damaged", "turned")
 _TITLES = {
-    "leaks": "Leaks between splits",
-    "near": "Near-duplicates",
-    "conflicts": "Conflicting labels",
+    **{str(kind): kind.heading for kind in NoteKind},
     "skipped": "Skipped",
-    "damaged": "Damaged, but decodable",
+    "near": "Near-duplicates",
     "turned": "Rotated by EXIF",
-    "transcoded": "Transcoded",
-    "duplicates": "Exact duplicates",
     "tiny": "Tiny",
     "huge": "Huge",
     "stretched": "Extreme aspect ratio",
@@ -102,54 +99,41 @@ More extreme outliers have lower ranks.
 def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[Finding]:
     """Yield what packing reported, the gravest first."""
 
-    def copies(groups: Sequence[SameImage]) -> _Cases:
-        entries = [
-            Entry(
-                tuple(map(shots.named, group.filenames[:_MAX_COPIES])),
-                f"{len(group.filenames)} files with the same bytes",
-            )
-            for group in groups[:_MAX_ENTRIES]
-        ]
-        return len(groups), tuple(entries)
+    def entries(cases: Iterable[tuple[Sequence[str], str]]) -> tuple[Entry, ...]:
+        return tuple(
+            Entry(tuple(map(shots.named, names[:_MAX_COPIES])), reason)
+            for names, reason in islice(cases, _MAX_ENTRIES)
+        )
 
-    def notes(files: Sequence[Note]) -> _Cases:
-        shown = [Entry((shots.named(file.filename),), file.reason) for file in files[:_MAX_ENTRIES]]
-        return len(files), tuple(shown)
+    def files(notes: Notes) -> _Cases:
+        return len(notes), entries(((note.filename,), note.reason) for note in notes)
+
+    def copies(groups: Sequence[SameImage]) -> _Cases:
+        cases = ((names, f"{len(names)} files with the same bytes") for (names,) in groups)
+        return len(groups), entries(cases)
 
     near = report.near_duplicates or NearDuplicates(0, 0, 0, 0, ())
-    turned = [row for row, turn in enumerate(table.orientations) if turn != UPRIGHT]
-    kinds = {
-        "leaks": copies(report.leaks),
-        "near": (near.pairs, _near_entries(near, shots)),
-        "conflicts": copies(report.conflicts),
-        "skipped": notes(report.skipped),
-        "damaged": notes(report.damaged),
-        "turned": (len(turned), _turned_entries(turned[:_MAX_ENTRIES], table, shots)),
-        "transcoded": notes(report.transcoded),
-        "duplicates": copies(report.duplicates),
+    pairs = entries(
+        ((first, second), f"distance {distance:.1f}" + ", mirrored" * is_mirrored)
+        for first, second, distance, is_mirrored in near.examples
+    )
+    turns = [(row, turn) for row, turn in enumerate(table.orientations) if turn != UPRIGHT]
+    turned = [
+        Entry((shots.at(row),), f"EXIF orientation {turn}: {_TURNS.get(turn, 'unknown')}")
+        for row, turn in turns[:_MAX_ENTRIES]
+    ]
+    found: dict[str, _Cases] = {
+        **dict.fromkeys(_FIRST, (0, ())),  # for their order
+        **{kind: files(notes) for kind, notes in report.listed.items()},
+        **{kind: copies(report.copies(kind)) for kind in COPIES},
+        "skipped": files(report.skipped),
+        "near": (near.pairs, pairs),
+        "turned": (len(turns), tuple(turned)),
     }
-    for key, (total, entries) in kinds.items():
+    for key, (total, shown) in found.items():
         if total:
             is_grave = key in _GRAVE and (key != "near" or near.across_splits > 0)
-            yield Finding(key, _TITLES[key], total, entries, is_grave)
-
-
-def _near_entries(near: NearDuplicates, shots: Shots) -> tuple[Entry, ...]:
-    return tuple(
-        Entry(
-            (shots.named(pair.first), shots.named(pair.second)),
-            f"distance {pair.distance:.1f}" + ", mirrored" * pair.is_mirrored,
-        )
-        for pair in near.examples[:_MAX_ENTRIES]
-    )
-
-
-def _turned_entries(rows: Sequence[int], table: ImageTable, shots: Shots) -> tuple[Entry, ...]:
-    turns = [(row, table.orientations[row]) for row in rows]
-    return tuple(
-        Entry((shots.at(row),), f"EXIF orientation {turn}: {_TURNS.get(turn, 'unknown')}")
-        for row, turn in turns
-    )
+            yield Finding(key, _TITLES[key], total, shown, is_grave)
 
 
 def find_outliers(table: ImageTable, measures: Measures, shots: Shots) -> Iterator[Finding]:

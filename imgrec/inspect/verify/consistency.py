@@ -16,6 +16,7 @@ from imgrec.inspect.subject import class_depths
 from imgrec.inspect.verify.shard import RecordFacts
 from imgrec.inspect.verify.state import State
 from imgrec.model import FOLD, TEST, TRAIN, VAL
+from imgrec.notes import NoteKind
 from imgrec.options import OnLeak
 from imgrec.read.documents import Documents
 from imgrec.spelling import spelling_key
@@ -178,7 +179,7 @@ class _SourceLeaks:
         if report is None or report.options.get("on_leak") == OnLeak.DROP:
             return
         self._groups = {name: at for at, leak in enumerate(report.leaks) for name in leak.filenames}
-        self._has_unlisted = bool(report.unlisted_leaks)
+        self._has_unlisted = bool(report.unlisted(NoteKind.LEAK))
         if not report.options.get("split_file"):  # which may put copies into different splits
             self._made = {split for split in (VAL, TEST) if report.options.get(f"{split}_split")}
             if report.options.get("folds"):

@@ -16,6 +16,7 @@ from imgrec.faults import Code
 from imgrec.inspect.verify.shard import RecordFacts, ShardClaim, ShardFacts, images_of
 from imgrec.inspect.verify.state import State
 from imgrec.model import UNLABELLED
+from imgrec.notes import NoteKind
 from imgrec.outcome import Report
 from imgrec.read.documents import Documents
 from imgrec.read.samples import SamplesFile
@@ -197,7 +198,7 @@ class _ChangedImages:
         self._transcoded = {file.filename for file in report.transcoded} if report else set()
         options = report.options if report else {}
         self._short_side, self._max_side = options.get("short_side"), options.get("max_side")
-        self._unlisted = report.unlisted_transcoded if report else 0
+        self._unlisted = report.unlisted(NoteKind.TRANSCODED) if report else 0
         self._declared = (report.resized.total if report and report.resized else 0) + self._unlisted
         self._found = 0
 
