@@ -75,10 +75,31 @@ def live_heap_bytes(session: SparkSession) -> int:
     return min(left)
 
 
-def plan(samples: int, master: str) -> dict[str, float]:
-    """Plan the samples in this process; return the figures."""
-    from imgrec.engine.shipping import ship
+def measure(samples: int, master: str) -> dict[str, float]:
+    """Plan the samples in a session of this process; return the figures."""
     from imgrec.engine.spark import SparkEngine, active_session
+
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "",  # here the JVM has work to do
+        "spark.sql.shuffle.partitions": "8",
+    }
+    with SparkEngine(master=master, conf=conf):
+        session = active_session()
+        assert session is not None
+        started = time.perf_counter()
+        shards = plan(session, samples)
+        seconds = time.perf_counter() - started
+        heap = live_heap_bytes(session)
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert peak
+    memory = {"python_mb": int(peak[1]) / 1e3, "heap_mb": heap / 1e6}
+    return {"samples": samples, "seconds": seconds, "shards": shards, **memory}
+
+
+def plan(session: SparkSession, samples: int) -> int:
+    """Plan the samples; return the number of shards."""
+    from imgrec.engine.shipping import ship
     from imgrec.options import PackOptions
     from imgrec.spark.job import Job
     from imgrec.spark.plan import plan_rows
@@ -87,17 +108,9 @@ def plan(samples: int, master: str) -> dict[str, float]:
     from imgrec.spark.tables import PROBED, ddl
     from imgrec.storage.staging import Staging
 
-    conf = {
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "",  # here the JVM has work to do
-        "spark.sql.shuffle.partitions": "8",
-    }
-    with SparkEngine(master=master, conf=conf), TemporaryDirectory() as folder:
-        session = active_session()
-        assert session is not None
+    with TemporaryDirectory() as folder:
         ship(session.sparkContext)
         options = PackOptions(name="scale", val_split=0.1, data_dir=folder)
-        started = time.perf_counter()
         with (
             Staging(Path(folder) / "scale/1.0.0") as staging,
             Job(session, staging, options) as job,
@@ -119,12 +132,7 @@ def plan(samples: int, master: str) -> dict[str, float]:
             assert planned.planned.count == samples
             shards = sharded(planned, scanned, job).select("shard").distinct().count()
             assert shards == len(planned.shards)
-            seconds = time.perf_counter() - started
-            heap = live_heap_bytes(session)
-    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert peak
-    memory = {"python_mb": int(peak[1]) / 1e3, "heap_mb": heap / 1e6}
-    return {"samples": samples, "seconds": seconds, "shards": shards, **memory}
+            return shards
 
 
 def main() -> None:
@@ -137,7 +145,7 @@ def main() -> None:
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        print(json.dumps(plan(asked.one, asked.master)))
+        print(json.dumps(measure(asked.one, asked.master)))
         return
     rows = [("samples", "seconds", "rows/s", "shards", "Python MB", "JVM heap MB")]
     for size in map(int, asked.samples.split(",")):
