@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from imgrec.api import (
         clean,
-        dry_run,
         info,
         leaks,
         open_dataset,
         pack,
+        plan,
         preview,
         report,
         unpack,
@@ -65,10 +65,14 @@ __all__ = [
     "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
     "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed",
     "Plan", "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "leaks", "load",
-    "open_dataset", "pack", "preview", "report", "torch_dataset", "unpack", "verify",
+    "UsageError", "class_weights", "clean", "grain_source", "info", "leaks", "load",
+    "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack", "verify",
     "write_submission",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -79,7 +79,7 @@ def pack(
         return pack_source(request)
 
 
-def dry_run(
+def plan(
     source: AnyPath,
     options: AnyPackOptions = None,
     *,
@@ -90,7 +90,7 @@ def dry_run(
     """Return the plan of `pack` for the same arguments, without writing anything."""
     from imgrec.catalog import scan_source
     from imgrec.notes import warnings_of
-    from imgrec.plan.build import make_plan
+    from imgrec.planning.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 
     source, options = _request(source, options, keywords)
@@ -102,14 +102,14 @@ def dry_run(
         found = detect(here.path, here.options)
         here_options = replace(options, source=here.options)
         catalog = scan_source(found, here_options, workers, on_progress, spool=spool)
-    plan = make_plan(catalog, options)
+    made = make_plan(catalog, options)
     try:
-        refuse_bad_source(plan, plan.planned, (), options)
+        refuse_bad_source(made, made.planned, (), options)
         _require_writers(options)
     except (SourceError, MissingExtra) as error:
-        notes = (*plan.notes, *warnings_of([f"pack would refuse this: {error}"]))
-        plan = replace(plan, notes=notes, refused_with=error.exit_code)
-    return plan
+        notes = (*made.notes, *warnings_of([f"pack would refuse this: {error}"]))
+        made = replace(made, notes=notes, refused_with=error.exit_code)
+    return made
 
 
 def info(dataset: AnyPath, *, data_dir: AnyPath = "") -> DatasetInfo:
@@ -399,5 +399,5 @@ def _require_writers(options: PackOptions) -> None:
         require_array_record()
 
 
-for _function in (pack, dry_run):
+for _function in (pack, plan):
     _function.__doc__ = f"{_function.__doc__}\n\n{listing_of(PackOptions, SourceOptions)}"

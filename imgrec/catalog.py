@@ -13,8 +13,8 @@ from xxhash import xxh3_128_digest
 from imgrec.engine import Engine
 from imgrec.model import Catalog, split_order
 from imgrec.options import NearDups, PackOptions
-from imgrec.plan.build import choose
-from imgrec.plan.classes import change_classes
+from imgrec.planning.build import choose
+from imgrec.planning.classes import change_classes
 from imgrec.read.documents import read_info
 from imgrec.source.kinds import Source, scan
 from imgrec.source.tree import Context

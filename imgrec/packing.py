@@ -26,7 +26,7 @@ from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
 from imgrec.outcome import Packed, Report, ShardResult
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, make_report, near_duplicates, refuse_loss
 from imgrec.publish.samples import SamplesTable, TableForm

@@ -12,7 +12,7 @@ from imgrec.errors import UsageError
 from imgrec.options import OptionError, PackOptions, SourceKind, SourceOptions
 from imgrec.options.declaration import declared_options, options_of, renamed_hint
 from imgrec.options.parsing import exclusive, parse_text, split_names
-from imgrec.plan.classes import parse_classes, parse_map
+from imgrec.planning.classes import parse_classes, parse_map
 from imgrec.source.label_names import parse_label_names
 from imgrec.storage.named_files import read_small_text
 from imgrec.storage.urls import is_url

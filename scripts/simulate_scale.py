@@ -42,7 +42,7 @@ def synthesize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn numbers into rows of `PROBED`."""
     from xxhash import xxh3_128_digest
 
-    from imgrec.plan.split import ranks_of
+    from imgrec.planning.split import ranks_of
     from imgrec.spark.tables import PROBED, batches_of
 
     for batch in batches:

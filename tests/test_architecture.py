@@ -16,7 +16,7 @@ TIERS = (
     "model notebook",
     "outcome",
     "layout storage codec",
-    "source plan write read",
+    "source planning write read",
     "engine publish loaders inspect",
     "reuse request catalog",
     "packing",
@@ -94,10 +94,10 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_the_plan_imports_only_the_floor() -> None:
-    floor = {"errors", "options", "model", "layout", "text", "spelling", "plan", "notes"}
+    floor = {"errors", "options", "model", "layout", "text", "spelling", "planning", "notes"}
     assert [
         f"{path} imports {other}"
-        for path in PACKAGE.glob("plan/*.py")
+        for path in PACKAGE.glob("planning/*.py")
         for other in imports(path)
         if other.split(".")[0] not in floor
     ] == []

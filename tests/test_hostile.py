@@ -214,7 +214,7 @@ def test_a_gzipped_manifest_that_is_a_bomb_is_refused(tmp_path: Path) -> None:
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(gzip.compress(b"id,label\n" + (b"a.jpg," + b"x" * 100_000 + b"\n") * 1100))
     with pytest.raises(SourceError, match="a decompression bomb"):
-        imgrec.dry_run(packed, engine=ENGINE)
+        imgrec.plan(packed, engine=ENGINE)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_parquet_manifest_that_repeats_a_long_value_is_refused(
     pq.write_table(table, path, compression="zstd", store_schema=keeps_type)
     before = pa.total_allocated_bytes()
     with pytest.raises(SourceError, match="it is a decompression bomb"):
-        imgrec.dry_run(path, engine=ENGINE)
+        imgrec.plan(path, engine=ENGINE)
     assert pa.default_memory_pool().max_memory() - before < 512 << 20
 
 
@@ -324,7 +324,7 @@ def test_json_lines_of_endless_keys_are_refused(tmp_path: Path) -> None:
     lines = [json.dumps({"image": "1.jpg", "label": "x", f"k{n}": 1}) for n in range(20_000)]
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     with pytest.raises(SourceError, match="20,002 different keys in 20,000 rows"):
-        imgrec.dry_run(tmp_path / "x.jsonl", engine=ENGINE)
+        imgrec.plan(tmp_path / "x.jsonl", engine=ENGINE)
 
 
 def test_gzipped_images_of_no_bytes_each_are_refused(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_gzipped_images_of_no_bytes_each_are_refused(tmp_path: Path) -> None:
         "train-labels-idx1-ubyte.gz": gzip.compress(labels, 1),
     })  # fmt: skip
     with pytest.raises(SourceError, match=r"5,000,000 images in .* decompression bomb"):
-        imgrec.dry_run(tmp_path / "x", engine=ENGINE)
+        imgrec.plan(tmp_path / "x", engine=ENGINE)
 
 
 @pytest.mark.parametrize("is_repeated", [True, False])

@@ -16,14 +16,15 @@ PUBLIC = [
     "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
     "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
     "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "dry_run", "grain_source", "info", "leaks", "load",
-    "open_dataset", "pack", "preview", "report", "torch_dataset", "unpack", "verify",
+    "UsageError", "class_weights", "clean", "grain_source", "info", "leaks", "load",
+    "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack", "verify",
     "write_submission",
 ]  # fmt: skip
 
 
 def test_the_public_names_are_these() -> None:
     assert imgrec.__all__ == PUBLIC
+    assert dir(imgrec) == sorted([*PUBLIC, "__version__"])
 
 
 def test_each_public_name_exists_and_no_other() -> None:
@@ -35,7 +36,7 @@ def test_each_public_name_exists_and_no_other() -> None:
 def test_pack_and_plan_take_every_option_as_a_keyword() -> None:
     declared = {**declared_options(imgrec.PackOptions), **declared_options(imgrec.SourceOptions)}
     assert [*PackKeywords.__annotations__] == [name for name in declared if name != "source"]
-    for function in (imgrec.pack, imgrec.dry_run):
+    for function in (imgrec.pack, imgrec.plan):
         for name, option in declared.items():
             assert f"{name}: {option.help[:40]}" in (function.__doc__ or "") or name == "source"
 
@@ -43,7 +44,7 @@ def test_pack_and_plan_take_every_option_as_a_keyword() -> None:
 def test_keywords_go_over_options(tmp_path: Path) -> None:
     class_tree(tmp_path / "flowers", {"rose": 4, "tulip": 4})
     options = imgrec.PackOptions(name="petals", val_split=0.5, data_dir=tmp_path)
-    plan = imgrec.dry_run(tmp_path / "flowers", options, val_split=0.25, exclude="*/003.jpg")
+    plan = imgrec.plan(tmp_path / "flowers", options, val_split=0.25, exclude="*/003.jpg")
     packed = imgrec.pack(tmp_path / "flowers", options, val_split=0.25, exclude="*/003.jpg")
     assert (plan.name, packed.info.name) == ("petals", "petals")
     sizes = {split.name: sum(split.shard_lengths) for split in packed.info.splits}

@@ -80,7 +80,7 @@ def plan(parsed: Namespace) -> int:
 
     options = pack_options(parsed)
     with progress_bars(parsed) as progress:
-        planned = api.dry_run(parsed.source, options, on_progress=progress)
+        planned = api.plan(parsed.source, options, on_progress=progress)
     emit(parsed, _plan_value(planned), _plan_lines(planned))
     return planned.refused_with
 

@@ -34,7 +34,7 @@ from imgrec.options import (
 )
 from imgrec.options.declaration import declared_options
 from imgrec.outcome import DatasetInfo, Report
-from imgrec.plan.classes import usual_order
+from imgrec.planning.classes import usual_order
 from imgrec.read.documents import read_documents
 from imgrec.read.files import present_files, read_document
 from imgrec.read.samples import read_groups

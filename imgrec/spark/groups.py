@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from imgrec.errors import PlanError
 from imgrec.model import TRAIN
 from imgrec.options import PackOptions
-from imgrec.plan.groups import Dealer, fill_empty, find_units, turn_of
+from imgrec.planning.groups import Dealer, fill_empty, find_units, turn_of
 from imgrec.spark.job import Job
 from imgrec.spark.tables import (
     DEALT,

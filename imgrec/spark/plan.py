@@ -28,11 +28,11 @@ from imgrec.notes import (
     warnings_of,
 )
 from imgrec.options import OnLeak, PackOptions
-from imgrec.plan.build import SHOWN, missing_classes, missing_splits, warn_of_divided_groups
-from imgrec.plan.classes import FoundClasses, number_classes
-from imgrec.plan.groups import find_groups, find_units, leaked_copies, note_copies, refuse_leaks
-from imgrec.plan.shards import cut, lengths_of, record_bytes, shard_count
-from imgrec.plan.split import draws_of, find_free_units, held_out_counts, write_order
+from imgrec.planning.build import SHOWN, missing_classes, missing_splits, warn_of_divided_groups
+from imgrec.planning.classes import FoundClasses, number_classes
+from imgrec.planning.groups import find_groups, find_units, leaked_copies, note_copies, refuse_leaks
+from imgrec.planning.shards import cut, lengths_of, record_bytes, shard_count
+from imgrec.planning.split import draws_of, find_free_units, held_out_counts, write_order
 from imgrec.source.probe import contents
 from imgrec.spark.job import Ends, Job, Part, read_result, write_ends, write_result
 from imgrec.spark.scan import Scanned

@@ -17,7 +17,7 @@ from imgrec.errors import BadImage, SourceError
 from imgrec.model import TEST
 from imgrec.notes import Note, NoteKind, Notes, warnings_of
 from imgrec.options.source import ColumnValue
-from imgrec.plan.split import ranks_of, refuse_unfit
+from imgrec.planning.split import ranks_of, refuse_unfit
 from imgrec.source.cells import missing_cells
 from imgrec.source.probe import KEY_BYTES, content_key
 from imgrec.source.split_words import read_splits, split_word

@@ -22,7 +22,7 @@ from imgrec.notes import NoteCollector, warnings_of
 from imgrec.options import ColumnKind
 from imgrec.options.source import ColumnValue
 from imgrec.outcome import Report, ShardResult
-from imgrec.plan.shards import dataset_facts, fingerprint, record_bytes, task_facts
+from imgrec.planning.shards import dataset_facts, fingerprint, record_bytes, task_facts
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, refuse_loss
 from imgrec.publish.samples import TableForm, create_samples

@@ -209,7 +209,7 @@ def test_output_that_nobody_reads_is_not_a_traceback(
 
 def test_modules_in_the_current_folder_are_not_run_by_workers(flowers: Path) -> None:
     (flowers.parent / "xxhash.py").write_text("raise SystemExit('run')")
-    code = f"import imgrec; print(imgrec.dry_run({str(flowers)!r}).planned)"
+    code = f"import imgrec; print(imgrec.plan({str(flowers)!r}).planned)"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=flowers.parent, text=True, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

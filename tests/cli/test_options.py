@@ -159,7 +159,7 @@ def test_plain_values_of_a_pack_are_taken() -> None:
     ],
 )
 def test_unknown_options_are_named_with_the_closest(given: object, message: str, hint: str) -> None:
-    for function in (imgrec.pack, imgrec.dry_run):
+    for function in (imgrec.pack, imgrec.plan):
         with pytest.raises(UsageError) as caught:
             function(FLOWERS, given)  # type: ignore[arg-type]
         assert caught.value.message == message
@@ -184,16 +184,16 @@ def test_a_dict_does_the_same_as_options() -> None:
     asked = PackOptions(val_split=0.1, source=SourceOptions(include=("rose/*", "tulip/*")))
     nested = {"val_split": 0.1, "source": {"include": ["rose/*", "tulip/*"]}}
     flat = {"val_split": 0.1, "include": ["rose/*", "tulip/*"]}
-    expected = imgrec.dry_run(FLOWERS, asked)
+    expected = imgrec.plan(FLOWERS, asked)
     assert expected.classes == ("rose", "tulip")
-    assert [imgrec.dry_run(FLOWERS, given) for given in (nested, flat)] == [expected] * 2
+    assert [imgrec.plan(FLOWERS, given) for given in (nested, flat)] == [expected] * 2
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "", " blank", "return\r"])
 def test_a_class_that_the_file_of_labels_cannot_hold_is_refused(name: str) -> None:
     classes = ("daisy", "dandelion", "rose", "sunflower", "tulip", name)
     with pytest.raises(imgrec.PlanError, match=r"--classes cannot be used: '"):
-        imgrec.dry_run(FLOWERS, PackOptions(classes=classes))
+        imgrec.plan(FLOWERS, PackOptions(classes=classes))
 
 
 @pytest.mark.parametrize("name", ["report", "preview", "leaks"])
@@ -204,7 +204,7 @@ def test_source_options_can_be_a_dict(name: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 3, b"x", ["x"]])
 def test_every_function_refuses_a_path_that_is_not_text(value: object) -> None:
-    for name in ("pack", "dry_run", "info", "open_dataset", "verify", "leaks", "report", "preview",
+    for name in ("pack", "plan", "info", "open_dataset", "verify", "leaks", "report", "preview",
                  "load", "class_weights", "torch_dataset", "grain_source"):  # fmt: skip
         with pytest.raises(UsageError, match="cannot be"):
             getattr(imgrec, name)(value)

@@ -155,7 +155,7 @@ def test_two_runs_give_the_same_bytes_whatever_the_workers(
 
 def test_no_compression_is_the_default(packs: dict[str, Packed], source: Path) -> None:
     options = PackOptions(val_split=0.2, shards=3)
-    assert imgrec.dry_run(source, options).fingerprint == packs["none"].info.fingerprint
+    assert imgrec.plan(source, options).fingerprint == packs["none"].info.fingerprint
     assert "compression" not in packs["none"].report.options
     assert len({packed.info.fingerprint for packed in packs.values()}) == 3
 

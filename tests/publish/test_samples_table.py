@@ -86,7 +86,7 @@ def test_a_run_that_goes_on_knows_groups_and_columns_of_finished_shards(tmp_path
     path = manifest(tmp_path, "label,who", "x,p1", "y,p2", "x,p3")
     (tmp_path / "b.jpg").write_bytes(downloads.photo("b.jpg")[:500])
     source = SourceOptions(group_col="who", column=("who",))
-    (task,) = imgrec.dry_run(path, imgrec.PackOptions(source=source, max_bad=1)).tasks
+    (task,) = imgrec.plan(path, imgrec.PackOptions(source=source, max_bad=1)).tasks
     result = ShardWriter(folder=str(tmp_path), check=imgrec.Check.DECODE)(task)
     assert sorted(result.records.samples.groups) == ["p1", "p3"]
     assert json_files.decode_result(json_files.encode_result(result), task) == result

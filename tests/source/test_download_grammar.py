@@ -138,7 +138,7 @@ def _add_test(
 
 
 def understood(source: Path) -> Meaning:
-    plan = imgrec.dry_run(source, imgrec.PackOptions(name="d"))
+    plan = imgrec.plan(source, imgrec.PackOptions(name="d"))
     found: Meaning = {}
     for task in plan.tasks:
         sets = task.samples.label_sets or [(label,) for label in task.samples.labels]

@@ -70,4 +70,4 @@ def test_a_corrected_command_names_the_way_to_replace_a_wrong_first_pack(
 
 def test_a_list_of_labels_is_a_warning_that_names_the_way_out(tmp_path: Path) -> None:
     source = downloads.write(downloads.plant_pathology_2021(), tmp_path)
-    assert any("--label-sep none" in warning for warning in imgrec.dry_run(source).warnings)
+    assert any("--label-sep none" in warning for warning in imgrec.plan(source).warnings)

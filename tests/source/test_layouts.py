@@ -43,9 +43,7 @@ def table(header: str, *rows: str) -> str:
 
 def read(source: Path, **options: object) -> Splits:
     """Plan, and return the class of each file by split."""
-    plan = imgrec.dry_run(
-        source, imgrec.PackOptions(name="d", source=imgrec.SourceOptions(**options))
-    )
+    plan = imgrec.plan(source, imgrec.PackOptions(name="d", source=imgrec.SourceOptions(**options)))
     found: Splits = {}
     for task in plan.tasks:
         for filename, label in zip(task.samples.filenames, task.samples.labels, strict=True):
@@ -66,7 +64,7 @@ def classes(found: Splits) -> dict[str, str]:
 
 def warnings(source: Path, **options: object) -> str:
     source_options = imgrec.SourceOptions(**options)
-    return "; ".join(imgrec.dry_run(source, imgrec.PackOptions(source=source_options)).warnings)
+    return "; ".join(imgrec.plan(source, imgrec.PackOptions(source=source_options)).warnings)
 
 
 def cases(values: dict[str, Any]) -> Any:
@@ -387,14 +385,14 @@ def test_a_list_of_labels_can_be_named(tmp_path: Path) -> None:
 def test_rows_with_too_many_cells_are_bad_rows(tmp_path: Path) -> None:
     text = table("id,label,note", "a0,cat,x", "a1,dog,x, y", "a2,dog,x")
     source = tree(tmp_path / "s", "images/a{n}.jpg", **{"labels.csv": text})
-    plan = imgrec.dry_run(source)
+    plan = imgrec.plan(source)
     assert [file.reason for file in plan.bad] == ["labels.csv:3: 4 cells instead of 3"]
 
 
 def test_cells_may_be_lists_in_brackets(tmp_path: Path) -> None:
     text = table("id,label", "a0,['cat']", "a1,\"['cat', 'dog']\"", "a2,['dog']")
     source = tree(tmp_path / "s", "images/a{n}.jpg", **{"labels.csv": text})
-    assert imgrec.dry_run(source).classes == ("cat", "dog")
+    assert imgrec.plan(source).classes == ("cat", "dog")
 
 
 def test_a_table_may_have_neither_splits_nor_lists(tmp_path: Path) -> None:

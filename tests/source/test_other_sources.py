@@ -248,7 +248,7 @@ def test_the_complete_table_of_faces_is_read_and_the_others_are_named(
     splits = [split for split, _, _ in found.values()]
     assert {split: splits.count(split) for split in splits} == {"train": 6, "val": 2, "test": 2}
     assert {label for _, label, _ in found.values()} == {"0", "1"}
-    warnings = imgrec.dry_run(source).warnings
+    warnings = imgrec.plan(source).warnings
     assert any("are not read" in warning for warning in warnings) == (count > 1)
 
 
@@ -350,7 +350,7 @@ def test_a_path_out_of_the_source_in_coco_style_json_names_no_image(tmp_path):
         "categories": [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}],
     }
     (tmp_path / "s" / "labels.json").write_text(json.dumps(document))
-    plan = imgrec.dry_run(tmp_path / "s")
+    plan = imgrec.plan(tmp_path / "s")
     assert [file.filename for file in plan.bad] == ["../../etc/passwd"]
     assert plan.planned == 4
 
@@ -381,4 +381,4 @@ def test_options_that_images_in_other_files_do_not_take_are_refused(option, kind
     for asked in ("auto", kind):
         options = imgrec.SourceOptions(kind=asked, **{option: given})
         with pytest.raises(ImgrecError, match=UNREAD[option]):
-            imgrec.dry_run(source, imgrec.PackOptions(name="d", source=options))
+            imgrec.plan(source, imgrec.PackOptions(name="d", source=options))

@@ -21,7 +21,7 @@ from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.model import Catalog, Plan, Sample
 from imgrec.notes import Ignored, Note
 from imgrec.options import PackOptions, SourceOptions
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 
 
 def chosen(made: Catalog, **options: object) -> Plan:
@@ -222,7 +222,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, int]) -> None
 
 def smallest(source: Path | str, data_dir: Path, min_side: int, **options: object) -> Plan:
     choice = SourceOptions(min_side=min_side, **options)  # type: ignore[arg-type]
-    return imgrec.dry_run(
+    return imgrec.plan(
         str(source), PackOptions(source=choice, data_dir=str(data_dir)), engine=ENGINE
     )
 
@@ -298,7 +298,7 @@ def test_a_limit_does_not_make_the_share_of_bad_files_larger(tmp_path: Path) -> 
     write_tree(source, {"ash/empty.jpg": b""})
     choice = SourceOptions(limit_per_class=2)
     options = PackOptions(source=choice, data_dir=str(tmp_path / "datasets"), workers=1)
-    assert imgrec.dry_run(source, options).warnings == ()
+    assert imgrec.plan(source, options).warnings == ()
     report = imgrec.pack(source, options).report
     assert sum(split.examples for split in report.splits) == 4
     assert report.skipped == (Note("ash/empty.jpg", "empty file"),)

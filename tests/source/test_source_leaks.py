@@ -17,7 +17,7 @@ from imgrec.api import verify
 from imgrec.near.duplicates import NearPair, NearPairs
 from imgrec.notes import SameImage
 from imgrec.options import PackOptions
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 
 LEAKY = {
     "train/a/1.jpg": jpeg(1),

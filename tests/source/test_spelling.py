@@ -20,7 +20,7 @@ from pictures import jpeg, write_tree
 import imgrec
 from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.options import PackOptions, SourceOptions
-from imgrec.plan.classes import FoundClasses, number_classes, parse_classes
+from imgrec.planning.classes import FoundClasses, number_classes, parse_classes
 from imgrec.spelling import alike, commonest, spelling_key
 
 CASES = {"cat/1.jpg": jpeg(1), "cat/2.jpg": jpeg(2), "Cat/3.jpg": jpeg(3), "dog/4.jpg": jpeg(4)}

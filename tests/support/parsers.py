@@ -212,7 +212,7 @@ def cifar_binary(folder: Path, data: bytes) -> None:
 def found_in(folder: Path, kind: str, files: Mapping[str, bytes]) -> None:
     source = write_tree(fresh(folder / kind), dict(files))
     options = imgrec.PackOptions(source=imgrec.SourceOptions(kind=kind))
-    imgrec.dry_run(source, options, engine=ENGINE)
+    imgrec.plan(source, options, engine=ENGINE)
 
 
 def fresh(folder: Path) -> Path:

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Samples, split_order
 from imgrec.options import PackOptions
-from imgrec.plan.balance import Unit, cut_folds, even_out_folds, spread_labels
-from imgrec.plan.groups import deal, find_units
+from imgrec.planning.balance import Unit, cut_folds, even_out_folds, spread_labels
+from imgrec.planning.groups import deal, find_units
 
 _KEY_BYTES = 8
 _MAX_RANK = (1 << 64) - 1

@@ -17,7 +17,7 @@ import imgrec
 from imgrec.errors import PlanError
 from imgrec.model import Catalog, Plan, Sample, split_order
 from imgrec.options import PackOptions
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 
 counts = st.integers(2, 7)
 

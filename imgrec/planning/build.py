@@ -25,8 +25,8 @@ from imgrec.model import (
 )
 from imgrec.notes import Note, NoteKind, Notes, groups_of_copies, warnings_of
 from imgrec.options import OnLeak, PackOptions, SourceOptions
-from imgrec.plan.classes import FoundClasses, number_classes, rarest, without_rare
-from imgrec.plan.groups import (
+from imgrec.planning.classes import FoundClasses, number_classes, rarest, without_rare
+from imgrec.planning.groups import (
     Group,
     divided_groups,
     find_groups,
@@ -34,8 +34,8 @@ from imgrec.plan.groups import (
     note_copies,
     refuse_leaks,
 )
-from imgrec.plan.shards import dataset_facts, fingerprint, lengths_of, make_tasks, task_facts
-from imgrec.plan.split import assign_splits, draw_order, write_order
+from imgrec.planning.shards import dataset_facts, fingerprint, lengths_of, make_tasks, task_facts
+from imgrec.planning.split import assign_splits, draw_order, write_order
 from imgrec.text import globs_pattern, own_name, printable
 from imgrec.text import picked as picked_text
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from imgrec.errors import PlanError, UsageError
 from imgrec.model import TRAIN, VAL, Plan, Sample
 from imgrec.options import PackOptions, SourceOptions
-from imgrec.plan.build import make_plan
-from imgrec.plan.groups import deal
+from imgrec.planning.build import make_plan
+from imgrec.planning.groups import deal
 
 Units = dict[int, Counter[int]]
 

@@ -20,7 +20,7 @@ from imgrec.errors import DatasetNotFound, PlanError, SourceError
 from imgrec.model import Sample
 from imgrec.options import PackOptions
 from imgrec.outcome import Packed
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 from imgrec.read.samples import read_splits
 from imgrec.source.split_lists import pin_by_name, read_split_file
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from imgrec.errors import PlanError
 from imgrec.model import Catalog, Plan, Sample, Samples
 from imgrec.options import OnLeak, PackOptions
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 
 Case = tuple[Catalog, PackOptions]
 

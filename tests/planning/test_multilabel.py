@@ -27,8 +27,8 @@ from imgrec.model import Column
 from imgrec.notes import SameImage
 from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceOptions
 from imgrec.outcome import Packed
-from imgrec.plan.build import make_plan
-from imgrec.plan.classes import rarest
+from imgrec.planning.build import make_plan
+from imgrec.planning.classes import rarest
 
 LabelSets = list[set[str]]
 label_sets = st.lists(st.sets(st.sampled_from(CLASSES)), min_size=1, max_size=50)
@@ -319,10 +319,10 @@ def test_labels_that_look_like_several_are_a_warning(
         'labels such as "{}" look like several: pass --label-sep {!r}'.format(*pair)
         for pair in filter(None, [warnings])
     ]
-    plan = imgrec.dry_run(tmp_path / "a.csv", PackOptions(workers=1))
+    plan = imgrec.plan(tmp_path / "a.csv", PackOptions(workers=1))
     assert [text for text in plan.warnings if "label" in text] == expected
     other = PackOptions(source=SourceOptions(label_sep="#"), workers=1)
-    assert "--label-sep '#' is in no label" in imgrec.dry_run(tmp_path / "a.csv", other).warnings
+    assert "--label-sep '#' is in no label" in imgrec.plan(tmp_path / "a.csv", other).warnings
 
 
 def test_an_empty_separator_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from imgrec.errors import PlanError, UsageError
 from imgrec.model import Catalog, Plan, Submission
 from imgrec.notes import Note, NoteKind
 from imgrec.options import PackOptions, SourceOptions
-from imgrec.plan.build import make_plan
-from imgrec.plan.classes import change_classes, parse_map
+from imgrec.planning.build import make_plan
+from imgrec.planning.classes import change_classes, parse_map
 
 DROPPED = "its class is in --drop-classes"
 NOT_ONLY = "its class is not in --only-classes"

@@ -18,14 +18,14 @@ from pictures import encode, picture, write_tree
 from PIL import Image, ImageOps
 
 import imgrec
-from imgrec.api import dry_run, leaks
+from imgrec.api import leaks
 from imgrec.codec import json_files
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import DatasetNotFound, UsageError
 from imgrec.inspect.leaks import Leaks
 from imgrec.model import Sample, Samples
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 from imgrec.write.shard import ShardWriter
 
 
@@ -522,7 +522,7 @@ def test_workers_make_no_difference(versions: Path, tmp_path: Path, mode: str) -
 
 
 def test_a_plan_tells_of_near_duplicates(versions: Path) -> None:
-    plan = dry_run(versions, PackOptions(near_dups=NearDups.REPORT), engine=ENGINE)
+    plan = imgrec.plan(versions, PackOptions(near_dups=NearDups.REPORT), engine=ENGINE)
     assert plan.near_duplicates is not None
     assert plan.near_duplicates.pairs == 16
 
@@ -549,7 +549,7 @@ def test_packing_again_with_the_same_choice_has_nothing_to_do(
 
 def test_the_result_of_a_shard_keeps_its_signatures(tmp_path: Path) -> None:
     tree = write_tree(tmp_path / "trees", {"oak/1.jpg": jpeg(1, width=400, height=300)})
-    (task,) = dry_run(tree, engine=ENGINE).tasks
+    (task,) = imgrec.plan(tree, engine=ENGINE).tasks
     (tmp_path / "out").mkdir()
     writer = ShardWriter(folder=str(tmp_path / "out"), check=Check.DECODE, signs=True)
     result = writer(task)

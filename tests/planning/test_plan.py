@@ -18,9 +18,9 @@ from imgrec.layout import legal_name, shard_filename
 from imgrec.model import Sample
 from imgrec.notes import Note, NoteKind, SameImage
 from imgrec.options import ClassOrder, OnLeak, PackOptions, SourceOptions
-from imgrec.plan.build import make_plan
-from imgrec.plan.classes import FoundClasses, number_classes, parse_classes
-from imgrec.plan.shards import cut as cut_at
+from imgrec.planning.build import make_plan
+from imgrec.planning.classes import FoundClasses, number_classes, parse_classes
+from imgrec.planning.shards import cut as cut_at
 
 
 def cut(sizes: Sequence[int], max_bytes: int) -> list[int]:

@@ -20,7 +20,7 @@ from stores import Store
 import imgrec
 from imgrec.errors import PlanError, SourceError, UsageError
 from imgrec.options import PackOptions, SourceOptions
-from imgrec.plan.classes import FoundClasses, number_classes
+from imgrec.planning.classes import FoundClasses, number_classes
 
 OLD = ("b", "d", "f")
 NEW = ("a", "b", "c", "f")

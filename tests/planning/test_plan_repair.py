@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from imgrec.model import Plan
 from imgrec.options import PackOptions
-from imgrec.plan.build import make_plan
+from imgrec.planning.build import make_plan
 
 NAMES = tuple("abcdefg")
 LabelSets = Sequence[frozenset[str]]
