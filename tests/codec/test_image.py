@@ -191,6 +191,16 @@ def test_a_jpeg_with_missing_coded_data_is_packed_as_damaged() -> None:
     assert prepare(data, "a.jpg", Check.DECODE) == packable
 
 
+def test_a_damaged_jpeg_that_decoders_may_refuse_is_transcoded(tf: ModuleType) -> None:
+    data = bytearray(jpeg(restart_marker_blocks=1))
+    data[data.rindex(b"\xff\xd0") + 1] = 0xD5  # a restart marker out of order
+    image = prepare(bytes(data), "a.jpg", Check.DECODE)
+    assert (image.format, image.transcoded[:14]) == ("PNG", "damaged JPEG: ")
+    assert_tensorflow_agrees(tf, image)
+    small = prepare(bytes(data), "a.jpg", Check.DECODE, ShrinkOptions(short_side=8))
+    assert (small.format, small.transcoded[:14]) == ("JPEG", "damaged JPEG: ")
+
+
 NO_IMAGES = {
     "empty file": b"",
     "text, not an image": b"hello\n",
@@ -244,6 +254,14 @@ ODD_PNGS = {
     "more transparency than palette": raw_png(P_HEAD, PLTE, chunk(b"tRNS", bytes(5)), P_IDAT),
     "early transparency": raw_png(P_HEAD, TRNS, PLTE, P_IDAT),
     "bad and good transparency": raw_png(P_HEAD, PLTE, chunk(b"tRNS", bytes(2), 1), TRNS, P_IDAT),
+    "no size": raw_png(ihdr(0, 2, 2), RGB_IDAT),
+    "no pixels": raw_png(RGB_HEAD),
+    "scattered pixels": raw_png(RGB_HEAD, RGB_IDAT, chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", b"")),
+    "unknown critical chunk": raw_png(RGB_HEAD, chunk(b"QQQQ", b""), RGB_IDAT),
+    "unknown row filter": raw_png(RGB_HEAD, chunk(b"IDAT", zlib.compress(b"\5" + bytes(25)))),
+    "too few rows": raw_png(RGB_HEAD, chunk(b"IDAT", zlib.compress(bytes(13)))),
+    "wrong sum of pixels": raw_png(RGB_HEAD, chunk(b"IDAT", zlib.compress(bytes(26))[:-1] + b"x")),
+    "no end of pixels": raw_png(RGB_HEAD, chunk(b"IDAT", zlib.compress(bytes(26))[:-5])),
     "too tall": raw_png(ihdr(1, 1_000_001, 0), chunk(b"IDAT", zlib.compress(bytes(2_000_002)))),
 }
 

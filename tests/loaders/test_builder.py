@@ -425,6 +425,8 @@ def test_requested_classes_must_be_those_of_the_pack(
     for read in (builder.as_dataset, builder.as_data_source):
         with pytest.raises(errors.DatasetError, match="has other classes than white, red"):
             read(split="train")
+    options = {"classes": ["white"], "classes_append": True, "dataset": "more"}
+    assert labels(load(tfds, roses, **options)["train"].as_numpy_iterator())["red/000.jpg"] == 1
 
 
 # Data sources

@@ -93,6 +93,7 @@ def test_a_map_applies_to_all_names_at_once() -> None:
     [
         ({"only_classes": ["ash", "2"]}, ("2", "ash"), NOT_ONLY),
         ({"drop_classes": ["birch", "10"]}, ("2", "ash"), DROPPED),
+        ({"map": {"ash": "oak", "birch": "oak"}, "only_classes": "oak"}, ("oak",), NOT_ONLY),
     ],
 )
 def test_classes_are_chosen_by_name(

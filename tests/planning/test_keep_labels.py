@@ -176,6 +176,21 @@ def test_an_empty_class_is_in_every_file_that_names_classes(grown: Path) -> None
     assert report["splits"]["val"]["class_counts"] == [1, 0, 1, 1, 1]
 
 
+def test_an_empty_class_is_read_checked_shown_and_kept_by_the_next_version(
+    grown: Path, tmp_path: Path
+) -> None:
+    train = imgrec.open_dataset(grown)["train"]
+    assert (train.class_counts(), len(train.of_class("d"))) == ((3, 0, 3, 3, 3), 0)
+    assert imgrec.class_weights(grown) == {0: 1.0, 1: 0.0, 2: 1.0, 3: 1.0, 4: 1.0}
+    data = imgrec.load(grown, "train", image_size=8, batch_size=4, balance=True)
+    assert {int(label) for _, labels in data for label in labels.numpy()} == {0, 2, 3, 4}
+    assert faults_of(grown, decode=True) == []
+    imgrec.report(grown, path=tmp_path / "page.html", engine=ENGINE)
+    imgrec.preview(grown, path=tmp_path / "sheet.png", engine=ENGINE)
+    folder = pack(folders(tmp_path / "x", ("b", "d", "e"))[0], tmp_path, split_from=str(grown))
+    assert imgrec.info(folder).classes == (*KEPT, "e")
+
+
 def test_tfds_loads_a_dataset_with_an_empty_class(grown: Path) -> None:
     import tensorflow_datasets as tfds
 

@@ -507,18 +507,23 @@ def test_large_jpegs_are_not_compared_if_they_are_not_decoded_or_not_to_be(
     assert packed(tree, data_dir, **options).report.near_duplicates is None
 
 
+def test_small_images_are_not_compared_unless_asked(versions: Path, data_dir: Path) -> None:
+    assert packed(versions, data_dir).report.near_duplicates is None
+
+
 @pytest.mark.processes
-@pytest.mark.parametrize("mode", ["auto", "group"])
-def test_workers_make_no_difference(versions: Path, tmp_path: Path, mode: str) -> None:
+def test_workers_make_no_difference(versions: Path, tmp_path: Path) -> None:
     write_tree(versions, {"oak/l.jpg": jpeg(1, 80, width=400, height=300)})
     write_tree(versions, {"oak/m.jpg": jpeg(1, 60, width=400, height=300)})
-    sums = set()
+
+    def sums(mode: NearDups, engine: LocalEngine | None) -> str:
+        place = {"data_dir": str(tmp_path / f"{mode} {engine}"), "near_dups": mode}
+        done = imgrec.pack(versions, PackOptions(val_split=0.3, **place), engine=engine or ENGINE)  # type: ignore[arg-type]
+        return (Path(done.info.path) / "SHA256SUMS").read_text()
+
     with LocalEngine(3) as workers:
-        for name, engine in (("here", ENGINE), ("workers", workers)):
-            place = {"data_dir": str(tmp_path / name), "near_dups": NearDups(mode)}
-            done = imgrec.pack(versions, PackOptions(val_split=0.3, **place), engine=engine)  # type: ignore[arg-type]
-            sums.add((Path(done.info.path) / "SHA256SUMS").read_text())
-    assert len(sums) == 1
+        for mode in NearDups:
+            assert sums(mode, workers) == sums(mode, None)
 
 
 def test_a_plan_tells_of_near_duplicates(versions: Path) -> None:

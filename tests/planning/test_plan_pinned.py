@@ -16,7 +16,7 @@ from pictures import class_tree, encode, jpeg, picture, write_tree
 
 import imgrec
 from imgrec.engine.local import LocalEngine
-from imgrec.errors import DatasetNotFound, PlanError, SourceError
+from imgrec.errors import DatasetError, DatasetNotFound, PlanError, SourceError
 from imgrec.model import Sample
 from imgrec.options import PackOptions
 from imgrec.outcome import Packed
@@ -202,6 +202,22 @@ def test_an_image_in_several_splits_is_pinned_to_the_one_furthest_from_training(
     columns = dict(zip(("xxh3", "split"), zip(*rows, strict=True), strict=True))
     pq.write_table(pa.table(columns), tmp_path / "samples.parquet")
     assert read_splits(tmp_path) == {bytes(16): "val", b"\x11" * 16: "test"}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"PAR1 and no more", "cannot be read"), (None, "is not as imgrec writes it")],
+)
+def test_a_dataset_with_a_damaged_table_pins_nothing_silently(
+    source: Path, engine: LocalEngine, data: bytes | None, reason: str
+) -> None:
+    path = Path(packed(source, engine, val_split=0.2).info.path) / "samples.parquet"
+    if data is None:
+        pq.write_table(pa.table({"a": [1]}), path)
+    else:
+        path.write_bytes(data)
+    with pytest.raises(DatasetError, match=rf"samples\.parquet {reason}"):
+        packed(source, engine, "1.1.0", split_from="trees", val_split=0.2)
 
 
 # --split-file.

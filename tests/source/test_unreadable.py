@@ -21,6 +21,7 @@ import imgrec
 from imgrec.errors import ExecutionError, SourceError
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.storage.blobs import close_files
+from imgrec.storage.read_errors import image_fault
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -64,6 +65,12 @@ def test_an_error_that_may_pass_ends_the_run_and_the_next_one_packs_all(
     assert str(caught.value) == f"cannot read {source / LARGE}: {os.strerror(error)}"
     assert caught.value.hint.endswith(f"pass --exclude {LARGE}")
     assert files(pack(source, tmp_path / "out", shards=3)) == whole
+
+
+def test_every_error_that_is_not_the_files_own_ends_the_run(source: Path) -> None:
+    for code in errno.errorcode.keys() - {*OWN, errno.ENOTDIR, errno.EISDIR, errno.ENXIO}:
+        with pytest.raises(ExecutionError):
+            image_fault(OSError(code, os.strerror(code)), str(source / LARGE))
 
 
 @pytest.mark.parametrize("error", OWN, ids=errno.errorcode.get)

@@ -89,6 +89,19 @@ def test_json_says_what_came_of_everything(cli: Cli, flowers: Path) -> None:
     }
 
 
+def test_a_damaged_jpeg_that_decoders_accept_is_packed_and_listed(cli: Cli, flowers: Path) -> None:
+    torn = jpeg(99)[:-12] + jpeg(99)[-2:]
+    write_tree(flowers, {"rose/torn.jpg": torn})
+    value = pack(cli, flowers)
+    assert (value["damaged"], value["skipped"]) == (1, [])
+    report = json.loads(Path(str(value["path"]), "report.json").read_text())
+    assert [file["file"] for file in report["damaged"]] == ["rose/torn.jpg"]
+    images = {
+        record["filename"]: record["image"] for record in records_of(Path(str(value["path"])))
+    }
+    assert images[b"rose/torn.jpg",] == (torn,)
+
+
 def test_records_hold_the_bytes_of_the_files(cli: Cli, flowers: Path) -> None:
     folder = Path(str(pack(cli, flowers, "--val-split", "0.25")["path"]))
     records = records_of(folder)

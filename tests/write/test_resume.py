@@ -11,8 +11,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from conftest import ROOT, Cli
@@ -24,7 +25,7 @@ import imgrec
 from imgrec.errors import ExecutionError
 from imgrec.notes import Note
 from imgrec.options import PackOptions
-from imgrec.outcome import Packed
+from imgrec.outcome import Packed, ShardResult
 from imgrec.write.shard import ShardWriter
 
 T = TypeVar("T")
@@ -107,13 +108,13 @@ def test_no_resume_starts_over(source: Path, data_dir: Path, whole: dict[str, by
     assert files(data_dir / "flowers/1.0.0") == whole
 
 
-@pytest.mark.parametrize("change", ["option", "new file", "other file"])
+@pytest.mark.parametrize("change", ["option", "near_dups", "new file", "other file"])
 def test_another_source_or_option_starts_afresh_and_says_so(
     tmp_path: Path, source: Path, data_dir: Path, change: str
 ) -> None:
     cut_off(source, data_dir, 5, KeyboardInterrupt())
-    others: dict[str, object] = {"seed": 7} if change == "option" else {}
-    if change != "option":
+    others = {"option": {"seed": 7}, "near_dups": {"near_dups": "off"}}.get(change, {})
+    if not others:
         name = "rose/new.jpg" if change == "new file" else "rose/000.jpg"
         write_tree(source, {name: jpeg(998)})
     packed = pack(source, data_dir, **others)
@@ -296,8 +297,8 @@ def send(signum: signal.Signals) -> Callable[[subprocess.Popen[str]], None]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "blow",
-    [send(signal.SIGINT), send(signal.SIGKILL), kill_worker],
-    ids=["ctrl-c", "kill -9", "kill -9 of a worker"],
+    [send(signal.SIGINT), send(signal.SIGTERM), send(signal.SIGKILL), kill_worker],
+    ids=["ctrl-c", "sigterm", "kill -9", "kill -9 of a worker"],
 )
 def test_a_pack_that_is_killed_goes_on(
     tmp_path: Path,
@@ -425,6 +426,23 @@ def test_a_file_that_takes_the_place_of_another_after_the_scan_is_named(
     assert packed.report.skipped == (Note("rose/large.jpg", "changed while it was being packed"),)
 
 
+def test_a_file_that_is_written_to_while_it_is_read_is_named(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, read = source / "rose/large.jpg", os.read
+    size = large.stat().st_size
+
+    def overwritten(descriptor: int, count: int) -> bytes:
+        data = read(descriptor, count)
+        if len(data) == size == count - 1:
+            large.write_bytes(bytes(size))
+        return data
+
+    monkeypatch.setattr(os, "read", overwritten)
+    packed = imgrec.pack(source, options(tmp_path / "out"), engine=InlineEngine())
+    assert packed.report.skipped == (Note("rose/large.jpg", "changed while it was being packed"),)
+
+
 def swap(one: Path, other: Path) -> None:
     time.sleep(0.05)  # as above
     one.rename(one.with_name("aside"))
@@ -441,6 +459,32 @@ def test_folders_that_are_swapped_after_the_scan_are_an_error(tmp_path: Path) ->
     assert not (tmp_path / "out/x/1.0.0").exists()
 
 
+def test_a_link_that_leads_to_another_archive_after_the_scan_is_an_error(tmp_path: Path) -> None:
+    class_tree(tmp_path / "x", {"a": 2, "b": 2})
+    old, new = (shutil.make_archive(str(tmp_path / n), "tar", tmp_path / "x") for n in ("o", "n"))
+    link = tmp_path / "x.tar"
+    link.symlink_to(new)
+
+    def point_to_old() -> None:
+        time.sleep(0.05)  # as above
+        link.unlink()
+        link.symlink_to(old)
+
+    with pytest.raises(ExecutionError, match=r"x\.tar changed while it was being packed"):
+        imgrec.pack(link, options(tmp_path / "out", shards=1), engine=_Meddler(point_to_old))
+
+
+def test_a_second_pack_of_a_dataset_that_is_being_packed_is_an_error(
+    tmp_path: Path, source: Path, whole: dict[str, bytes]
+) -> None:
+    def pack_too() -> None:
+        with pytest.raises(ExecutionError, match="another run is packing"):
+            pack(source, tmp_path / "out")
+
+    imgrec.pack(source, options(tmp_path / "out"), engine=_Meddler(pack_too))
+    assert files(tmp_path / "out/flowers/1.0.0") == whole
+
+
 def test_a_file_that_vanishes_after_the_scan_is_named(tmp_path: Path, source: Path) -> None:
     large = jpeg(5, (300, 200), quality=95)  # small files are read when they are scanned
     write_tree(source, {"rose/large.jpg": large})
@@ -455,6 +499,32 @@ def test_a_file_that_vanishes_after_the_scan_is_named(tmp_path: Path, source: Pa
     named = {file.filename for file in packed.report.skipped}
     records = {record.filename for record in imgrec.open_dataset(packed.info.path)["all"]}
     assert ("rose/large.jpg" in named) != ("rose/large.jpg" in records)
+
+
+class _Loser(InlineEngine):
+    """Returns the results of other shards than those it was asked for."""
+
+    def __init__(self, lose: Callable[[list[ShardResult]], list[ShardResult]]) -> None:
+        self.lose = lose
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
+        results: list[Any] = list(super().run(function, tasks))
+        yield from self.lose(results) if isinstance(function, ShardWriter) else results
+
+
+@pytest.mark.parametrize(
+    ("lose", "what"),
+    [
+        (lambda found: found[1:], "was not written"),
+        (lambda found: [replace(found[0], records=found[1].records), *found[1:]], "does not hold"),
+    ],
+)
+def test_a_pack_that_lost_images_is_not_published(
+    source: Path, data_dir: Path, lose: Callable[[list[ShardResult]], list[ShardResult]], what: str
+) -> None:
+    with pytest.raises(ExecutionError, match=rf"flowers-\w+\.tfrecord-\S+ {what}"):
+        imgrec.pack(source, options(data_dir), engine=_Loser(lose))
+    assert not (data_dir / "flowers/1.0.0").exists()
 
 
 # Cleaning up

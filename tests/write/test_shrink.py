@@ -17,7 +17,7 @@ from conftest import Cli
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
-from PIL import Image, ImageCms, UnidentifiedImageError
+from PIL import Image, ImageCms, JpegImagePlugin, UnidentifiedImageError
 from sampling import examples
 from xxhash import xxh3_128_hexdigest
 
@@ -154,6 +154,9 @@ def test_photos_become_jpegs_and_everything_else_png(kind: str) -> None:
     assert image == shrunk(KINDS[kind], check=Check.DECODE)
     assert image.format == opened(image).format == ("JPEG" if kind in AS_JPEG else "PNG")
     assert image.resized == "96x64 to 24x16"
+    assert "transparency" not in opened(image).info
+    if kind != "CMYK JPEG":  # which becomes RGB only if it is shrunk
+        assert image.transcoded == prepare(KINDS[kind], "a.tga", Check.DECODE).transcoded
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -231,6 +234,12 @@ def test_quality_is_that_of_the_jpegs() -> None:
     assert shrunk(data) == shrunk(data, ShrinkOptions(short_side=16, quality=90))
 
 
+def test_more_quality_than_usual_keeps_every_colour() -> None:
+    for quality, sampling in ((90, 2), (91, 0)):  # 4:2:0 and 4:4:4
+        image = shrunk(KINDS["WebP"], ShrinkOptions(short_side=16, quality=quality))
+        assert JpegImagePlugin.get_sampling(opened(image)) == sampling
+
+
 # Tags
 
 
@@ -256,6 +265,13 @@ def test_a_picture_is_upright_as_viewers_show_it(orientation: int, image_format:
     assert 0x0112 not in small.getexif()
     if image_format != "TIFF":  # which Pillow turns while it decodes
         assert image.resized.endswith(", turned upright") == (orientation > 1)
+
+
+def test_a_small_picture_keeps_its_tag_and_broken_tags_turn_nothing() -> None:
+    data = tagged(6)
+    assert shrunk(data, ShrinkOptions(short_side=64)).data == data
+    at = data.index(b"Exif\0\0") + 10
+    assert shrunk(data[:at] + b"\xff" * 4 + data[at + 4 :]).resized == "96x64 to 24x16"
 
 
 def profile_of(image: Packable) -> object:
