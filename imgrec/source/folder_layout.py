@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN
@@ -282,7 +283,7 @@ class _FolderReader:
                 )
 
     def refuse_other_classes(self, holders: Sequence[_Node], roots: Mapping[str, str]) -> None:
-        """Refuse a split if most of its classes are not in train, and the other way round."""
+        """Refuse a split if most of its classes are not in train, or if one may be misspelled."""
         train = {name for holder in holders if roots[holder.path] == TRAIN for name in holder.below}
         for holder in holders:
             own = set(holder.below)
@@ -292,6 +293,14 @@ class _FolderReader:
                     f"{min(train - own)}",
                     "give the same class one name with --map, or pass --yes if they are different",
                 )
+            for name in sorted(own - train):
+                # Misspelled, the class would be missing in both splits.
+                if alike := get_close_matches(name, sorted(train - own), 1):
+                    raise self.refusal(
+                        f"{holder.path}/{name} has no images in train, which has {alike[0]}",
+                        "if both are one class, rename the folder, or merge them with --map; "
+                        "pass --yes if they are different",
+                    )
 
     def refuse_half_flat(
         self, labelled: Sequence[str], roots: Mapping[str, str], flat: Set[str]

@@ -529,3 +529,11 @@ def test_layout_splits_goes_with_the_options_that_name_the_class(
     found = read(tree(tmp_path, *paths), layout="splits", **options)
     assert found.keys() == {"train", "val"}
     assert {name for files in found.values() for name in files.values()} == classes
+
+
+def test_a_class_that_is_misspelled_in_one_split_is_asked_about(tmp_path: Path) -> None:
+    root = tree(tmp_path, "train/cat/", "train/dog/", "valid/cat/", "valid/dgo/")
+    assert "valid/dgo has no images in train, which has dog" in refusal(root)
+    assert read(root, yes=True)["val"]["valid/dgo/0.jpg"] == "dgo"
+    merged = read(root, map={"dgo": "dog"})
+    assert merged["val"]["valid/dgo/0.jpg"] == "dog"
