@@ -36,6 +36,16 @@ def rotated() -> Image.Exif:
     return exif
 
 
+def bmp_of(masks: tuple[int, int, int], order: str) -> bytes:
+    """A BMP of 32 bits that says by masks where its colours are."""
+    flipped = picture().convert("RGBA").transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+    pixels = flipped.tobytes("raw", order)
+    sizes = (66 + len(pixels), 0, 66, 40, 24, 16, 1, 32, 3, len(pixels), 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IIIIiiHHIIiiII3I", *sizes, *masks) + pixels
+
+
+OS2_BMP = struct.pack("<2sIIIIHHHH", b"BM", 26 + 1152, 0, 26, 12, 24, 16, 1, 24)
+OS2_BMP += encode(picture(), "BMP")[54:]
 MOTION = encode(picture(1), "GIF", save_all=True, append_images=[picture(2), picture(3)])
 FLOATS = Image.fromarray(np.array([[-1.0, 0.0, 0.5, 1.0]], dtype=np.float32))
 RAW = {
@@ -49,12 +59,18 @@ RAW = {
     **{f"{m} PNG": png(mode=m) for m in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")},
     "P PNG with transparency": png(mode="P", transparency=0),
     "RGB BMP": encode(picture(), "BMP"),
+    "BMP with the usual masks": bmp_of((0xFF0000, 0xFF00, 0xFF), "BGRA"),
 }
 GREY_BMP = "grey BMP, which TensorFlow does not decode to one channel"
 TRANSCODED = {
     "grey BMP": (encode(picture(mode="L"), "BMP"), GREY_BMP),
     "P BMP": (encode(picture(mode="P"), "BMP"), "BMP of a kind TensorFlow does not read"),
     "1-bit BMP": (encode(picture(mode="1"), "BMP"), "BMP of a kind TensorFlow does not read"),
+    "BMP with other masks": (
+        bmp_of((0xFF000000, 0xFF0000, 0xFF00), "ABGR"),
+        "BMP of a kind TensorFlow does not read",
+    ),
+    "OS/2 BMP": (OS2_BMP, "BMP of a kind TensorFlow does not read"),
     "GIF": (encode(picture(mode="P"), "GIF"), "GIF"),
     "animated GIF": (MOTION, "GIF"),
     "WebP": (encode(picture(), "WEBP", lossless=True), "WEBP"),
