@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Cli
+from inline import InlineEngine
 from stores import KEY_ID, SECRET, TOKEN, Store
 from test_stores import FLOWERS, pack_there, packed_here, there
 
@@ -156,6 +157,16 @@ def test_a_bad_url_is_a_usage_error_that_repeats_no_password(
         assert done.stderr.startswith(f"imgrec: {BAD_URLS[url]}")
         assert "hunter22" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+class Cluster(InlineEngine):
+    is_local = False
+
+
+def test_only_the_local_engine_packs_to_or_from_a_store(tmp_path: Path) -> None:
+    for source, data_dir in ((FLOWERS, "s3://b/data"), ("s3://b/flowers", tmp_path)):
+        with pytest.raises(imgrec.UsageError, match="which only the local engine can pack"):
+            imgrec.pack(source, data_dir=str(data_dir), engine=Cluster())
 
 
 def test_a_host_that_does_not_exist_is_named(cli: Cli) -> None:
