@@ -94,11 +94,13 @@ def load(
 
 def class_weights(
     dataset: str | os.PathLike[str],
-    split: str = "train",
+    split: str = "",
     *,
     data_dir: str | os.PathLike[str] = "",
 ) -> dict[int, float]:
     """Return the weight of each label in training, so that all classes count the same.
+
+    `split` defaults to `train`, or to all folds if there is no `train`.
 
     Example: `model.fit(train, class_weight=imgrec.class_weights("flowers"))`.
     """

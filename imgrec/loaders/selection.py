@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from imgrec import layout
 from imgrec.errors import UsageError
+from imgrec.model import FOLD, TRAIN
 from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_documents, read_info
@@ -204,10 +205,14 @@ def weigh_classes(folder: Path, split: str) -> dict[int, float]:
     """Return the weight of each label, for `model.fit(class_weight=...)`.
 
     It is images / (classes * images of the class), so the mean over all images is 1. Classes
-    without an image in the split do not count, and weigh 0. Raises UsageError if images may have
-    several labels: Keras would use only the first 1 of each row.
+    without an image in the split do not count, and weigh 0. Without a split, it is that of `train`,
+    or of all folds if there is no `train`. Raises UsageError if images may have several labels:
+    Keras would use only the first 1 of each row.
     """
     info = read_info(folder)
+    names = [one.name for one in info.splits]
+    folds = [name for name in names if name.startswith(FOLD)]
+    split = split or (TRAIN if TRAIN in names or not folds else "+".join(folds))
     ranges = record_ranges(split, info.splits)
     if (folder / layout.SEQUENCE_LABELS).is_file():
         raise UsageError(

@@ -58,7 +58,7 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
     def targets(self) -> list[int] | list[tuple[int, ...]]:
         """The label of each image, -1 for none; or a tuple of all, if there may be several."""
         if not self._is_multilabel:
-            return self.records.labels.tolist()
+            return list(map(int, self.records.labels))
         label_sets = self.records.dataset.columns.label_sets
         return [tuple(label_sets[number]) for number in self.records.numbers]
 

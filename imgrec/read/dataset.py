@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, chain, compress, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from imgrec import layout
 from imgrec.codec import example
@@ -31,6 +32,9 @@ from imgrec.storage.paths import to_path
 from imgrec.text import printable, suggestion
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from imgrec.notebook import Picture
 
 _PICTURE_SIDE = 144
@@ -120,14 +124,23 @@ class Dataset(Mapping[str, "Split"]):
                 self._columns = gather_columns(self[ALL])
         return self._columns
 
-    def label_of(self, class_name: str) -> int:
-        """Return the label of a class; raise UnknownName if there is no such class."""
+    def label_of(self, class_name: str | SupportsIndex) -> int:
+        """Return the label of a class, given its name or label; raise UnknownName if none."""
+        classes = self.info.classes
+        if isinstance(class_name, SupportsIndex):
+            label = operator.index(class_name)
+            if 0 <= label < len(classes):
+                return label
+            raise UnknownName(
+                f"{self.info.name} has no label {label}",
+                hint=f"labels are 0 to {len(classes) - 1}" if classes else "it has no classes",
+            )
         try:
-            return self.info.classes.index(class_name)
+            return classes.index(class_name)
         except ValueError as error:
             raise UnknownName(
                 f"{self.info.name} has no class {class_name!r}",
-                hint=suggestion(self.info.classes, str(class_name)),
+                hint=suggestion(classes, str(class_name)),
             ) from error
 
     def locate(self, number: int) -> tuple[str, int]:
@@ -193,8 +206,11 @@ class Split(Sequence[Record]):
         """Return the numbers of the records at some places, or where a mask is true."""
         if isinstance(places, str | bytes) or not isinstance(places, Iterable):
             raise _not_an_index(places)
-        # The arrays of all libraries have `tolist`, which converts to Python's own numbers.
-        listed = places.tolist() if hasattr(places, "tolist") else list(places)
+        # The arrays and numbers of all libraries have `tolist`, which converts to Python's own.
+        if hasattr(places, "tolist"):
+            listed = places.tolist()
+        else:
+            listed = [one.tolist() if hasattr(one, "tolist") else one for one in places]
         if not isinstance(listed, list):
             raise _not_an_index(places)
         if any(isinstance(place, bool) for place in listed):
@@ -227,20 +243,33 @@ class Split(Sequence[Record]):
         return self.dataset.read_all(self.numbers)
 
     @property
-    def labels(self) -> array[int]:
+    def labels(self) -> NDArray[np.int64]:
         """Return the label of every record, without reading the images; -1 for none."""
-        labels = self.dataset.columns.labels
-        return array("q", [labels[number] for number in self.numbers])
+        import numpy as np
+
+        labels = np.asarray(self.dataset.columns.labels, np.int64)
+        return labels[np.asarray(self.numbers, np.int64)]
+
+    @property
+    def filenames(self) -> list[str]:
+        """Return the path of every file in the source, as `find` takes it.
+
+        The images are not read. Bytes that are not UTF-8 are escaped.
+        """
+        names = self.dataset.columns.filenames
+        return [names[number] for number in self.numbers]
 
     def class_counts(self) -> tuple[int, ...]:
         """Count the records of each label, without reading the images."""
         sets = self.dataset.columns.label_sets
-        labels = chain.from_iterable(sets[at] for at in self.numbers) if sets else self.labels
-        counts = Counter(labels)
+        if sets:
+            counts = Counter(chain.from_iterable(sets[at] for at in self.numbers))
+        else:
+            counts = Counter(self.labels.tolist())
         return tuple(counts[label] for label in range(len(self.dataset.classes)))
 
-    def of_class(self, class_name: str) -> Split:
-        """Return the records of one class; raise UnknownName if there is no such class."""
+    def of_class(self, class_name: str | SupportsIndex) -> Split:
+        """Return the records of a class, given its name or label; raise UnknownName if none."""
         label = self.dataset.label_of(class_name)
         labels, sets, _ = self.dataset.columns
         numbers = (
@@ -248,11 +277,18 @@ class Split(Sequence[Record]):
         )
         return self._part(array("Q", numbers))
 
-    def find(self, filename: str) -> Record:
-        """Return the record of a file by its path in the source; raise UnknownName if none."""
+    def find(self, filename: str | bytes) -> Record:
+        """Return the record of a file by its path in the source; raise UnknownName if none.
+
+        Bytes are taken too, as `imgrec.load(..., as_dict=True)` returns them.
+        """
         names = self.dataset.columns.filenames
         if self._by_name is None:
             self._by_name = {names[number]: number for number in reversed(self.numbers)}
+        if isinstance(filename, bytes):
+            filename = filename.decode("utf-8", "surrogateescape")
+        if not isinstance(filename, str):
+            raise UsageError(f"{filename!r} is not the path of a file", hint="give a str or bytes")
         shown = printable(filename)
         number = self._by_name.get(shown)
         if number is None:
@@ -271,8 +307,7 @@ class Split(Sequence[Record]):
 
     def _no_file(self, shown: str) -> UnknownName:
         names = self.dataset.columns.filenames
-        ending = "/" + shown.rpartition("/")[2]
-        meant = next((name for name in self._by_name or () if name.endswith(ending)), "")
+        meant = _similar_name(shown, self._by_name or ())
         if shown in names:
             hint = f"it is in {self.dataset.split_of(names.index(shown))}"
         elif meant:
@@ -282,6 +317,22 @@ class Split(Sequence[Record]):
             hint = f"one of its files is {example}" if example else "its records have no names"
         owner = self.dataset.info.name if self.name == ALL else self.name
         return UnknownName(f"{owner} has no file {shown}", hint=hint)
+
+    def index(self, value: object, start: int = 0, stop: int | None = None) -> int:
+        """Return the place of a record, or of a file by its path in the source.
+
+        Raises UnknownName for an unknown file, and UsageError for a record that is not here.
+        """
+        if isinstance(value, str | bytes):
+            value = self.find(value)
+        places = range(len(self))[start:stop]
+        if isinstance(value, Record):
+            # Only records of the same name are read: names are known without the images.
+            names, shown = self.dataset.columns.filenames, printable(value.filename)
+            for place in places:
+                if names[self.numbers[place]] == shown and self[place] == value:
+                    return place
+        raise UsageError(f"{value!r} is not in {self.name}", hint="give a record, or a file's path")
 
     def __repr__(self) -> str:
         return f"<Split {self.name} of {self.dataset.info.name}: {len(self)} records>"
@@ -297,6 +348,19 @@ class Split(Sequence[Record]):
             classes=info.classes,
             counts=[("images", self.class_counts())],
         ).html()
+
+
+def _similar_name(wanted: str, names: Iterable[str]) -> str:
+    """Return the file that was probably meant: its folder, ending or case may differ."""
+    base = wanted.rpartition("/")[2].casefold()
+    by_stem = ""
+    for name in names:
+        own = name.rpartition("/")[2].casefold()
+        if own == base:
+            return name
+        if not by_stem and own.rpartition(".")[0] == base:
+            by_stem = name
+    return by_stem
 
 
 def _not_an_index(place: object) -> UsageError:

@@ -38,7 +38,8 @@ MAX_INDEX_LINE_BYTES = 42
 _MAX_SHARD_BYTES = (1 << 63) - 1
 _MAX_OPEN = 256
 """Shards that stay open; others are opened for each record. A process has few descriptors."""
-_RESTORE = "restore that shard of the dataset, or pack it again"
+_AGAIN = "pack it again with --overwrite (overwrite=True)"
+_RESTORE = f"restore that shard of the dataset, or {_AGAIN}"
 _IN_ORDER = "iterate over a whole split, `for record in split`, or pack without --compression"
 
 
@@ -186,7 +187,7 @@ class _LocalShards(Shards):
             _refuse_undeclared_compression(path)
             raise CorruptRecord(
                 f"{path}: expected {expected_bytes} bytes (its index), found {size}",
-                hint="it was changed or truncated after it was packed: pack it again",
+                hint=f"it was changed or truncated after it was packed: {_AGAIN}",
                 path=path,
                 offset=min(size, expected_bytes),
             )
@@ -438,6 +439,6 @@ def _unreadable(path: str, error: OSError) -> DatasetError:
         _refuse_undeclared_compression(path + ".gz")
     return DatasetError(
         f"cannot read {path}: {error.strerror}",
-        hint="a shard of the dataset is missing or cannot be opened: restore it, or pack it again",
+        hint=f"a shard of the dataset is missing or cannot be opened: restore it, or {_AGAIN}",
         path=path,
     )

@@ -16,6 +16,7 @@ from imgrec.outcome import SplitInfo
 from imgrec.text import suggestion
 
 ALL = "all"
+_SYNONYMS = (("train", "training"), ("val", "validation", "valid", "dev"), ("test", "testing"))
 _PART = re.compile(r"(?P<split>[\w-]+)(?:\[(?P<slice>[\w%:.-]+)\])?")
 _BOUND = re.compile(r"(?:(?P<number>-?[\d_.]+)(?P<unit>%|shard)?)?")
 _PLUS = re.compile(r"\s*\+\s*")
@@ -24,7 +25,9 @@ _PLUS = re.compile(r"\s*\+\s*")
 def record_ranges(spec: str, splits: Sequence[SplitInfo]) -> list[range]:
     """Return the records that a spec selects.
 
-    Raises UnknownName for a split that does not exist, and UsageError for what TFDS refuses.
+    `validation`, `valid` and `dev` mean `val`, `training` means `train` and `testing` means `test`,
+    and the reverse, unless there is a split of that name. Raises UnknownName for a split that does
+    not exist, and UsageError for what TFDS refuses.
 
     >>> train = SplitInfo(name="train", shard_lengths=(6, 4), num_bytes=0)
     >>> val = SplitInfo(name="val", shard_lengths=(3,), num_bytes=0)
@@ -40,9 +43,10 @@ def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
     match = _PART.fullmatch(part)
     if match is None or (match["split"] == ALL and match["slice"]):
         raise _malformed(part)
+    name = _existing_name(match["split"], [split.name for split in splits])
     start, ranges = 0, []
     for split in splits:
-        if match["split"] in (ALL, split.name):
+        if name in (ALL, split.name):
             first, last = _bounds(match["slice"], split) if match["slice"] else (0, split.examples)
             ranges.append(range(start + first, start + max(first, last)))
         start += split.examples
@@ -50,6 +54,12 @@ def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
         hint = suggestion([split.name for split in splits], match["split"])
         raise UnknownName(f"there is no split {match['split']!r}", hint=hint)
     return ranges
+
+
+def _existing_name(name: str, existing: Sequence[str]) -> str:
+    """Return the one split that a name means if there is none of that name, else the name."""
+    meant = [one for words in _SYNONYMS if name in words for one in words if one in existing]
+    return meant[0] if name not in existing and len(meant) == 1 else name
 
 
 def _bounds(text: str, split: SplitInfo) -> tuple[int, int]:

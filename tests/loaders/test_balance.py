@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from pictures import jpeg, write_tree
+from pictures import class_tree, jpeg, write_tree
 
 import imgrec
 from imgrec.errors import UsageError
@@ -224,6 +224,14 @@ def test_a_cache_that_does_not_fit_is_refused_before_decoding(
 def test_weights_make_all_classes_count_the_same(path: str) -> None:
     assert imgrec.class_weights(path) == pytest.approx({0: 12 / 25, 1: 12 / 9, 2: 6})
     assert set(imgrec.class_weights(path, "train[:10%]")) == {0, 1, 2}
+
+
+def test_weights_without_a_train_split_are_those_of_all_folds(tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers/train", {"rose": 6, "tulip": 2})
+    class_tree(tmp_path / "flowers/test", {"rose": 1, "tulip": 9}, start=100)
+    packed = imgrec.pack(tmp_path / "flowers", folds=2, data_dir=tmp_path)
+    assert [split.name for split in packed.info.splits] == ["fold_0", "fold_1", "test"]
+    assert imgrec.class_weights(packed.info.path) == pytest.approx({0: 8 / 12, 1: 2})
 
 
 def test_weights_and_balance_do_not_read_names(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

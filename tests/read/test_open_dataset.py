@@ -26,6 +26,7 @@ from imgrec.layout import shard_filename
 from imgrec.options import ColumnKind, ColumnOption, PackOptions, SourceOptions
 from imgrec.read.dataset import Dataset, Split
 from imgrec.read.record import Record
+from imgrec.text import printable
 
 CLASSES = ("daisy", "rose", "天竺葵")
 NOT_UTF8 = "train/rose/caf\udce9.png"
@@ -76,7 +77,7 @@ def test_a_dataset_is_a_mapping_of_its_splits(dataset: Dataset) -> None:
         "train": 29, "val": 9, "test": 1,
     }  # fmt: skip
     assert dataset.classes == CLASSES
-    assert dataset.get("validation") is None
+    assert dataset.get("fold_0") is None
     specs = ("train", "val[:2]", "all", "trian", "train[", 3)
     assert [spec in dataset for spec in specs] == [True, True, True, False, False, False]
 
@@ -212,6 +213,40 @@ def test_every_file_is_found_by_name(train: Split) -> None:
     assert part.find("train/rose/caf\\udce9.png").image == png(204)  # as it is printed
 
 
+def test_a_file_is_found_by_the_bytes_of_its_name(train: Split) -> None:
+    assert train.find(b"train/rose/grey.jpg") == train.find("train/rose/grey.jpg")
+    assert train.find(b"train/rose/caf\xe9.png").image == png(204)
+    with pytest.raises(UsageError, match="7 is not the path of a file"):
+        train.find(7)  # type: ignore[arg-type]
+
+
+def test_filenames_and_labels_are_those_of_the_records(train: Split) -> None:
+    part = train[3:20:2]
+    assert part.filenames == [printable(name) for name in names(part)]
+    assert isinstance(part.labels, np.ndarray)
+    assert part.labels.tolist() == [record.label for record in part]
+    assert names(train[train.labels == 1]) == names(train.of_class("rose"))
+
+
+def test_a_label_chooses_a_class_as_its_name_does(train: Split) -> None:
+    for label in (1, np.int64(1)):
+        assert names(train.of_class(label)) == names(train.of_class("rose"))
+    for label in (3, -1):
+        with pytest.raises(UnknownName, match=f"flowers has no label {label}") as caught:
+            train.of_class(label)
+        assert caught.value.hint == "labels are 0 to 2"
+
+
+def test_index_returns_the_place_of_a_file_or_record(train: Split) -> None:
+    assert train.index(train.filenames[7]) == train.index(train[7]) == 7
+    with pytest.raises(UnknownName, match="train has no file nothing"):
+        train.index("nothing")
+    with pytest.raises(UsageError, match=r"^<Record .* is not in train"):
+        train.index(train.dataset["val"][0])
+    with pytest.raises(UsageError, match=r"is not in train"):
+        train.index(train[7], 8)
+
+
 def test_a_dataset_equals_only_itself(folder: Path, dataset: Dataset) -> None:
     assert dataset == dataset
     assert dataset != imgrec.open_dataset(folder)
@@ -257,7 +292,7 @@ def test_unknown_classes_and_splits_list_the_known_ones(train: Split) -> None:
         train.of_class("Roses")
     assert caught.value.hint == "did you mean rose? There is daisy, rose, 天竺葵"
     with pytest.raises(UnknownName) as caught:
-        train.dataset["validation"]
+        train.dataset["fold_0"]
     assert caught.value.hint == "there is train, val, test"
 
 
@@ -267,6 +302,9 @@ def test_unknown_classes_and_splits_list_the_known_ones(train: Split) -> None:
         ("val/rose/001.jpg", "it is in val"),
         ("roses/grey.jpg", "did you mean train/rose/grey.jpg?"),
         ("grey.jpg", "did you mean train/rose/grey.jpg?"),
+        ("GREY.JPG", "did you mean train/rose/grey.jpg?"),
+        ("Grey", "did you mean train/rose/grey.jpg?"),
+        ("train/rose/GREY.jpg", "did you mean train/rose/grey.jpg?"),
         ("nothing", "one of its files is train/"),
     ],
 )
@@ -278,7 +316,7 @@ def test_an_unknown_file_suggests_a_known_one(train: Split, name: str, hint: str
 
 
 def test_a_part_finds_only_its_own_files(train: Split) -> None:
-    part = train[train.labels.index(0) :][:1]
+    part = train[train.labels == 0][:1]
     assert part.find(part[0].filename) == part[0]
     with pytest.raises(UnknownName, match=r"^part of train has no file train/rose/grey.jpg"):
         part.find("train/rose/grey.jpg")

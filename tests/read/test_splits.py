@@ -122,7 +122,7 @@ def test_all_is_every_split_in_order() -> None:
     ("spec", "hint"),
     [
         ("TRAIN", "did you mean train? There is train, val, test"),
-        ("validation", "there is train, val, test"),
+        ("fold_0", "there is train, val, test"),
         ("train+Test[:3]", "did you mean test? There is train, val, test"),
     ],
 )
@@ -169,3 +169,16 @@ def test_a_hint_does_not_list_thousands() -> None:
     shown = [f"class_{number:04d}" for number in range(1000)]
     expected = f"there is {', '.join(shown[:20])} and 980 more"
     assert suggestion(shown, "zebra") == expected
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "validation", "dev"])
+def test_other_words_for_a_split_mean_the_one_that_exists(name: str) -> None:
+    assert record_ranges(f"{name}[:2]+training[:1]", FLOWERS) == [range(25, 27), range(1)]
+    assert record_ranges(name, (split("validation", 3),)) == [range(3)]
+    own = (split("val", 4), split(name + "2", 1), split("dev", 3))
+    assert record_ranges("dev", own) == [range(5, 8)]
+
+
+def test_a_word_for_two_splits_is_refused() -> None:
+    with pytest.raises(UnknownName, match="there is no split 'validation'"):
+        record_ranges("validation", (split("val", 4), split("dev", 3)))
