@@ -339,6 +339,7 @@ def write_submission(
     *,
     split: str = "test",
     fill: object = None,
+    overwrite: bool = False,
     data_dir: AnyPath = "",
 ) -> Submitted:
     """Write predictions in the form of the download's sample submission.
@@ -346,19 +347,22 @@ def write_submission(
     `predictions` are a number for each class, labels, or class names: a dict by id, a tuple of ids
     and an array, a DataFrame with a column of ids, or a .npy, .csv or .parquet file. Without ids,
     they are in the order of `imgrec.load(dataset, split)`. `fill` is the prediction for images
-    that the dataset does not have. Raises UsageError if predictions are missing or `path` exists.
+    that the dataset does not have. Raises UsageError if predictions are missing, or if `path`
+    exists and `overwrite` is false.
 
     Example: `imgrec.write_submission("aptos", dict(zip(ids, scores)), "submission.csv")`.
     """
     from imgrec.inspect.submission import make_submission
-    from imgrec.storage.named_files import refuse_no_file, write_new
+    from imgrec.storage.named_files import refuse_existing, refuse_no_file, write_out
 
     target = parse_text("path", path)
     refuse_no_file(target, "submission.csv")
+    if not overwrite:
+        refuse_existing(target, "choose another name, or pass --overwrite to replace it")
     opened = open_dataset(dataset, data_dir=data_dir)
     value = None if fill is None else str(fill)
     data, submitted = make_submission(opened, predictions, parse_text("split", split), value)
-    write_new(target, data)
+    write_out(target, data)
     return replace(submitted, path=target)
 
 

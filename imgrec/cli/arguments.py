@@ -67,8 +67,10 @@ def declared(name: str) -> Argument:
     flag = flag_of(name)
     settings: dict[str, Any] = {"dest": name, "default": None, "help": one.help.replace("%", "%%")}
     if one.type is bool:
-        flag = flag.replace("--", "--no-", 1) if one.default else flag
-        settings |= {"action": "store_false" if one.default else "store_true"}
+        settings["action"] = "store_false" if one.default else "store_true"
+        if one.default:
+            flag = flag.replace("--", "--no-", 1)
+            settings["help"] = one.help.partition("False: ")[2]
     elif isinstance(one.type, type) and issubclass(one.type, StrEnum):
         choices = list(map(str, one.type))
         settings |= {"choices": choices, "metavar": "|".join(choices)}

@@ -90,6 +90,7 @@ def _unpacked_lines(unpacked: Unpacked) -> Iterator[str]:
         argument(
             "--fill", "VALUE", "prediction for images that the dataset does not have", default=None
         ),
+        switch("--overwrite", "replace the file if it exists"),
     ),
 )
 def submit(parsed: Namespace) -> int:
@@ -105,6 +106,7 @@ def submit(parsed: Namespace) -> int:
         parsed.path,
         split=parsed.split,
         fill=parsed.fill,
+        overwrite=parsed.overwrite,
         data_dir=parsed.data_dir,
     )
     emit(parsed, pick(submitted, "path rows columns form filled"), _submitted_lines(submitted))

@@ -163,7 +163,11 @@ class Parser(argparse.ArgumentParser):
 
     def _unknown(self, text: str) -> UsageError:
         if not text.startswith("-"):
-            return UsageError(f"unexpected argument {text!r}", hint=self._help())
+            from imgrec.source.split_words import split_word
+
+            split = split_word(text) if self.has_option("--split") else ""
+            hint = f"did you mean --split {split}?" if split else self._help()
+            return UsageError(f"unexpected argument {text!r}", hint=hint)
         name = text.partition("=")[0]
         flags = list(self._option_string_actions)
         if new := RENAMED.get(name.removeprefix("--").replace("-", "_")):

@@ -145,7 +145,11 @@ class PackOptions:
         "DIR",
     )
     overwrite: bool = option(False, "pack again and replace this version of the dataset", DATASET)
-    resume: bool = option(True, "continue an interrupted run; --no-resume starts over", DATASET)
+    resume: bool = option(
+        True,
+        "continue an interrupted run; False: start over even if a run was interrupted",
+        DATASET,
+    )
     val_split: Part = option(0.0, "fraction of each class for val", SPLITS)
     test_split: Part = option(0.0, "fraction of each class for test", SPLITS)
     folds: Folds = option(0, "split train into K folds, fold_0 to fold_K-1", SPLITS)

@@ -286,12 +286,17 @@ def missing_classes(
 
     Labels that are `gone` from all splits are left out.
     """
+    splits_without: dict[tuple[str, ...], list[str]] = {}
     for split, labels in found.items():
         if set(labels) <= {UNLABELLED}:
             continue
         there = {*labels, *gone}
-        if missing := [classes[label] for label in range(len(classes)) if label not in there]:
-            yield f"{split} has no images of {_shown(missing, 'classes')}"
+        missing = tuple(classes[label] for label in range(len(classes)) if label not in there)
+        splits_without.setdefault(missing, []).append(split)
+    for missing, splits in splits_without.items():
+        if missing:
+            have = "has" if len(splits) == 1 else "have"
+            yield f"{_shown(splits, 'splits')} {have} no images of {_shown(missing, 'classes')}"
 
 
 def _shown(names: Sequence[str], what: str, total: int | None = None) -> str:

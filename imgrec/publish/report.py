@@ -202,11 +202,11 @@ def refuse_bad_source(plan: Plan, count: int, found: Iterable[Note], options: Pa
             hint="repair or delete them, or pass --on-bad skip",
         )
     if len(bad) > options.max_bad * total:
+        enough = next(at / 100 for at in range(1, 101) if len(bad) <= at / 100 * total)
         raise SourceError(
             f"{len(bad)} of {total} images are bad, more than --max-bad {options.max_bad:g}"
             f" allows: {_sum_up(bad)}",
-            hint="repair or delete them, or change the options that say how to read them; or pass "
-            "--max-bad 1 to pack the rest: skipped.csv beside it lists them all",
+            hint=f"repair or delete them, or pass --max-bad {enough} to pack the rest",
         )
 
 

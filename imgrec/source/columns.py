@@ -14,7 +14,7 @@ from imgrec.source.cells import are_flags, separator_in
 from imgrec.source.image_names import Finder
 from imgrec.source.split_words import split_word
 from imgrec.source.tables import Cell
-from imgrec.text import listed
+from imgrec.text import closest, listed
 
 _PATHS = frozenset(
     {
@@ -101,8 +101,14 @@ class Header:
             raise SourceError(
                 f"{self.where} has {len(same)} columns called {wanted}", hint="rename one of them"
             )
-        raise UsageError(
-            f"{option} {wanted}: {self.where} has no such column", hint=f"it has {self.shown()}"
+        raise self.missing(wanted, option)
+
+    def missing(self, wanted: str, option: str) -> UsageError:
+        """Return the error for an option that names no column; suggest the closest name."""
+        meant = closest(self.names, wanted) if self.is_named else ""
+        hint = f"did you mean {meant}? It" if meant else "it"
+        return UsageError(
+            f"{option} {wanted}: {self.where} has no such column", hint=f"{hint} has {self.shown()}"
         )
 
     def feature_name(self, at: int, wanted: str) -> str:

@@ -17,7 +17,7 @@ from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, Catalog, Submission
 from imgrec.options import ColumnKind, ColumnOption, SourceOptions
 from imgrec.source.cells import flag
-from imgrec.source.columns import Roles, find_column, refuse_bad_columns
+from imgrec.source.columns import Header, Roles, find_column, refuse_bad_columns
 from imgrec.source.download_contents import Contents
 from imgrec.source.download_reading import Reading, TableReading, choose_reading
 from imgrec.source.download_tables import ImageTable
@@ -107,7 +107,7 @@ def _scan_rows(lister: Lister, contents: Contents, reading: Reading, context: Co
             extras=tuple((names.index(column.name), column.name) for column in options.column),
         ),
         images=ManifestImages.of(lister),
-        own_files=[table.path for table in contents.tables.values() if table.path],
+        own_files={name for name, table in contents.tables.items() if table.path},
     )
     catalog = resolve(source, replace(context, options=options))
     beside = reading.by_folder.beside if reading.by_folder else ()
@@ -174,10 +174,7 @@ def _tables_of(reading: Reading, contents: Contents, names: tuple[str, ...]) -> 
 def _column(table: Table, name: str) -> Sequence[Cell]:
     at = find_column(table.names, name)
     if at is None:
-        raise SourceError(
-            f"{table.name} has no column {name}",
-            hint=f"it has the columns {', '.join(table.names)}",
-        )
+        raise Header(where=table.name, names=table.names).missing(name, "column")
     return table.columns[at]
 
 

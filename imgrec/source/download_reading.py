@@ -8,7 +8,7 @@ from shlex import quote
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import NONE, FolderLayout, SourceKind, SourceOptions
-from imgrec.source.columns import find_column, is_path_column, squashed
+from imgrec.source.columns import Header, find_column, is_path_column, squashed
 from imgrec.source.download_contents import Contents, label_names_in
 from imgrec.source.download_tables import (
     Agreement,
@@ -238,10 +238,7 @@ class _Reader:
             found = {name: find_column(table.names, name) for name in names}
             for name, at in found.items():
                 if at is None:
-                    raise SourceError(
-                        f"{option} {name}: {table.name} has no such column",
-                        hint=f"it has the columns {', '.join(table.names)}",
-                    )
+                    raise Header(where=table.name, names=table.names).missing(name, option)
             columns = tuple(at for name in names if (at := found[name]) is not None)
             return Target(columns, option == "--onehot", is_single=option != "--onehot")
         return choose_target(table, part.id_at, self.contents.sample)

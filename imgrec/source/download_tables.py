@@ -8,10 +8,11 @@ from enum import Enum
 from shlex import quote
 from typing import NamedTuple
 
-from imgrec.errors import SourceError, UsageError
+from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN
 from imgrec.options import NONE, SourceOptions
 from imgrec.source.columns import (
+    Header,
     find_column,
     is_label_column,
     is_path_column,
@@ -135,10 +136,8 @@ def split_column(part: ImageTable, target: Target, options: SourceOptions) -> in
     if options.split_col:
         at = find_column(table.names, options.split_col)
         if at is None:
-            raise UsageError(
-                f"--split-col {options.split_col}: {table.name} has no such column",
-                hint=f"it has the columns {', '.join(table.names)}",
-            )
+            header = Header(where=table.name, names=table.names)
+            raise header.missing(options.split_col, "--split-col")
         return at
     found = []
     for at in part.others():

@@ -213,11 +213,16 @@ class ManifestImages:
         return tree, [places.get(at, at) for at in found]
 
     def tally_others(
-        self, found: Sequence[int | str], manifest: Sequence[str], where: str
+        self,
+        found: Sequence[int | str],
+        manifest: Sequence[str],
+        where: str,
+        tables: Container[str] = (),
     ) -> Iterator[str]:
         """Count the files that no row names, except the manifest's own; warn about images.
 
-        Only their names are looked at: there may be millions of them.
+        `manifest` has paths on disk, `tables` has names in the listing. Only the names of other
+        files are looked at: there may be millions of them.
         """
         tally, named = self.lister.tally, set(found)
         own_names = {os.path.basename(path) for path in manifest}
@@ -232,7 +237,7 @@ class ManifestImages:
                 tally.add("without a row", name)
                 if len(examples) < _EXAMPLES:
                     examples.append(name)
-            elif not (
+            elif name not in tables and not (
                 _name(name) in own_names
                 and isinstance(blob, str)
                 and os.path.realpath(blob) in own_paths

@@ -171,8 +171,8 @@ class TableSource:
     images: ManifestImages
     split_of_file: Mapping[str, str] = field(default_factory=dict)
     """The split that the name of a table means."""
-    own_files: Sequence[str] = ()
-    """Further tables that are not counted as files beside the images."""
+    own_files: Container[str] = ()
+    """Names of further tables that are not counted as files beside the images."""
     title: str = ""
     """The kind of the source, for the layout."""
 
@@ -228,8 +228,8 @@ def resolve(source: TableSource, context: Context) -> Catalog:
         )
     images.refuse_hidden(found, options)
     values = _read_values(source, [_folder_of(at, finder) for at in found], options)
-    own = [*(table.path for table in source.tables if table.path), *source.own_files]
-    others = tuple(images.tally_others(found, own, rows.where))
+    own = [table.path for table in source.tables if table.path]
+    others = tuple(images.tally_others(found, own, rows.where, source.own_files))
     tree, opened = images.open(found, context)
     faults = _merge_faults(
         {row: at for row, at in enumerate(opened) if isinstance(at, str)}, *values.faults()

@@ -45,9 +45,14 @@ def read_small_text(path: str, called: str, hint: str) -> str:
 
 def write_new(path: str, data: bytes) -> None:
     """Write a new file; raise UsageError if it exists."""
-    if os.path.lexists(path) and not is_stream(path):
-        raise UsageError(f"{path} exists already", hint="choose another name", path=path)
+    refuse_existing(path, "choose another name")
     write_out(path, data)
+
+
+def refuse_existing(path: str, hint: str) -> None:
+    """Raise UsageError if a file would be replaced."""
+    if os.path.lexists(path) and not is_stream(path):
+        raise UsageError(f"{path} exists already", hint=hint, path=path)
 
 
 def refuse_no_file(path: str, example: str) -> None:

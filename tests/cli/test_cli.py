@@ -16,6 +16,7 @@ from inline import pack
 from pictures import class_tree, jpeg, write_tree
 from screen import on_a_terminal
 
+import imgrec
 from imgrec.cli.main import main
 from imgrec.cli.parser import VERBS, verb_parser
 
@@ -34,6 +35,19 @@ def test_help_of_every_verb_shows_examples_of_it(
     assert left.value.code == 0
     assert re.search(rf"examples:\s+.*imgrec {verb}\b", capsys.readouterr().out)
     assert verb_parser(verb).has_option("--json")
+
+
+def test_the_page_of_commands_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "commands"]) == 0
+    listed = re.findall(r"^imgrec (\w+) ?", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(listed) == sorted([*VERBS, "help"])
+
+
+def test_the_help_of_no_resume_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    with suppress(SystemExit):
+        main(["pack", "--help"])
+    assert re.search(r"^  --no-resume +start over even if", capsys.readouterr().out, re.MULTILINE)
+    assert "resume: continue an interrupted run" in (imgrec.pack.__doc__ or "")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +110,7 @@ def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
         ("info", "info needs DATASET", "for example: imgrec info flowers"),
         ("unpack x", "unpack needs DATASET and DIR", "for example: imgrec unpack flowers ./flow"),
         ("info x y", "unexpected argument 'y'", "see imgrec info --help"),
+        ("head x Valid", "unexpected argument 'Valid'", "did you mean --split val?"),
         ("pack", "no source given", "name a folder, an archive or a file"),
         ("pack x --val 1", "pack has no option --val", "did you mean --val-split? "),
         ("pack x --label a", "pack has no option --label", "did you mean --label-regex, --label-"),

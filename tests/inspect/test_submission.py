@@ -482,7 +482,12 @@ def test_the_command_writes_the_file_and_describes_it(datasets, cli: Cli, tmp_pa
     written = (tmp_path / "s.csv").read_text()
     assert len(written.splitlines()) == 5
     again = cli("submit", folder, "p.npy", "-o", "s.csv")
-    assert (again.returncode, again.stderr.splitlines()[0]) == (2, "imgrec: s.csv exists already")
+    hint = "  hint: choose another name, or pass --overwrite to replace it"
+    assert again.stderr.splitlines() == ["imgrec: s.csv exists already", hint]
+    assert again.returncode == 2
+    assert (tmp_path / "s.csv").read_text() == written
+    (tmp_path / "s.csv").write_text("old")
+    assert cli("submit", folder, "p.npy", "-o", "s.csv", "--overwrite").returncode == 0
     assert (tmp_path / "s.csv").read_text() == written
     value = json.loads(cli("submit", folder, "p.npy", "--json").stdout)
     assert value == {

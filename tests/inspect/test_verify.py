@@ -295,6 +295,13 @@ def test_a_missing_file_is_a_fault(flowers: Path, name: str) -> None:
     assert (name, None, "the file is missing") in faults_of(flowers)
 
 
+def test_the_command_says_what_to_do_about_faults(flowers: Path, cli: Cli) -> None:
+    assert "hint" not in cli("verify", flowers).stdout
+    (flowers / "label.labels.txt").unlink()
+    hint = "hint        restore these files from a copy, or pack again with --overwrite"
+    assert cli("verify", flowers).stdout.splitlines()[-1] == hint
+
+
 def test_a_missing_shard_is_the_only_fault_that_it_causes(many: Path) -> None:
     for number in range(3):
         name = f"many-train.tfrecord-0000{number}-of-00003"

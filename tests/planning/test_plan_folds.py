@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -86,6 +87,15 @@ EVEN = [sample(f"{n:03d}", f"class {n % 10}", n) for n in range(60)]
 def test_odd_images_of_different_classes_go_to_different_folds() -> None:
     plan = make_plan(catalog(EVEN), PackOptions(folds=5))
     assert Counter(split_of(plan).values()) == dict.fromkeys(fold_names(5), 12)
+
+
+def test_folds_without_a_class_are_one_warning(tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "x", {"many": 10, "one": 1})
+    (warning,) = [x for x in imgrec.plan(source, folds=5, yes=True).warnings if "no images" in x]
+    assert re.fullmatch(
+        r"(fold_\d, )+fold_\d have no images of one|fold_.*more splits have no images of one",
+        warning,
+    )
 
 
 def test_splits_come_in_the_order_of_their_numbers() -> None:

@@ -41,7 +41,7 @@ def test_a_new_kind_of_note_is_shown_everywhere(cli: Cli, tmp_path: Path) -> Non
     # In a copy of imgrec, because Python cannot add a member to an enum.
     code = shutil.copytree(ROOT / "imgrec", tmp_path / "imgrec")
     insert(code / "notes.py", "    WARNING = ", MEMBERS)
-    insert(code / "plan" / "build.py", "            *catalog.notes,", WHEN_PLANNING)
+    insert(code / "planning" / "build.py", "            *catalog.notes,", WHEN_PLANNING)
     insert(code / "write" / "shard.py", "            self._add(", WHEN_WRITING)
     source = class_tree(tmp_path / "roses", {"a": 3, "b": 3})
     frames = {"save_all": True, "append_images": [picture(2)]}

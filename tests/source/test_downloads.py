@@ -56,6 +56,12 @@ def test_a_download_is_understood_without_options_as_a_folder_and_as_a_zip(
         assert datasets[0] == datasets[1]
 
 
+@pytest.mark.parametrize("write", [downloads.write, downloads.write_zip])
+def test_tables_of_a_download_are_not_ignored_files(write: Any, tmp_path: Path) -> None:
+    source = write(downloads.aptos(), tmp_path)
+    assert imgrec.plan(source).ignored == ()
+
+
 def test_a_corrected_command_names_the_way_to_replace_a_wrong_first_pack(
     tmp_path: Path, data_dir: Path
 ) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import Cli
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import jpeg, png, write_tree
@@ -465,6 +466,16 @@ def test_a_column_that_does_not_exist_is_an_error_that_lists_the_columns(
     with pytest.raises(UsageError, match=r"(?m)nope: train\.csv has no such column$") as caught:
         scan_text(tmp_path, "id,label\na,x\n", **{option: value})
     assert caught.value.hint == "it has the columns id, label"
+
+
+def test_a_misspelled_column_is_a_usage_error_with_a_suggestion(cli: Cli, tmp_path: Path) -> None:
+    write_tree(tmp_path / "scans", {"1.jpg": jpeg(1), "2.jpg": jpeg(2)})
+    (tmp_path / "scans/train.csv").write_text("id,diagnosis,age\n1,x,4\n2,y,4\n")
+    for option in ("--label-col", "--split-col", "--column"):
+        for source in ("scans", "scans/train.csv"):
+            done = cli("pack", source, "--label-col", "age", option, "diagnosys")
+            assert "did you mean diagnosis? It has the columns id, diagnosis, age" in done.stderr
+            assert done.returncode == 2
 
 
 @cases(
