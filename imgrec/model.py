@@ -333,17 +333,17 @@ class Plan(Noted):
     version: str
     source: str
     layout: str
-    classes: tuple[str, ...]
-    tasks: tuple[ShardTask, ...]
+    classes: tuple[str, ...] = field(repr=False)
+    tasks: tuple[ShardTask, ...] = field(repr=False)
     check: Check
     shrink_to: ShrinkOptions | None
     fingerprint: str
-    notes: Notes
-    near_duplicates: NearDuplicates | None
+    notes: Notes = field(repr=False)
+    near_duplicates: NearDuplicates | None = field(repr=False)
     """None if nobody asked for them."""
     options: Mapping[str, object]
     """The options behind this plan, as plain values for the report."""
-    submission: Submission | None = None
+    submission: Submission | None = field(default=None, repr=False)
     beyond_limit: int = 0
     """How many images `--limit-per-class` leaves out."""
     refused_with: int = 0

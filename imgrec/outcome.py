@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from imgrec.model import Samples
 from imgrec.near.duplicates import NearDuplicates
@@ -71,6 +71,12 @@ class SplitInfo:
         """Count the records of the split."""
         return sum(self.shard_lengths)
 
+    def __repr__(self) -> str:  # there may be thousands of shards and classes
+        return (
+            f"SplitInfo(name={self.name!r}, examples={self.examples}, "
+            f"shards={len(self.shard_lengths)}, num_bytes={self.num_bytes})"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetInfo:
@@ -79,7 +85,7 @@ class DatasetInfo:
     name: str
     version: str
     path: str
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = field(repr=False)
     splits: tuple[SplitInfo, ...]
     fingerprint: str
     """Empty if another program wrote the dataset."""
@@ -105,12 +111,12 @@ class Report(Noted):
     layout: str
     fingerprint: str
     options: Mapping[str, object]
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = field(repr=False)
     splits: tuple[SplitInfo, ...]
     source_bytes: int
     """The size of the packed files in the source."""
-    notes: Notes
-    near_duplicates: NearDuplicates | None = None
+    notes: Notes = field(repr=False)
+    near_duplicates: NearDuplicates | None = field(default=None, repr=False)
     """None if nobody asked for them."""
 
     @property
@@ -150,7 +156,7 @@ class Packed:
     """The outcome of a pack."""
 
     info: DatasetInfo
-    report: Report
+    report: Report = field(repr=False)
     seconds: float
     is_new: bool
     """False if the same dataset existed already."""

@@ -54,6 +54,18 @@ def test_keywords_go_over_options(tmp_path: Path) -> None:
     assert caught.value.hint.startswith("did you mean val_split?")
 
 
+def test_results_fit_on_a_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = class_tree(tmp_path / "flowers", {f"species {n}": 2 for n in range(40)})
+    packed = imgrec.pack(source, data_dir=tmp_path / "data", shards=40)
+    assert f"path={packed.info.path!r}" in repr(packed)
+    assert "SplitInfo(name='train', examples=80, shards=40, " in repr(packed)
+    path = packed.info.path
+    others = [imgrec.plan(source), imgrec.info(path), imgrec.report(path), imgrec.preview(path)]
+    for result in (packed, packed.report, *others):
+        assert len(repr(result)) < 1000
+
+
 @pytest.mark.parametrize(
     ("name", "code", "builtin"),
     [

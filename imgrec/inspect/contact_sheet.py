@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -68,7 +68,7 @@ class Preview:
     """The number of images on it."""
     total: int
     """The number of images to choose from."""
-    data: bytes
+    data: bytes = field(repr=False)
     path: str = ""
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
+from imgrec.errors import UsageError
 from imgrec.extras import import_extra
 from imgrec.options.loading import Crop, LoadOptions
-from imgrec.options.parsing import parse_text
+from imgrec.options.parsing import parse_text, refusal
 from imgrec.read.locate import find_dataset
 from imgrec.storage.paths import is_remote, refuse_remote
+from imgrec.text import suggestion
 
 if TYPE_CHECKING:
     from imgrec.loaders.grain import GrainSource
@@ -19,8 +23,28 @@ if TYPE_CHECKING:
 
 TfDataset: TypeAlias = Any
 """A tf.data.Dataset; TensorFlow has no types."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
+def _with_known_keywords(function: Callable[P, T]) -> Callable[P, T]:
+    """Raise UsageError for an unknown argument, with a suggestion, where Python has none."""
+    known = list(signature(function).parameters)
+
+    @wraps(function)
+    def checked(*args: P.args, **keywords: P.kwargs) -> T:
+        for name in keywords:
+            if name not in known:
+                raise UsageError(
+                    f"imgrec.{function.__name__} has no argument {name!r}",
+                    hint=suggestion(known, name),
+                )
+        return function(*args, **keywords)
+
+    return checked
+
+
+@_with_known_keywords
 def load(
     dataset: str | os.PathLike[str],
     split: str = "train",
@@ -92,6 +116,7 @@ def load(
     return Pipeline(selection=selection, decoder=decoder, options=options).build()
 
 
+@_with_known_keywords
 def class_weights(
     dataset: str | os.PathLike[str],
     split: str = "",
@@ -110,6 +135,7 @@ def class_weights(
     return weigh_classes(folder, split)
 
 
+@_with_known_keywords
 def torch_dataset(
     dataset: str | os.PathLike[str] | Dataset,
     split: str = "train",
@@ -133,6 +159,9 @@ def torch_dataset(
 
     Example: `DataLoader(imgrec.torch_dataset("flowers", image_size=224), batch_size=32)`.
     """
+    for name, function in (("transform", transform), ("target_transform", target_transform)):
+        if function is not None and not callable(function):
+            raise refusal(name, function, "give a function")
     import_extra("torch", extra="torch", what="torch_dataset")
     from imgrec.codec.decode import Decoding, parse_size
     from imgrec.loaders.torch import TorchDataset
@@ -154,6 +183,7 @@ def torch_dataset(
     )
 
 
+@_with_known_keywords
 def grain_source(
     dataset: str | os.PathLike[str] | Dataset,
     split: str = "train",

@@ -20,6 +20,7 @@ from imgrec.codec import decode
 from imgrec.codec.decode import Decoding, Size
 from imgrec.loaders.grain import DecodedSplit
 from imgrec.read.dataset import Dataset
+from imgrec.read.record import Record
 
 Transform = Callable[[Any], Any]  # any function of the user
 
@@ -62,8 +63,22 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
         label_sets = self.records.dataset.columns.label_sets
         return [tuple(label_sets[number]) for number in self.records.numbers]
 
+    @cached_property
+    def samples(self) -> list[tuple[str, int | tuple[int, ...]]]:
+        """The path in the source and the target of each image."""
+        return list(zip(self.records.filenames, self.targets, strict=True))
+
+    def find(self, filename: str | bytes) -> tuple[Any, Any]:
+        """Return the image and target of a file by its path in the source, as `[]` does.
+
+        Raises UnknownName if there is no such file.
+        """
+        return self._element(self.records.find(filename))
+
     def __getitem__(self, place: SupportsIndex) -> tuple[Any, Any]:  # what the transforms return
-        record = self._record(place)
+        return self._element(self._record(place))
+
+    def _element(self, record: Record) -> tuple[Any, Any]:
         make = tensor if self._gives_tensors else picture
         image = make(self._pixels(record), self._decoding.image_size)
         target: Any = self._target(record)
@@ -81,7 +96,8 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
 
     def __getstate__(self) -> dict[str, object]:
         # Workers that are not forked get a pickle, which need not carry a million labels.
-        return {key: value for key, value in vars(self).items() if key != "targets"}
+        cached = ("targets", "samples")
+        return {key: value for key, value in vars(self).items() if key not in cached}
 
     def __repr__(self) -> str:
         name = self.records.dataset.info.name

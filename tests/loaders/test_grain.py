@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 from pictures import class_tree, jpeg, write_tree
 
+import imgrec
 from imgrec.api import open_dataset, pack
-from imgrec.errors import DatasetError, OutOfRange, UnknownName
+from imgrec.errors import DatasetError, OutOfRange, UnknownName, UsageError
 from imgrec.loaders import grain_source
 from imgrec.options import PackOptions, SourceOptions
 
@@ -121,6 +123,11 @@ def test_wrong_use_is_an_error(root: Path, tmp_path: Path) -> None:
         grain_source(root)[16]
     with pytest.raises(UnknownName, match="there is no split 'val'"):
         grain_source(root, "val")
+    loaders: list[Callable[..., object]] = [grain_source, imgrec.torch_dataset, imgrec.load]
+    for function in loaders:
+        with pytest.raises(UsageError, match="has no argument 'image_sise'") as caught:
+            function(root, image_sise=8)
+        assert caught.value.hint.startswith("did you mean image_size? There is dataset, split, ")
     source = class_tree(tmp_path / "trees", {"ash": 2})
     where = packed(source, tmp_path / "data", compression="gzip")
     with pytest.raises(DatasetError, match="the shards of trees are compressed"):

@@ -277,6 +277,17 @@ def test_images_are_read_by_number(root: Path) -> None:
         data[16]
 
 
+def test_samples_and_find_use_the_paths_in_the_source(root: Path) -> None:
+    data = torch_dataset(root, image_size=8)
+    filename, label = data.samples[5]
+    assert (filename, label) == (data.records[5].filename, data[5][1])
+    assert [target for _, target in data.samples] == data.targets
+    for name in (filename, filename.encode()):
+        assert torch.equal(data.find(name)[0], data[5][0])
+    with pytest.raises(UnknownName, match="train has no file 5"):
+        data.find("5")
+
+
 # In PyTorch
 
 
@@ -335,7 +346,7 @@ def test_everything_in_torch_takes_our_datasets(root: Path) -> None:
 def test_a_pickle_is_small_and_reads_the_same(root: Path) -> None:
     data = torch_dataset(root, "train[:50%]", transform=pillow_to_tensor)
     before = len(pickle.dumps(data))
-    assert data.targets
+    assert data.samples
     assert data.records.find(data.records[0].filename)
     assert len(pickle.dumps(data)) == before < 3000
     again = pickle.loads(pickle.dumps(data))
@@ -352,6 +363,9 @@ def test_wrong_arguments_are_errors(root: Path) -> None:
     assert caught.value.hint == "there is train, test"
     with pytest.raises(UsageError, match="decode_size and image_size exclude each other"):
         torch_dataset(root, image_size=8, decode_size=8)
+    for name in ("transform", "target_transform"):
+        with pytest.raises(UsageError, match=f"{name}.*3"):
+            torch_dataset(root, **{name: 3})
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])

@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -44,10 +44,10 @@ _BATCH = 8
 class ReportPage:
     """The page of a dataset or a source, and the facts on it."""
 
-    facts: Facts
+    facts: Facts = field(repr=False)
     thumbnails: int
     """The number of different pictures."""
-    data: bytes
+    data: bytes = field(repr=False)
     path: str = ""
     seconds: float = 0.0
 
