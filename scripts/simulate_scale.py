@@ -99,7 +99,7 @@ def measure(samples: int, master: str) -> dict[str, float]:
 
 def plan(session: SparkSession, samples: int) -> int:
     """Plan the samples; return the number of shards."""
-    from imgrec.engine.shipping import ship
+    from imgrec.engine.spark import ship
     from imgrec.options import PackOptions
     from imgrec.spark.job import Job
     from imgrec.spark.plan import plan_rows

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imgrec import layout
-from imgrec.engine.shipping import ship
-from imgrec.engine.spark import context_of
+from imgrec.engine.spark import context_of, ship
 from imgrec.errors import DatasetExists, UsageError
 from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
 from imgrec.options.declaration import options_of

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
-from imgrec.engine.shipping import ship
-from imgrec.engine.spark import active_session, context_of
+from imgrec.engine.spark import active_session, context_of, ship
 from imgrec.errors import CorruptRecord, UnknownName, UsageError
 from imgrec.options import ColumnKind
 from imgrec.options.parsing import parse_text

@@ -26,7 +26,7 @@ from waiting import wait_for
 
 import imgrec
 from imgrec.engine.local import LocalEngine
-from imgrec.engine.shipping import zipped
+from imgrec.engine.spark import zipped
 from imgrec.errors import (
     BadImage,
     DatasetExists,
