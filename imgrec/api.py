@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -232,11 +233,11 @@ def leaks(
     subject, options = _subject(what, source)
     request = Request(
         what=subject,
-        against=parse_text("against", against),
+        against=_path("against", against),
         data_dir=parse_text("data_dir", data_dir),
         source=options,
         distance=distance,
-        sheet=parse_text("sheet", sheet),
+        sheet=_path("sheet", sheet),
     )
     with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         return find_leaks(request, job, spool)
@@ -266,7 +267,7 @@ def report(
 
     started = time.monotonic()
     thumbnails = PackOptions(thumbnails=thumbnails).thumbnails
-    target = parse_text("path", path)
+    target = _path("path", path)
     refuse_no_file(target, "report.html")
     name, options = _subject(what, source)
     subject = find_subject(name, options, parse_text("data_dir", data_dir))
@@ -315,7 +316,7 @@ def preview(
     from imgrec.packing import plan_source
     from imgrec.storage.named_files import refuse_no_file, write_out
 
-    target = parse_text("path", path)
+    target = _path("path", path)
     refuse_no_file(target, "sheet.png")
     refuse_other_formats(target)
     name, options = _subject(what, source)
@@ -355,7 +356,7 @@ def write_submission(
     from imgrec.inspect.submission import make_submission
     from imgrec.storage.named_files import refuse_existing, refuse_no_file, write_out
 
-    target = parse_text("path", path)
+    target = _path("path", path)
     refuse_no_file(target, "submission.csv")
     if not overwrite:
         refuse_existing(target, "choose another name, or pass --overwrite to replace it")
@@ -379,6 +380,10 @@ def _subject(what: AnyPath, source: AnySourceOptions) -> tuple[str, SourceOption
     """Return a dataset or a source, and the options for reading a source."""
     options = options_of(SourceOptions, source, "source")
     return resolve_manifest(parse_text("what", what), options)
+
+
+def _path(name: str, given: AnyPath) -> str:
+    return os.path.expanduser(parse_text(name, given))
 
 
 def _find(dataset: AnyPath, data_dir: AnyPath) -> Path:

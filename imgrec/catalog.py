@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -71,7 +72,7 @@ def _look_at_images(
     if options.split_file:
         from imgrec.source.split_lists import pin_by_name
 
-        catalog = pin_by_name(catalog, options.split_file)
+        catalog = pin_by_name(catalog, os.path.expanduser(options.split_file))
     if not finds_near:
         return catalog
     # Only an image that will be packed is worth keeping in place of its near-duplicate.

@@ -17,16 +17,27 @@ ImgrecError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 E = TypeVar("E", bound="ImgrecError")
 
+_OPTION = re.compile(
+    r"\b(?:imgrec|pip|zip) [^;`]*"  # a command, which stays one
+    r"|(?<![\w-])-(?:-(?P<name>[a-z][a-z0-9-]*)|o\b)"
+    r"(?: (?P<value>'[^']*'|[\w./*,-]*[\w/*](?=$|[;,)]| (?:to|if|or) )))?"
+)
+_SWITCHES = frozenset(
+    {"classes_append", "fold_case", "follow_links", "keep_case", "overwrite", "yes"}
+)
+
 
 class ImgrecError(Exception):
     """What went wrong, where, and (in `hint`) what to do about it.
 
-    The message is for people; `path` and `offset` are for programs.
+    The message is for people; `path` and `offset` are for programs. `hint` names options as on the
+    command line; a traceback shows them as keyword arguments.
     """
 
     exit_code: ClassVar[int] = 6
@@ -40,7 +51,7 @@ class ImgrecError(Exception):
         self.path = path
         self.offset = offset
         if hint:
-            self.add_note(f"hint: {hint}")  # shown in a traceback
+            self.add_note(f"hint: {in_python(hint)}")  # shown in a traceback
 
     # KeyError's would quote the message. TFDS replaces errors that define a __str__ of their own.
     __str__ = BaseException.__str__
@@ -48,6 +59,27 @@ class ImgrecError(Exception):
     def __reduce__(self) -> tuple[Callable[..., ImgrecError], tuple[object, ...]]:
         # Exceptions pickle only their positional arguments; workers must not lose the rest.
         return _rebuild, (type(self), self.message, self.hint, self.path, self.offset)
+
+
+def in_python(hint: str) -> str:
+    """Return a hint with options of the command line as keyword arguments.
+
+    >>> in_python("give --data-dir, or pass --overwrite, --max-bad 0.2 or --on-bad skip")
+    'give data_dir=, or pass overwrite=True, max_bad=0.2 or on_bad="skip"'
+    """
+    return _OPTION.sub(_keyword, hint)
+
+
+def _keyword(match: re.Match[str]) -> str:
+    if not match[0].startswith("-"):
+        return match[0]
+    name = (match["name"] or "o").replace("-", "_")
+    name = {"o": "path", "class": "class_name"}.get(name, name)
+    value = match["value"] or ""
+    if name in _SWITCHES:
+        return f"{name}=True"
+    is_literal = value.startswith("'") or re.fullmatch(r"[\d.]*", value)
+    return f"{name}={value}" if is_literal else f'{name}="{value}"'
 
 
 def _rebuild(kind: type[E], message: str, hint: str, path: str, offset: int | None) -> E:

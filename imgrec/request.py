@@ -60,9 +60,16 @@ def resolve_manifest(source: str, options: SourceOptions) -> tuple[str, SourceOp
     """Return the source and its options after deciding what `manifest` means.
 
     A manifest is a table inside the source unless a file of that name exists. Such a file is the
-    source itself, and `source` holds its images. Raises UsageError without any source.
+    source itself, and `source` holds its images. `~` is expanded in all paths. Raises UsageError
+    without any source.
     """
-    manifest = options.manifest
+    source, manifest = os.path.expanduser(source), os.path.expanduser(options.manifest)
+    options = replace(
+        options,
+        manifest=manifest,
+        images=os.path.expanduser(options.images),
+        test_images=os.path.expanduser(options.test_images),
+    )
     if not (source or manifest):
         raise UsageError("no source given", hint="name a folder, an archive or a file")
     if not manifest or (source and _is_inside(manifest)):

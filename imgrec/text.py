@@ -31,12 +31,13 @@ def path_of(name: str) -> str:
 def given_path(text: str) -> str:
     """Return the path for a caller's argument, which may be text or a path from the system.
 
-    It is a path from the system if it exists, or if its bytes are UTF-8.
+    It is a path from the system if it exists, or if its bytes are UTF-8. `~` is expanded.
     """
+    text = os.path.expanduser(text)  # Path.expanduser raises for unknown users
     if _IS_UTF8:
         return text
     try:
-        is_path = os.path.lexists(os.path.expanduser(text)) or bool(os.fsencode(text).decode())
+        is_path = os.path.lexists(text) or bool(os.fsencode(text).decode())
     except UnicodeError:
         is_path = False
     return text if is_path else path_of(text)

@@ -87,8 +87,7 @@ def payload_span(framed: bytes, *, path: str, offset: int) -> tuple[int, int]:
 def _corrupt(what: str, path: str, offset: int, unit: str = "") -> CorruptRecord:
     return CorruptRecord(
         f"{path}: {what} at byte {offset}{unit}",
-        hint="the file was changed or truncated: restore it, or pack it again with "
-        "--overwrite (overwrite=True)",
+        hint="the file was changed or truncated: restore it, or pack it again with --overwrite",
         path=path,
         offset=offset,
     )

@@ -51,7 +51,7 @@ class Ids(NamedTuple):
 def read_predictions(predictions: object, ids: Ids) -> RawPredictions:
     """Read predictions; raise UsageError for an unknown kind or a file that cannot be read."""
     if isinstance(predictions, str | os.PathLike):
-        return _read_file(os.fspath(predictions), ids)
+        return _read_file(os.path.expanduser(predictions), ids)
     if isinstance(predictions, Mapping):
         return RawPredictions(_NAME, _texts(predictions), _rows(list(predictions.values())))
     if hasattr(predictions, "columns") and hasattr(predictions, "reset_index"):

@@ -228,7 +228,7 @@ def _absent_error(absent: Sequence[str], template: _Template, folder: Path) -> U
     return UsageError(
         f"{number(len(absent), 'id')} of {template.where} without an image in the dataset: "
         f"{listed(shown)}",
-        hint="give a value for them with --fill (fill= in Python)",
+        hint="give a value for them with --fill",
     )
 
 

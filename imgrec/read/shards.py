@@ -38,7 +38,7 @@ MAX_INDEX_LINE_BYTES = 42
 _MAX_SHARD_BYTES = (1 << 63) - 1
 _MAX_OPEN = 256
 """Shards that stay open; others are opened for each record. A process has few descriptors."""
-_AGAIN = "pack it again with --overwrite (overwrite=True)"
+_AGAIN = "pack it again with --overwrite"
 _RESTORE = f"restore that shard of the dataset, or {_AGAIN}"
 _IN_ORDER = "iterate over a whole split, `for record in split`, or pack without --compression"
 

@@ -23,7 +23,8 @@ def read_small_text(path: str, called: str, hint: str) -> str:
     """
     try:
         # Opening a named pipe without O_NONBLOCK waits until someone writes to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(os.path.expanduser(path), flags)
         with open(descriptor, "rb") as file:
             mode = os.fstat(descriptor).st_mode
             is_own_pipe = stat.S_ISFIFO(mode) and path.startswith(_OWN_PIPES)

@@ -19,8 +19,7 @@ def to_path(text: str) -> Path:
         from imgrec.storage.remote.read import store_path
 
         return store_path(text)
-    # Path.expanduser raises for unknown users.
-    return Path(os.path.expanduser(given_path(text)))
+    return Path(given_path(text))
 
 
 def is_remote(path: Path | str) -> bool:

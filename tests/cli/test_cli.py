@@ -152,6 +152,30 @@ def test_a_long_class_name_is_shortened_for_people_and_whole_for_programs(
     assert json.loads(cli("pack", source, "--json").stdout)["classes"] == [name, "b"]
 
 
+def test_a_home_folder_is_expanded_in_every_path(
+    cli: Cli, flowers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "classes.txt").write_text("tulip\nrose\n")
+    (tmp_path / "table.csv").write_text("path,label\nrose/000.jpg,a\ntulip/000.jpg,b\n")
+    (tmp_path / "splits.csv").write_text("path,split\nrose/000.jpg,test\n")
+    (tmp_path / "elsewhere").mkdir()
+    for arguments in (
+        ["pack", "~/flowers", "--classes", "~/classes.txt", "--split-file", "~/splits.csv"],
+        ["plan", "~/table.csv", "--images", "~/flowers"],
+        ["plan", "~/flowers", "--manifest", "~/table.csv"],
+        ["leaks", "~/flowers", "--against", "~/flowers"],
+        ["preview", "~/flowers", "-o", "~/sheet.png"],
+        ["verify", "flowers", "--source", "~/flowers"],
+        ["unpack", "flowers", "~/again"],
+    ):
+        done = cli(*arguments, cwd=tmp_path / "elsewhere")
+        assert (done.stderr, done.returncode in (0, 1)) == ("", True)
+    assert imgrec.plan("~/flowers").name == imgrec.plan(Path("~/flowers")).name == "flowers"
+    assert (tmp_path / "sheet.png").is_file() and (tmp_path / "again/rose").is_dir()
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
 def test_a_shard_size_takes_units(cli: Cli, flowers: Path) -> None:
     done = cli("pack", flowers, "--shard-size", "4KiB", "--json")
     folder = Path(json.loads(done.stdout)["path"])

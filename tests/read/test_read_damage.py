@@ -179,7 +179,7 @@ def test_a_shard_that_is_not_a_file_is_named(
     assert error.path == str(folder / SHARD)
     hint = (
         "a shard of the dataset is missing or cannot be opened: "
-        "restore it, or pack it again with --overwrite (overwrite=True)"
+        "restore it, or pack it again with --overwrite"
     )
     assert error.hint == hint
     assert imgrec.open_dataset(folder)["train"][4].image
