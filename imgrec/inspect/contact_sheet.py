@@ -16,6 +16,7 @@ from imgrec.errors import BadImage, UnknownName, UsageError
 from imgrec.inspect.subject import ImagePlace, InDataset, InSource, Job, read_image
 from imgrec.model import UNLABELLED, Plan
 from imgrec.read.dataset import Dataset
+from imgrec.read.splits import existing_name
 from imgrec.text import suggestion, visible
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ def draw_preview(choices: Choices, selection: Selection, job: Job) -> Preview:
 
 def _select(choices: Choices, selection: Selection) -> list[tuple[int, str]]:
     """Return the rows of all images that fit, with their splits."""
-    split, class_name = selection.split, selection.class_name
-    split_names = [name for name, _ in choices.splits]
+    class_name, split_names = selection.class_name, [name for name, _ in choices.splits]
+    split = existing_name(selection.split, split_names)
     known_names = {"split": (split, split_names), "class": (class_name, choices.classes)}
     for kind, (wanted, names) in known_names.items():
         if wanted and wanted not in names:

@@ -25,6 +25,7 @@ from imgrec.read.dataset import Dataset
 from imgrec.read.documents import read_json, read_report
 from imgrec.read.files import read_document
 from imgrec.read.samples import read_table
+from imgrec.read.splits import existing_name
 from imgrec.spelling import as_integer
 from imgrec.storage.paths import to_path
 from imgrec.text import listed, number, printable
@@ -78,6 +79,7 @@ def make_submission(
     if there is no such split or the dataset is damaged.
     """
     folder = to_path(dataset.info.path)
+    split = existing_name(split, list(dataset))
     own_ids = _record_ids(dataset, split)
     template = _read_template(dataset, own_ids, split)
     submission = template.submission

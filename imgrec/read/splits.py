@@ -43,7 +43,7 @@ def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
     match = _PART.fullmatch(part)
     if match is None or (match["split"] == ALL and match["slice"]):
         raise _malformed(part)
-    name = _existing_name(match["split"], [split.name for split in splits])
+    name = existing_name(match["split"], [split.name for split in splits])
     start, ranges = 0, []
     for split in splits:
         if name in (ALL, split.name):
@@ -56,8 +56,12 @@ def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
     return ranges
 
 
-def _existing_name(name: str, existing: Sequence[str]) -> str:
-    """Return the one split that a name means if there is none of that name, else the name."""
+def existing_name(name: str, existing: Sequence[str]) -> str:
+    """Return the one split that a name means if there is none of that name, else the name.
+
+    >>> existing_name("validation", ["train", "val"]), existing_name("fold_0", ["train", "val"])
+    ('val', 'fold_0')
+    """
     meant = [one for words in _SYNONYMS if name in words for one in words if one in existing]
     return meant[0] if name not in existing and len(meant) == 1 else name
 

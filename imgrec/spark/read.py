@@ -17,6 +17,7 @@ from imgrec.read.documents import read_documents
 from imgrec.read.locate import find_dataset
 from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import read_shard
+from imgrec.read.splits import existing_name
 from imgrec.storage.paths import refuse_remote
 from imgrec.text import printable, suggestion
 
@@ -63,6 +64,7 @@ def read(
     info, features = documents.info(), documents.imgrec_features()
     documents.refuse_other_files()
     names = [found.name for found in info.splits]
+    split = existing_name(split, names)
     if split and split not in names:
         raise UnknownName(f"{info.name} has no split {split!r}", hint=suggestion(names, split))
     shards = tuple(

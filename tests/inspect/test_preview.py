@@ -58,9 +58,10 @@ def test_classes_are_shown_in_turn(colours: Path, tmp_path: Path, is_packed: boo
     assert ["red" if red > green else "green" for red, green, _ in shown] == ["green", "red"] * 2
 
 
-def test_a_split_and_a_class_can_be_chosen(colours: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("split", ["val", "validation"])
+def test_a_split_and_a_class_can_be_chosen(colours: Path, tmp_path: Path, split: str) -> None:
     sheet = imgrec.preview(
-        colours, split="val", class_name="green", path=tmp_path / "a.png", engine=ENGINE
+        colours, split=split, class_name="green", path=tmp_path / "a.png", engine=ENGINE
     )
     assert (sheet.shown, sheet.total) == (2, 2)
     assert {green for _, green, _ in first_pixels(tmp_path / "a.png", 2, 2)} == {100, 101}

@@ -378,6 +378,12 @@ def test_another_split_has_its_own_ids(datasets):
         submit(folder, [0], split="tset")
 
 
+def test_another_word_for_test_gives_the_same_submission(datasets):
+    folder = datasets(downloads.cassava)
+    scores = scores_of(folder, "test")
+    assert submit(folder, scores, split="testing") == submit(folder, scores)
+
+
 def test_file_names_serve_as_ids_if_there_are_none(tmp_path):
     files = {f"{split}/{c}/{n}.jpg": downloads.photo(f"{split}{c}{n}")
              for split in ("train", "test") for c in "ab" for n in range(3)}  # fmt: skip

@@ -310,7 +310,7 @@ def test_a_dataset_is_read_as_a_dataframe_of_a_partition_a_shard(
     found = [(*row[:-1], bytes(row[-1])) for row in rows.collect()]
     assert sorted(found) == sorted(expected)
     assert rows.rdd.getNumPartitions() == 4
-    assert read(folder, split="val").count() == len(imgrec.open_dataset(folder)["val"])
+    assert read(folder, split="validation").count() == len(imgrec.open_dataset(folder)["val"])
 
 
 def test_a_damaged_record_is_not_read(spark: SparkSession, flowers: Path, tmp_path: Path) -> None:
