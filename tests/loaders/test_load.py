@@ -365,12 +365,12 @@ def test_wrong_options_are_usage_errors(photos: str, options: dict[str, Any], me
 
 
 def test_an_unknown_split_is_refused_before_tensorflow_is_imported(photos: str) -> None:
-    with pytest.raises(UnknownName, match="no split 'valid'") as caught:
-        load(photos, "valid")
+    with pytest.raises(UnknownName, match="no split 'vla'") as caught:
+        load(photos, "vla")
     assert "train, val" in caught.value.hint
     code = (
         "import sys, imgrec\n"
-        "try:\n    imgrec.load(sys.argv[1], 'valid')\nexcept KeyError:\n"
+        "try:\n    imgrec.load(sys.argv[1], 'vla')\nexcept KeyError:\n"
         "    assert 'tensorflow' not in sys.modules\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
