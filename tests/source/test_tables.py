@@ -248,7 +248,7 @@ ERRORS = {
     ),
     "a NUL": ("t.csv", b"a,b\nc\0,d\n", r"^t\.csv:2: a NUL character, so this is not text$"),
     "UTF-16 without a mark": (
-        "t.csv", "a,b\n".encode("utf-16-le"), "if it is UTF-16, pass --encoding utf-16-le$"
+        "t.csv", "a,b\n".encode("utf-16-le"), 'if it is UTF-16, pass encoding="utf-16-le"$'
     ),
     "neither UTF-8 nor Windows-1252": (
         "t.csv", b"a,b\r\n" * 5000 + b"caf\x81", r"^t\.csv:5001: not UTF-8 or UTF-16 text$"
