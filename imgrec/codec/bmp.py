@@ -64,7 +64,7 @@ def read_header(data: bytes) -> BmpHeader:
 
 
 def _are_colours_plain(data: bytes, bits: int, compression: int, palette: int, used: int) -> bool:
-    """Tell whether pixels are stored as blue, green, red (and one more), or as grey levels.
+    """Return whether pixels are stored as blue, green, red (and one more), or as grey levels.
 
     TensorFlow ignores compression, masks and palette: it takes palette indices for grey levels,
     and masked fields for blue, green, red.
@@ -79,5 +79,5 @@ def _are_colours_plain(data: bytes, bits: int, compression: int, palette: int, u
 
 
 def is_whole(data: bytes, header: BmpHeader) -> bool:
-    """Tell whether the pixels end exactly where the file does, as TensorFlow requires."""
+    """Return whether the pixels end exactly where the file does, as TensorFlow requires."""
     return header.pixels + header.row_bytes * header.shape[0] == len(data)

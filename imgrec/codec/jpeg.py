@@ -163,7 +163,7 @@ def _colours(components: int, ids: bytes, transform: int | None, *, is_jfif: boo
 
 
 def has_plain_upsampling(data: bytes) -> bool:
-    """Tell whether no component has half the width or height of another.
+    """Return whether no component has half the width or height of another.
 
     libjpeg smooths only those when it enlarges them.
     """
@@ -209,13 +209,13 @@ def without_extras(data: bytes, header: JpegHeader) -> bytes:
 
 
 def reaches_end(data: bytes, header: JpegHeader) -> bool:
-    """Tell whether an end marker follows the first scan; if not, the file is truncated."""
+    """Return whether an end marker follows the first scan; if not, the file is truncated."""
     # An FF D9 after the start of the scan is a marker: in coded data, FF is never followed by D9.
     return data.rfind(_EOI, header.scan) >= 0
 
 
 def is_well_formed(data: bytes, header: JpegHeader) -> bool:
-    """Tell whether only scans, tables and restart markers in order lead to the end marker."""
+    """Return whether only scans, tables and restart markers in order lead to the end marker."""
     position, restarts = header.scan, 0
     for _ in range(_MOST_SEGMENTS):
         length = int.from_bytes(data[position + 2 : position + 4], "big")

@@ -102,7 +102,7 @@ def read_header(data: bytes) -> PngHeader:
 
 
 def _has_transparency(data: bytes) -> bool:
-    """Tell whether a palette has transparency that libpng does not ignore."""
+    """Return whether a palette has transparency that libpng does not ignore."""
     colours = 0
     try:
         for chunk in _chunks(data):

@@ -183,7 +183,7 @@ def _room(offset: int, size: int | None) -> int:
 
 
 def begins(head: bytes) -> bool:
-    """Tell whether bytes are the beginning of a record: a length and its checksum."""
+    """Return whether bytes are the beginning of a record: a length and its checksum."""
     return len(head) >= _HEAD.size and head[: _HEAD.size] == _head(*_LENGTH.unpack_from(head))
 
 

@@ -167,7 +167,7 @@ def separator_in(cells: Iterable[Cell]) -> str:
 
 
 def _are_sets(several: Sequence[str], names: Container[str], separator: str) -> bool:
-    """Tell whether most parts of labels are labels too or recur, and one of them is a label."""
+    """Return whether most parts of labels are labels too or recur, and one of them is a label."""
     uses = Counter(part for name in several for part in {*_parse(name, separator)})
     known = sum(part in names or count > 1 for part, count in uses.items())
     return known * 2 > len(uses) and any(part in names for part in uses)
@@ -180,7 +180,7 @@ def flag(cell: Cell) -> bool | None:
 
 
 def are_flags(cells: Iterable[Cell]) -> bool:
-    """Tell whether all cells are 0 or 1, as in one-hot columns."""
+    """Return whether all cells are 0 or 1, as in one-hot columns."""
     return all(flag(cell) is not None for cell in set(cells))
 
 
@@ -265,7 +265,7 @@ def missing_cells(
 
 
 def _is_missing(cell: str) -> bool:
-    """Tell whether a cell of a numeric column has no value."""
+    """Return whether a cell of a numeric column has no value."""
     return cell.strip().casefold() in _MISSING_NUMBERS
 
 

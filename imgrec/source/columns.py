@@ -48,17 +48,17 @@ def squashed(name: str) -> str:
 
 
 def is_path_column(name: str) -> bool:
-    """Tell whether columns of this name usually hold paths or ids of images."""
+    """Return whether columns of this name usually hold paths or ids of images."""
     return squashed(name) in _PATHS
 
 
 def is_label_column(name: str) -> bool:
-    """Tell whether columns of this name usually hold labels."""
+    """Return whether columns of this name usually hold labels."""
     return squashed(name) in _LABELS
 
 
 def is_split_column(name: str) -> bool:
-    """Tell whether columns of this name usually hold splits."""
+    """Return whether columns of this name usually hold splits."""
     return squashed(name) in _SPLITS
 
 
@@ -192,7 +192,7 @@ class Roles(NamedTuple):
 def has_header(
     first: Sequence[str], where: str, options: SourceOptions, is_image: Callable[[str], bool]
 ) -> bool:
-    """Tell whether the first row of a table names its columns; raise SourceError if unclear."""
+    """Return whether the first row of a table names its columns; raise SourceError if unclear."""
     given = [wanted for _, wanted in _given(options)]
     if any(not wanted.isdecimal() for wanted in given):
         return True

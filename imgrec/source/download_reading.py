@@ -340,7 +340,7 @@ class _Reader:
         return next((f"--{name.replace('_', '-')}" for name in given), "")
 
     def folders_decide(self) -> bool:
-        """Tell whether options say that folders or file names are the classes."""
+        """Return whether options say that folders or file names are the classes."""
         options = self.options
         is_given = options.layout is not FolderLayout.AUTO or options.class_depth is not None
         return not options.manifest and (is_given or bool(options.label_regex))

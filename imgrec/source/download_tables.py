@@ -88,7 +88,7 @@ def _without_header(table: Table) -> Table:
 
 
 def _is_aside(texts: Sequence[str], index: ImageIndex) -> bool:
-    """Tell whether all images that a table names are samples, pictograms or the like."""
+    """Return whether all images that a table names are samples, pictograms or the like."""
     folders = {path.rpartition("/")[0] for text in texts for path in index.find(text)}
     return bool(folders) and all(any(map(is_side, folder.split("/"))) for folder in folders)
 
@@ -230,7 +230,7 @@ class TestSet(NamedTuple):
 
 
 def is_test_table(part: ImageTable, parts: Sequence[ImageTable], sample: Table | None) -> bool:
-    """Tell whether a table lists the images to predict rather than labels."""
+    """Return whether a table lists the images to predict rather than labels."""
     others = [other for other in parts if other is not part]
     if len(part.table.names) == 1:
         ids = set(map(_bare, part.ids()))

@@ -248,7 +248,7 @@ class _FolderReader:
         )
 
     def has_no_labels(self, holder: _Node, train_classes: Set[str]) -> bool:
-        """Tell whether the images of a test split have no class."""
+        """Return whether the images of a test split have no class."""
         if holder.below:
             only = next(iter(holder.below))
             return len(holder.below) == 1 and only not in train_classes and is_unlabelled(only)
@@ -412,7 +412,7 @@ class _FolderReader:
 
 
 def _are_parts(node: _Node) -> bool:
-    """Tell whether folders are numbered parts of one: `images_001` and `images_002`."""
+    """Return whether folders are numbered parts of one: `images_001` and `images_002`."""
     unnumbered = {tuple(w for w in words(name) if not w.isdecimal()) for name in node.below}
     are_named = all(is_container(name) and not is_side(name) for name in node.below)
     return len(node.below) > 1 and len(unnumbered) == 1 and are_named

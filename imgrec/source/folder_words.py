@@ -59,7 +59,7 @@ _SIZE = re.compile(r"\d+ ?(x ?\d+|px|p)|(size|px) ?\d+", re.I)
 
 
 def is_container(name: str) -> bool:
-    """Tell whether a folder's name says only that it holds images.
+    """Return whether a folder's name says only that it holds images.
 
     >>> is_container("Images"), is_container("jpeg-224x224"), is_container("rose images")
     (True, True, False)
@@ -74,7 +74,7 @@ def is_container(name: str) -> bool:
 
 
 def is_side(name: str) -> bool:
-    """Tell whether a folder stands beside the images: samples, docs, masks.
+    """Return whether a folder stands beside the images: samples, docs, masks.
 
     >>> is_side("sample_images"), is_side("annotations"), is_side("images")
     (True, True, False)
@@ -83,7 +83,7 @@ def is_side(name: str) -> bool:
 
 
 def is_derived(name: str) -> bool:
-    """Tell whether a folder holds masks or the like of the images beside it.
+    """Return whether a folder holds masks or the like of the images beside it.
 
     >>> is_derived("masks"), is_derived("Mask"), is_derived("mask wearers")
     (True, True, False)
@@ -103,7 +103,7 @@ def derived_from(stem: str) -> tuple[str, str]:
 
 
 def is_unlabelled(name: str) -> bool:
-    """Tell whether a folder's name says that its images have no labels.
+    """Return whether a folder's name says that its images have no labels.
 
     >>> is_unlabelled("unlabeled"), is_unlabelled("seg_pred")
     (True, True)

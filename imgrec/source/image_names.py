@@ -280,7 +280,7 @@ class ImageIndex:
         return [path for path in allowed if split and self.split_of(path) == split] or allowed
 
     def knows(self, text: str) -> bool:
-        """Tell whether an id names any image."""
+        """Return whether an id names any image."""
         return bool(self._named(text))
 
     def _named(self, text: str) -> Sequence[str]:

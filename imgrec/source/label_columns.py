@@ -102,7 +102,7 @@ def _is_onehot(cells: Iterable[str]) -> bool:
 
 
 def _has_one_each(table: Table, columns: Sequence[int]) -> bool:
-    """Tell whether every row has exactly one 1 in these columns."""
+    """Return whether every row has exactly one 1 in these columns."""
     flags = [map(flag, table.texts(at)) for at in columns]
     return all(sum(map(bool, row)) == 1 for row in zip(*flags, strict=True))
 
@@ -121,7 +121,7 @@ def _unclear(table: Table, columns: Sequence[int], why: str) -> SourceError:
 
 
 def may_be_labels(cells: Sequence[str]) -> bool:
-    """Tell whether a column's cells repeat as labels do.
+    """Return whether a column's cells repeat as labels do.
 
     >>> may_be_labels(["a", "b", "a", "b"]), may_be_labels(["1", "2", "3", "4"])
     (True, False)
@@ -177,7 +177,7 @@ def _refuse_values(table: Table, at: int, id_at: int) -> None:
 
 
 def _rows_contradict(table: Table, at: int, id_at: int) -> bool:
-    """Tell whether many images have several rows with different values, as boxes have."""
+    """Return whether many images have several rows with different values, as boxes have."""
     values: dict[str, set[Cell]] = {}
     for image, value in zip(table.texts(id_at), table.columns[at], strict=True):
         values.setdefault(image, set()).add(value)
@@ -226,12 +226,12 @@ def _parts(cell: str, separator: str) -> list[str]:
 
 
 def _is_box(parts: Sequence[str]) -> bool:
-    """Tell whether a cell holds words and at least four numbers."""
+    """Return whether a cell holds words and at least four numbers."""
     return 4 <= sum(map(bool, map(as_integer, parts))) < len(parts)
 
 
 def _is_plural(name: str) -> bool:
-    """Tell whether the name of a column means several labels: `attribute_ids`, `Labels`."""
+    """Return whether the name of a column means several labels: `attribute_ids`, `Labels`."""
     last = (words(name) or [""])[-1]
     return squashed(name) in _PLURALS or last in _PLURALS or last == "ids"
 
@@ -252,7 +252,7 @@ def group_columns(table: Table, id_at: int, target: Target) -> list[str]:
 
 
 def are_one_to_one(pairs: set[tuple[str, str]]) -> bool:
-    """Tell whether each of some texts goes with one other text, and back.
+    """Return whether each of some texts goes with one other text, and back.
 
     >>> are_one_to_one({("0", "cat"), ("1", "dog")}), are_one_to_one({("0", "cat"), ("1", "cat")})
     (True, False)

@@ -64,7 +64,7 @@ def manifest_files(path: str) -> ManifestFiles:
 
 
 def is_submission(path: str) -> bool:
-    """Tell whether a file is a sample submission, whose labels are made up.
+    """Return whether a file is a sample submission, whose labels are made up.
 
     >>> is_submission("data/sampleSubmission_v2.csv.zip"), is_submission("train.csv")
     (True, False)

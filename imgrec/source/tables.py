@@ -95,7 +95,7 @@ class Table:
 
 
 def is_table(path: str) -> bool:
-    """Tell whether a file is a table, by its suffix, or by its content if it has none."""
+    """Return whether a file is a table, by its suffix, or by its content if it has none."""
     return kind_of(path) is not None
 
 

@@ -103,7 +103,7 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> byte
 
 
 def is_object(blob: Blob) -> bool:
-    """Tell whether a blob is an object on a store."""
+    """Return whether a blob is an object on a store."""
     return isinstance(blob, str) and "://" in blob
 
 
@@ -140,7 +140,7 @@ def changed_ns(path: str) -> int:
 
 
 def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
-    """Tell whether another folder has taken the place of this one after that time.
+    """Return whether another folder has taken the place of this one after that time.
 
     `home` is the earlier device and inode. Virtual file systems may give a folder new numbers each
     time, but then it has no date, or always the present one. Raises ExecutionError if it is gone.
@@ -155,7 +155,7 @@ def was_swapped(folder: str, home: tuple[int, int], time_ns: int) -> bool:
 
 
 def changed_after(path: str, time_ns: int) -> bool:
-    """Tell whether a file changed after that time; raise ExecutionError if it is gone."""
+    """Return whether a file changed after that time; raise ExecutionError if it is gone."""
     try:
         return changed_ns(path) > time_ns
     except OSError as error:

@@ -180,7 +180,7 @@ def seal_of(path: str) -> Seal:
 
 
 def is_intact(folder: str, seal: Seal) -> bool:
-    """Tell whether a file still has the size and hash of its seal."""
+    """Return whether a file still has the size and hash of its seal."""
     path = os.path.join(folder, seal.filename)
     try:
         return os.path.getsize(path) == seal.size and seal_of(path) == seal
@@ -189,7 +189,7 @@ def is_intact(folder: str, seal: Seal) -> bool:
 
 
 def has_xxh3(path: str, size: int, expected: str) -> bool:
-    """Tell whether a file has that size and XXH3 hash."""
+    """Return whether a file has that size and XXH3 hash."""
     hasher, count = xxh3_128(), 0
     try:
         with open(path, "rb", buffering=0) as file:
@@ -289,7 +289,7 @@ def lock(path: Path) -> int:
 
 
 def holds(descriptor: int, path: Path) -> bool:
-    """Tell whether a lock belongs to the folder that is at `path` now."""
+    """Return whether a lock belongs to the folder that is at `path` now."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:

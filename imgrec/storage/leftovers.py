@@ -126,7 +126,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def is_stage(path: Path) -> bool:
-    """Tell whether a folder contains only files that a run of ours may leave."""
+    """Return whether a folder contains only files that a run of ours may leave."""
     names = os.listdir(path)
     return (
         NOTES in names
@@ -136,7 +136,7 @@ def is_stage(path: Path) -> bool:
 
 
 def _is_orphan(path: Path) -> bool:
-    """Tell whether a private note is about a removed dataset."""
+    """Return whether a private note is about a removed dataset."""
     target = _target(path)
     beside = (target, _guard(path), path.with_name(f".{target.name}{REPLACED}"))
     is_note = bool(_VERSION.fullmatch(target.name)) and path.is_file() and not path.is_symlink()
@@ -144,7 +144,7 @@ def _is_orphan(path: Path) -> bool:
 
 
 def _is_taken(path: Path) -> bool:
-    """Tell whether a hidden folder must stay: a run uses it, it belongs to others, or is a link."""
+    """Return whether a hidden folder must stay: it is in use, belongs to others, or is a link."""
     if path.is_symlink():
         return True
     try:

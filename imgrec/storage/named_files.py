@@ -92,7 +92,7 @@ def write_out(path: str, data: bytes) -> None:
 
 
 def is_stream(path: str) -> bool:
-    """Tell whether a path is a pipe, a terminal, a device such as /dev/null, or our own output.
+    """Return whether a path is a pipe, a terminal, a device such as /dev/null, or our own output.
 
     Replacing it by a file would break it for everyone who uses it.
     """

@@ -23,7 +23,7 @@ def to_path(text: str) -> Path:
 
 
 def is_remote(path: Path | str) -> bool:
-    """Tell whether a path is on an object store."""
+    """Return whether a path is on an object store."""
     return is_url(os.fspath(path))
 
 

@@ -102,7 +102,7 @@ def cache_files(blobs: Sequence[Blob], each_bytes: int, all_bytes: int = 0) -> N
 
 
 def _are_uncached(paths: Sequence[str], each_bytes: int) -> bool:
-    """Tell whether reading the last of these bytes would wait for the disk."""
+    """Return whether reading the last of these bytes would wait for the disk."""
     start = time.perf_counter()
     for path in paths:
         with suppress(OSError), _opened(path) as descriptor:

@@ -44,7 +44,7 @@ def image_fault(error: OSError, blob: Blob, name: str = "") -> BadImage:
 
 
 def is_temporary(error: OSError) -> bool:
-    """Tell whether an error about a file or folder may be temporary."""
+    """Return whether an error about a file or folder may be temporary."""
     return error.errno is not None and error.errno not in GONE | DENIED | _ODD
 
 
@@ -104,7 +104,7 @@ def _refuse_closed_folder(path: str, name: str) -> None:
 
 
 def _is_regular(path: str) -> bool:
-    """Tell whether a path is, or may be, a regular file."""
+    """Return whether a path is, or may be, a regular file."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:

@@ -52,7 +52,7 @@ def open_staging(target: Path) -> Stage:
 
 
 def is_taken(target: Path) -> bool:
-    """Tell whether something exists at the place of a dataset."""
+    """Return whether something exists at the place of a dataset."""
     if is_remote(target):
         from imgrec.storage.remote import staging
 

@@ -149,7 +149,7 @@ def understood(source: Path) -> Meaning:
 
 
 def is_right(found: Meaning, meant: Meaning) -> bool:
-    """Tell whether the same images have the same meaning; a source may begin at an inner folder."""
+    """Return whether the images have the same meaning; a source may begin at an inner folder."""
     ends = {path: found.get(path) for path in meant}
     for path in meant:
         parts = path.split("/")

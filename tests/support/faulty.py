@@ -104,7 +104,7 @@ class ShortDisk(Disk):
 
 
 def _is_of_storage(frame: FrameType | None, *, is_read: bool) -> bool:
-    """Tell whether the innermost of our functions is one that writes output, or reads sources."""
+    """Return whether the innermost of our functions is one that writes output, or reads sources."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(PACKAGE):

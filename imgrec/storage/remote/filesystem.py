@@ -99,7 +99,7 @@ def open_system(url: str) -> tuple[System, str]:
 
 
 def is_s3(url: str) -> bool:
-    """Tell whether the store of a URL speaks the S3 protocol."""
+    """Return whether the store of a URL speaks the S3 protocol."""
     return scheme_of(url) in _S3
 
 
@@ -158,7 +158,7 @@ def persist(call: Callable[[], T], url: str) -> T:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Tell whether the same request may succeed later."""
+    """Return whether the same request may succeed later."""
     for one in _chain(error):
         if _code(one) in _BUSY_CODES or _status(one) in _BUSY_STATUS:
             return True
@@ -244,7 +244,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _hides_its_cause(error: BaseException) -> bool:
-    """Tell whether an error only claims that a file is missing.
+    """Return whether an error only claims that a file is missing.
 
     fsspec raises FileNotFoundError for every web page that it cannot get.
     """
@@ -255,7 +255,7 @@ def _hides_its_cause(error: BaseException) -> bool:
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Tell whether a connection broke, or could not be made."""
+    """Return whether a connection broke, or could not be made."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, ConnectionError | TimeoutError) or bool(kinds & _BROKEN_CONNECTIONS)
 

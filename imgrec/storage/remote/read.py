@@ -329,7 +329,7 @@ class StorePath(PosixPath):
         return os.stat_result((mode, 0, 0, 1, 0, 0, size, seconds, seconds, seconds))
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
-        """Tell whether the object exists."""
+        """Return whether the object exists."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -337,11 +337,11 @@ class StorePath(PosixPath):
         return True
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
-        """Tell whether there are objects below it."""
+        """Return whether there are objects below it."""
         return next(self.iterdir(), None) is not None
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
-        """Tell whether the object, or one below it, exists."""
+        """Return whether the object, or one below it, exists."""
         return self.is_file() or self.is_dir()
 
     def iterdir(self) -> Generator[Self, None, None]:

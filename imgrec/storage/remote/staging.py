@@ -104,7 +104,7 @@ class StoreStaging:
         remove_objects(*_below(self._hidden))
 
     def _is_ours(self) -> bool:
-        """Tell whether no other run has begun since."""
+        """Return whether no other run has begun since."""
         with suppress(FileNotFoundError):
             return read_object(str(self._hidden / _OWNER)) == self._token.encode()
         return False
@@ -215,7 +215,7 @@ class StoreStaging:
 
 
 def is_taken(target: Path) -> bool:
-    """Tell whether a dataset is there, or anything that is not left by a run of ours."""
+    """Return whether a dataset is there, or anything that is not left by a run of ours."""
     if (target / VISIBLE).is_file():
         return True
     hidden = target.with_name(f".{target.name}{_INCOMPLETE}")
@@ -223,7 +223,7 @@ def is_taken(target: Path) -> bool:
 
 
 def _is_replacing(target: Path, hidden: Path) -> bool:
-    """Tell whether shards must go, or have gone, to the hidden folder."""
+    """Return whether shards must go, or have gone, to the hidden folder."""
     names = [found.path for found in objects(str(hidden))]
     return is_taken(target) or any("/" not in name and name != _OWNER for name in names)
 
