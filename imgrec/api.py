@@ -408,5 +408,6 @@ def _require_writers(options: PackOptions) -> None:
         require_array_record()
 
 
+_LISTING = listing_of(PackOptions, SourceOptions)
 for _function in (pack, plan):
-    _function.__doc__ = f"{_function.__doc__}\n\n{listing_of(PackOptions, SourceOptions)}"
+    _function.__doc__ = f"{_function.__doc__}\n\n{_LISTING}"

@@ -125,7 +125,7 @@ class Run(NamedTuple):
             # Killed between the two renames of a replacement: the next run puts it back.
             found = files(self.target.with_name(f".{VERSION}.replaced"))
         if found not in (old, new):
-            raise Chaos(f"the visible dataset is neither the old nor the new one: {found or ()}")
+            raise Chaos(f"neither the old nor the new dataset is visible: {sorted(found or ())}")
 
 
 def draw_sources(folder: Path, images: int) -> tuple[Path, Path]:

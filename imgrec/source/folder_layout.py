@@ -27,6 +27,8 @@ from imgrec.source.folder_words import (
 from imgrec.source.split_words import split_in, splits_of, words
 from imgrec.text import listed
 
+_MOST_MISSPELLED = 50
+"""More classes than this are not misspelled, and comparing all pairs would take minutes."""
 _PERSON = re.compile(
     r"(patient|pat|subject|subj|sub|participant|person|people|user|case|study|session)[-_ ]*\d",
     re.I,
@@ -293,9 +295,12 @@ class _FolderReader:
                     f"{min(train - own)}",
                     "give the same class one name with --map, or pass --yes if they are different",
                 )
-            for name in sorted(own - train):
+            unmatched, others = sorted(own - train), sorted(train - own)
+            if max(len(unmatched), len(others)) > _MOST_MISSPELLED:
+                continue
+            for name in unmatched:
                 # Misspelled, the class would be missing in both splits.
-                if alike := get_close_matches(name, sorted(train - own), 1):
+                if alike := get_close_matches(name, others, 1):
                     raise self.refusal(
                         f"{holder.path}/{name} has no images in train, which has {alike[0]}",
                         "if both are one class, rename the folder, or merge them with --map; "

@@ -537,3 +537,10 @@ def test_a_class_that_is_misspelled_in_one_split_is_asked_about(tmp_path: Path) 
     assert read(root, yes=True)["val"]["valid/dgo/0.jpg"] == "dgo"
     merged = read(root, map={"dgo": "dog"})
     assert merged["val"]["valid/dgo/0.jpg"] == "dog"
+
+
+def test_many_classes_that_only_one_split_has_are_not_compared_one_by_one(tmp_path: Path) -> None:
+    shared = [f"both_{n}/0.jpg" for n in range(120)]
+    train = [f"train/{path}" for path in (*shared, *(f"old_{n}/0.jpg" for n in range(60)))]
+    val = [f"val/{path}" for path in (*shared, *(f"odd_{n}/0.jpg" for n in range(60)))]
+    assert len(set(read(tree(tmp_path, *train, *val))["val"].values())) == 180
