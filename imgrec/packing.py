@@ -267,11 +267,23 @@ def _write_shards(
     missing = [task for task in job.plan.tasks if task.filename not in names]
     missing.sort(key=lambda task: -task.expected_bytes)  # so that the last ones are small
     with closing(job.engine.run(writer, missing)) as results:
+        _import_for_publishing()
         for result in results:
             files = (result.filename, *(filename for filename, *_ in result.beside))
             job.staging.finish(files, *run.shard_note(result))
             job.report_progress(result)
             yield result
+
+
+def _import_for_publishing() -> None:
+    """Import what is needed after the shards, while the workers write them.
+
+    `time imgrec pack sample_data/flowers` takes 0.38 s instead of 0.51.
+    """
+    import jinja2  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+
+    import imgrec.inspect.report.page  # noqa: F401
 
 
 def _collect(job: _Job, results: Iterable[ShardResult]) -> tuple[list[ShardResult], Totals, bytes]:

@@ -9,7 +9,6 @@ A python batch is a pickled dict with an array `data` of 3072 bytes an image and
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -36,7 +35,6 @@ from imgrec.source.tree import Context, Match, Tally, TreeFile
 from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import BlobHead, read_blob, read_head
 
-NAMES = re.compile(r"^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I)
 _RASTER = Raster(height=32, width=32, channels=3, is_planar=True)
 _MAX_WHOLE_BYTES = 1 << 30
 """The most that is read of a pickle or a list of names; the largest pickle has 155 MB."""

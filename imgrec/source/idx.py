@@ -33,7 +33,6 @@ from imgrec.source.tree import Context, Match, Tally, TreeFile
 from imgrec.stamp import NO_STAMP
 from imgrec.storage.blobs import BlobHead, read_blob, read_head
 
-NAMES = re.compile("ubyte", re.I)
 _NAME = re.compile(
     r"(?:(?P<set>.+?)[-_.])??(?:(?P<part>train|t10k|test|val)[-_.])?"
     r"(?:images[-_.]idx3|(?P<labels>labels)[-_.]idx1)[-_.]ubyte(?P<gz>\.gz)?",
@@ -93,7 +92,7 @@ class _Part(NamedTuple):
 
 def detect(listing: Sequence[TreeFile], _: Context) -> Match | None:
     """Find IDX files, by their names, in the root of a tree or one folder below it."""
-    likely = (file for file in listing if NAMES.search(file.path))
+    likely = (file for file in listing if "ubyte" in file.path.lower())
     files = {file for file in likely if "/" not in _folder(file.path) and _parse_name(file)}
     if not files:
         return None

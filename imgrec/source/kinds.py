@@ -10,12 +10,13 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
-from imgrec.source import cifar, idx, manifest, numpy_arrays, pixel_table, tfrecord
+from imgrec.source import manifest, pixel_table
 from imgrec.source.archive import is_archive, refuse_foreign
 from imgrec.source.archive_members import archive_stem, has_archive_name
 from imgrec.source.download import sample_form, scan_download
@@ -47,9 +48,6 @@ _DEFAULTS = SourceOptions()
 class Reader(Protocol):
     """A module that reads images inside other files."""
 
-    NAMES: re.Pattern[str]
-    """What the names of its files look like."""
-
     def detect(self, listing: Sequence[TreeFile], context: Context) -> Match | None:
         """Return the files of this kind; None if there are none."""
 
@@ -64,12 +62,18 @@ class Kind(NamedTuple):
     """For messages."""
     options: frozenset[str] = frozenset()
     """The options of `_CHECKED` that it takes."""
-    reader: Reader | None = None
-    """The module that reads images inside other files."""
+    module: str = ""
+    """The module that reads images inside other files: a `Reader`."""
+    names: re.Pattern[str] | None = None
+    """What the names of such files look like."""
     is_set: bool = False
     """Whether it is several files that belong together. They are packed even beside images."""
     layout: str = ""
     """The first word of its catalogs' layouts, if images are inside other files."""
+
+    def reader(self) -> Reader:
+        """Import the module on demand: all of them would take 15 ms of each command."""
+        return cast(Reader, import_module(f"imgrec.source.{self.module}"))
 
 
 KINDS: Mapping[SourceKind, Kind] = {
@@ -79,12 +83,29 @@ KINDS: Mapping[SourceKind, Kind] = {
     SourceKind.PIXELS: Kind(
         "a table of pixels", frozenset({"label_col", "split_col"}), layout="pixels"
     ),
-    SourceKind.CIFAR: Kind("CIFAR", reader=cifar, is_set=True, layout="CIFAR"),
-    SourceKind.IDX: Kind("IDX", reader=idx, is_set=True, layout="IDX"),
-    SourceKind.TFRECORD: Kind(
-        "TFRecords", frozenset({"path_col", "label_col"}), tfrecord, layout="TFRecords"
+    SourceKind.CIFAR: Kind(
+        "CIFAR",
+        module="cifar",
+        names=re.compile(r"^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I),
+        is_set=True,
+        layout="CIFAR",
     ),
-    SourceKind.NUMPY: Kind("NumPy arrays", reader=numpy_arrays, layout="NumPy"),
+    SourceKind.IDX: Kind(
+        "IDX", module="idx", names=re.compile("ubyte", re.I), is_set=True, layout="IDX"
+    ),
+    SourceKind.TFRECORD: Kind(
+        "TFRecords",
+        frozenset({"path_col", "label_col"}),
+        module="tfrecord",
+        names=re.compile(r"\.tfrec(ord)?s?(-\d+-of-\d+)?$", re.I),
+        layout="TFRecords",
+    ),
+    SourceKind.NUMPY: Kind(
+        "NumPy arrays",
+        module="numpy_arrays",
+        names=re.compile(r"\.np[yz]$", re.I),
+        layout="NumPy",
+    ),
 }
 """Readers are tried in this order."""
 
@@ -136,20 +157,21 @@ def _unfit(options: str, source: str, title: str) -> UsageError:
     )
 
 
-def _readers(*, are_sets: bool) -> Iterator[tuple[SourceKind, Reader]]:
+def _inside_files(*, are_sets: bool) -> Iterator[tuple[SourceKind, re.Pattern[str]]]:
+    """Yield the kinds of images inside other files, and the names of such files."""
     for name, kind in KINDS.items():
-        if kind.reader is not None and kind.is_set is are_sets:
-            yield name, kind.reader
+        if kind.names is not None and kind.is_set is are_sets:
+            yield name, kind.names
 
 
 def has_set_name(name: str) -> bool:
     """Return whether a file has a name of CIFAR or IDX."""
-    return any(reader.NAMES.search(name) for _, reader in _readers(are_sets=True))
+    return any(names.search(name) for _, names in _inside_files(are_sets=True))
 
 
 def _has_reader(name: str) -> bool:
     """Return whether a file may have images in it, by its name."""
-    return any(reader.NAMES.search(name) for _, reader in _readers(are_sets=False))
+    return any(names.search(name) for _, names in _inside_files(are_sets=False))
 
 
 def _name_of(path: str, kind: SourceKind) -> str:
@@ -165,8 +187,8 @@ def _kind_of(source: str) -> SourceKind:
         return _kind_of_folder(source)
     if not os.path.lexists(source):
         return SourceKind.MANIFEST  # a pattern: see `_refuse_missing`
-    for kind, reader in _readers(are_sets=False):
-        if reader.NAMES.search(os.path.basename(source)):
+    for kind, names in _inside_files(are_sets=False):
+        if names.search(os.path.basename(source)):
             return kind
     if is_archive(source):
         return SourceKind.ARCHIVE
@@ -239,10 +261,9 @@ def scan(source: Source, context: Context) -> Catalog:
 def _scan_with_reader(source: Source, context: Context) -> Catalog:
     """Scan images inside other files: one such file, or a folder or archive of them."""
     path, known = source.path, KINDS[source.kind]
-    assert known.reader is not None
     if not known.is_set and os.path.isfile(path) and not is_archive(path):
         file = TreeFile(name_of(os.path.basename(path)), path, os.path.getsize(path))
-        return _stamped(known.reader.scan(Match((file,)), path, context), (file,))
+        return _stamped(known.reader().scan(Match((file,)), path, context), (file,))
     lister = open_tree(path, context)
     contents = None if known.is_set else read_contents(lister, context, _has_reader)
     catalog = _scan_listing(source.kind, lister, context, contents)
@@ -261,7 +282,7 @@ def _scan_folder_or_archive(source: Source, context: Context) -> Catalog:
     is_open = context.options.kind is SourceKind.AUTO and not context.options.label_regex
     is_folder = is_url(path) or os.path.isdir(path)
     if is_open and (not is_folder or _may_hold_sets(path)):
-        for kind, _ in _readers(are_sets=True):
+        for kind, _ in _inside_files(are_sets=True):
             if catalog := _scan_listing(kind, lister, context):
                 return catalog
     if context.options.cifar100_labels is not _DEFAULTS.cifar100_labels:
@@ -291,7 +312,7 @@ def scan_tree(lister: Lister, context: Context) -> Catalog:
     """
     contents = read_contents(lister, context, _has_reader)
     if not contents.images:
-        for kind, _ in _readers(are_sets=False):
+        for kind, _ in _inside_files(are_sets=False):
             if catalog := _scan_listing(kind, lister, context, contents):
                 return catalog
         if contents.pixels:
@@ -304,12 +325,11 @@ def _scan_listing(
 ) -> Catalog | None:
     """Scan the files of a kind in a listing; return None if there are none."""
     known = KINDS[kind]
-    assert known.reader is not None
-    match = known.reader.detect(contents.packed if contents else lister.files(), context)
+    match = known.reader().detect(contents.packed if contents else lister.files(), context)
     if match is None:
         return None
     refuse_unfit(kind, lister.root, context.options)
-    catalog = known.reader.scan(match, lister.root, context)
+    catalog = known.reader().scan(match, lister.root, context)
     if not known.is_set:  # sets are stamped as they are read
         catalog = _stamped(catalog, match.files)
     lister.refuse_closed(context.options)

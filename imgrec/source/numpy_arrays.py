@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,6 @@ from imgrec.text import printable
 if TYPE_CHECKING:
     import numpy as np
 
-NAMES = re.compile(r"\.np[yz]$", re.I)
 _IMAGES = frozenset({"x", "image", "images", "img", "imgs", "data", "pixels"})
 _LABELS = frozenset({"y", "label", "labels", "target", "targets", "class", "classes"})
 
@@ -48,7 +46,7 @@ class _Pair(NamedTuple):
 
 def detect(listing: Sequence[TreeFile], _: Context) -> Match | None:
     """Return the NumPy files of a listing."""
-    files = tuple(file for file in listing if NAMES.search(file.path))
+    files = tuple(file for file in listing if file.path.lower().endswith((".npy", ".npz")))
     return Match(files) if files else None
 
 

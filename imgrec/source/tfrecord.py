@@ -28,7 +28,7 @@ from imgrec.source.tree import Context, Match, TreeFile, local_copy
 from imgrec.storage.named_files import read_small_text
 from imgrec.text import number as count_of
 
-NAMES = re.compile(r"\.tfrec(ord)?s?(-(?P<number>\d+)-of-\d+)?$", re.I)
+_NAMES = re.compile(r"\.tfrec(ord)?s?(-(?P<number>\d+)-of-\d+)?$", re.I)
 _PAYLOAD_AT = 12
 """Where a record's payload begins: after its length and the length's checksum."""
 _SAMPLE_RECORDS = 20
@@ -68,7 +68,7 @@ class _Row(NamedTuple):
 
 def detect(listing: Sequence[TreeFile], context: Context) -> Match | None:
     """Return the TFRecord files of a listing, and the class names in a file beside them."""
-    files = tuple(file for file in listing if NAMES.search(file.path))
+    files = tuple(file for file in listing if _NAMES.search(file.path))
     if not files:
         return None
     label_files = [file for file in listing if file.path.rpartition("/")[2] == _LABELS_FILE]
@@ -235,9 +235,9 @@ def _find_label(
 def _read_shard(roles: _Roles, task: tuple[int, _Shard]) -> tuple[int, list[_Row]]:
     """Find the images of a file, with their labels and ids."""
     number, shard = task
-    match = NAMES.search(shard.path)
+    match = _NAMES.search(shard.path)
     shard_number = f"-{match['number']}" if match and match["number"] else ""
-    folder = NAMES.sub("", shard.path) + shard_number
+    folder = _NAMES.sub("", shard.path) + shard_number
     rows = []
     for place, (offset, payload, features) in enumerate(_records(shard)):
         value = _only(features.get(roles.image))
