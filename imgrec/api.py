@@ -16,7 +16,7 @@ from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
 from imgrec.options import OptionError, PackOptions, SourceOptions
 from imgrec.options.declaration import listing_of, options_of
-from imgrec.options.keywords import AnyPath, PackKeywords
+from imgrec.options.packing import AnyPath, PackKeywords
 from imgrec.options.parsing import parse_text
 from imgrec.request import options_from, pack_options, resolve_manifest
 from imgrec.source.fetch import fetched

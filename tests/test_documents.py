@@ -12,7 +12,7 @@ import downloads
 import pytest
 from conftest import ROOT
 
-from imgrec.cli.manual import topics
+from imgrec.cli.main import topics
 from imgrec.cli.parser import VERBS as NAMES
 from imgrec.cli.parser import verb_parser
 

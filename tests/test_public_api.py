@@ -8,7 +8,7 @@ from pictures import class_tree
 
 import imgrec
 from imgrec.options.declaration import declared_options
-from imgrec.options.keywords import PackKeywords
+from imgrec.options.packing import PackKeywords
 
 PUBLIC = [
     "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind",

@@ -1,1 +1,1 @@
-"""The command line: one file per verb."""
+"""The command line: a file for each verb, or for verbs that belong together."""

@@ -88,9 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run_verb(given: list[str]) -> int:
     if given[:1] == ["help"]:
         if given[1:] and given[1] not in VERBS and not given[1].startswith("-"):
-            from imgrec.cli.manual import show_page
-
-            show_page(given[1])
+            _show_page(given[1])
             return 0
         given = [*given[1:2], "--help"]
     if not given:
@@ -113,6 +111,28 @@ def _run_verb(given: list[str]) -> int:
         return load_verb(name).run(parser.parse_args(rest))
     except OptionError as error:
         raise error.spelled(parser.spell) from error
+
+
+def topics() -> list[str]:
+    """Return the names of the manual's pages, without those of verbs."""
+    from importlib.resources import files
+
+    pages = files("imgrec").joinpath("manual").iterdir()
+    names = {page.name.removesuffix(".md") for page in pages if page.name.endswith(".md")}
+    return sorted(names - VERBS.keys())
+
+
+def _show_page(topic: str) -> None:
+    """Show a page of the manual, in a pager on a terminal; raise UsageError if there is none."""
+    import re
+    from importlib.resources import files
+    from pydoc import pager
+
+    if topic not in topics():
+        known = [*VERBS, *topics()]
+        raise UsageError(f"there is no verb or topic {topic!r}", hint=choose(known, topic))
+    text = files("imgrec").joinpath("manual", f"{topic}.md").read_text(encoding="utf-8")
+    pager(re.sub(r"!?\[([^\]]+)\]\([^)]+\)", r"\1", text))  # links as plain text
 
 
 def _unknown_verb(name: str) -> UsageError:

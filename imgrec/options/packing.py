@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypedDict, TypeVar
 
 from imgrec.options.declaration import (
     Bytes,
@@ -20,8 +22,21 @@ from imgrec.options.declaration import (
     parsed,
 )
 from imgrec.options.parsing import OptionError, at_least, exclusive, parse_text, quoted
-from imgrec.options.source import DATASET, SPLITS, SourceOptions
+from imgrec.options.source import (
+    DATASET,
+    SPLITS,
+    CifarLabels,
+    ColumnOption,
+    FolderLayout,
+    LabelLine,
+    SourceKind,
+    SourceOptions,
+)
 from imgrec.text import own_name
+
+T = TypeVar("T")
+AnyPath: TypeAlias = str | os.PathLike[str]
+Many: TypeAlias = T | Sequence[T]
 
 IMAGES, SHARDS, OUTPUT = "images and labels", "shards and speed", "output"
 DEFAULT_QUALITY = 90
@@ -270,3 +285,71 @@ class PackOptions:
             **({} if self.thumbnails is None else {"thumbnails": self.thumbnails}),
             **(shrink.deciding() if shrink else {}),
         }
+
+
+class PackKeywords(TypedDict, total=False):
+    """Every option of `imgrec pack`, with `_` for `-`, for editors and type checkers.
+
+    A test keeps it in step with `PackOptions` and `SourceOptions`.
+    """
+
+    name: str
+    version: str
+    data_dir: AnyPath
+    overwrite: bool
+    resume: bool
+    val_split: float
+    test_split: float
+    folds: int
+    seed: int
+    split_from: AnyPath
+    split_file: AnyPath
+    on_leak: OnLeak | str
+    near_dups: NearDups | str
+    classes: AnyPath | Sequence[str]
+    classes_append: bool
+    class_order: ClassOrder | str
+    short_side: int | None
+    max_side: int | None
+    quality: int | None
+    check: Check | str
+    on_bad: OnBad | str
+    max_bad: float
+    shards: int | None
+    shard_size: int | str
+    compression: Compression | str
+    also: Many[AlsoFormat | str]
+    workers: int | None
+    thumbnails: int | None
+    yes: bool
+    kind: SourceKind | str
+    layout: FolderLayout | str
+    class_depth: int | str
+    label_regex: str
+    follow_links: bool
+    cifar100_labels: CifarLabels | str
+    max_archive_bytes: int | str
+    manifest: AnyPath
+    images: AnyPath
+    test_images: AnyPath
+    image_template: str
+    path_col: str
+    label_col: str
+    split_col: str
+    group_col: str
+    label_names: AnyPath | Sequence[LabelLine]
+    fold_case: bool
+    keep_case: bool
+    encoding: str
+    label_sep: str
+    onehot: Many[str]
+    column: Many[str | ColumnOption]
+    include: Many[str]
+    exclude: Many[str]
+    map: AnyPath | Mapping[str, str] | Sequence[tuple[str, str]]
+    only_classes: Many[str]
+    drop_classes: Many[str]
+    min_per_class: int
+    limit_per_class: int | None
+    min_side: int
+    group_by: str
