@@ -43,7 +43,7 @@ def synthesize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from xxhash import xxh3_128_digest
 
     from imgrec.planning.split import ranks_of
-    from imgrec.spark.tables import PROBED, batches_of
+    from imgrec.spark.job import PROBED, batches_of
 
     for batch in batches:
         numbers = batch.column(0).to_pylist()
@@ -101,11 +101,10 @@ def plan(session: SparkSession, samples: int) -> int:
     """Plan the samples; return the number of shards."""
     from imgrec.engine.spark import ship
     from imgrec.options import PackOptions
-    from imgrec.spark.job import Job
+    from imgrec.spark.job import PROBED, Job, ddl
     from imgrec.spark.plan import plan_rows
     from imgrec.spark.scan import Scanned
     from imgrec.spark.shards import sharded
-    from imgrec.spark.tables import PROBED, ddl
     from imgrec.storage.staging import Staging
 
     with TemporaryDirectory() as folder:

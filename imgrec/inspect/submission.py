@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from imgrec import layout
 from imgrec.codec import json_files
 from imgrec.errors import DatasetError, ImgrecError, UsageError
-from imgrec.inspect.predictions import Ids, RawPredictions, read_predictions
-from imgrec.inspect.scores import (
+from imgrec.inspect.predictions import (
     Classes,
+    Ids,
     Predictions,
+    RawPredictions,
     Scores,
     are_probabilities,
     interpret,
     probabilities,
+    read_predictions,
 )
 from imgrec.model import TEST, Submission
 from imgrec.read.dataset import Dataset

@@ -20,10 +20,9 @@ from imgrec.options.declaration import options_of
 from imgrec.options.source import parse_columns
 from imgrec.outcome import Packed
 from imgrec.read.documents import read_info, read_report
-from imgrec.spark.frame import Request, frame_of
 from imgrec.spark.job import Job
 from imgrec.spark.plan import plan_rows
-from imgrec.spark.scan import scan
+from imgrec.spark.scan import Request, frame_of, scan
 from imgrec.spark.shards import publish
 from imgrec.storage.paths import is_remote
 from imgrec.storage.staging import Staging

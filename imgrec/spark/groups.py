@@ -16,12 +16,12 @@ from imgrec.errors import PlanError
 from imgrec.model import TRAIN
 from imgrec.options import PackOptions
 from imgrec.planning.groups import Dealer, fill_empty, find_units, turn_of
-from imgrec.spark.job import Job
-from imgrec.spark.tables import (
+from imgrec.spark.job import (
     DEALT,
     RANKED,
     Columns,
     Extras,
+    Job,
     batches_of,
     by_key,
     columns_of,

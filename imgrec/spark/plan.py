@@ -34,21 +34,26 @@ from imgrec.planning.groups import find_groups, find_units, leaked_copies, note_
 from imgrec.planning.shards import cut, lengths_of, record_bytes, shard_count
 from imgrec.planning.split import draws_of, find_free_units, held_out_counts, write_order
 from imgrec.source.probe import contents
-from imgrec.spark.job import Ends, Job, Part, read_result, write_ends, write_result
-from imgrec.spark.scan import Scanned
-from imgrec.spark.tables import (
+from imgrec.spark.job import (
     ASSIGNED,
     DEALT,
     RANKED,
     Columns,
+    Ends,
     Extras,
+    Job,
+    Part,
     batches_of,
     by_key,
     picked,
+    read_result,
     samples_of,
     together,
     with_extras,
+    write_ends,
+    write_result,
 )
+from imgrec.spark.scan import Scanned
 from imgrec.storage.blobs import close_files
 
 if TYPE_CHECKING:

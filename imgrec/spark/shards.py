@@ -26,19 +26,22 @@ from imgrec.planning.shards import dataset_facts, fingerprint, record_bytes, tas
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, refuse_loss
 from imgrec.publish.samples import TableForm, create_samples
-from imgrec.spark.job import Job, read_result, result_pieces, write_result
-from imgrec.spark.plan import MOST, RowPlan, Shard, Shards, bucket_file
-from imgrec.spark.scan import Scanned, digest_of
-from imgrec.spark.tables import (
+from imgrec.spark.job import (
     SHARDED,
     Columns,
     Extras,
+    Job,
     batches_of,
     columns_of,
     extra_columns,
+    read_result,
+    result_pieces,
     together,
     with_extras,
+    write_result,
 )
+from imgrec.spark.plan import MOST, RowPlan, Shard, Shards, bucket_file
+from imgrec.spark.scan import Scanned, digest_of
 from imgrec.storage.files import Seal, append_to_spool
 from imgrec.text import path_of, printable
 from imgrec.write.records import RecordFormat

@@ -26,8 +26,7 @@ from tfrecords import flowers_on_tpu
 import imgrec
 from imgrec.codec import json_files
 from imgrec.errors import ImgrecError, UsageError
-from imgrec.inspect.predictions import Ids, read_predictions
-from imgrec.inspect.scores import Classes, interpret, probabilities
+from imgrec.inspect.predictions import Classes, Ids, interpret, probabilities, read_predictions
 from imgrec.options import SourceOptions
 
 Make = Callable[[], downloads.Download]

@@ -15,16 +15,18 @@ from pathlib import Path
 from imgrec import layout
 from imgrec.faults import Code, Fault, Faults
 from imgrec.inspect.subject import Job
-from imgrec.inspect.verify.consistency import (
+from imgrec.inspect.verify.samples import check_samples
+from imgrec.inspect.verify.shard import Rules, check_shard
+from imgrec.inspect.verify.source import SourcePlace, compare_with_source
+from imgrec.inspect.verify.state import (
+    REMAINS,
+    State,
     check_counts,
     check_folders,
     check_leaks,
     check_names,
+    split_of_shard,
 )
-from imgrec.inspect.verify.samples import check_samples
-from imgrec.inspect.verify.shard import Rules, check_shard
-from imgrec.inspect.verify.source import SourcePlace, compare_with_source
-from imgrec.inspect.verify.state import REMAINS, State, split_of_shard
 from imgrec.read.files import HashedFile, RegularFile, os_fault, read_checksums
 from imgrec.read.shards import shard_frames
 from imgrec.text import name_of

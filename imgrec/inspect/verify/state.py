@@ -1,4 +1,4 @@
-"""The dataset under verification: its shards, and what is known of them so far.
+"""The dataset under verification: its shards, and the checks across all of them.
 
 The facts about all records may be larger than memory, so they are kept in a temporary file and
 read back one shard at a time.
@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from xxhash import xxh3_64_intdigest
 
 from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
 from imgrec.faults import Code, Faults
-from imgrec.inspect.subject import Job
-from imgrec.inspect.verify.shard import ShardClaim, ShardFacts
-from imgrec.read.documents import read_documents
+from imgrec.inspect.subject import Job, class_depths
+from imgrec.inspect.verify.shard import RecordFacts, ShardClaim, ShardFacts
+from imgrec.model import FOLD, TEST, TRAIN, VAL
+from imgrec.notes import NoteKind
+from imgrec.options import OnLeak
+from imgrec.read.documents import Documents, read_documents
 from imgrec.read.files import present_files
 from imgrec.read.locate import find_dataset, places
+from imgrec.spelling import spelling_key
+from imgrec.text import printable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _SHARD = re.compile(r"(?P<name>.+)-(?P<split>[\w-]+)\.(?P<format>[\w.]+)-\d{5,}-of-\d{5,}")
 REMAINS = frozenset(
@@ -194,3 +208,172 @@ class State:
     def bytes(self) -> int:
         """Count the bytes of all shards."""
         return sum(total.size for total in self.totals.values())
+
+
+def check_names(state: State) -> None:
+    """Find file names that more than one record has; memory is 8 bytes a name."""
+    hashes = array("Q")
+    for _, found in state.facts():
+        hashes.extend(_name_hash(record.filename) for record in found.records if record.filename)
+    repeated = _repeated([hashes])
+    if not repeated:
+        return
+    first: dict[str, tuple[int, str]] = {}
+    for _, found in state.facts():
+        for record in found.records:
+            if not record.filename or _name_hash(record.filename) not in repeated:
+                continue
+            place = record.offset, found.filename
+            at, shard = first.setdefault(record.filename, place)
+            if (at, shard) != place:
+                facts = {"name": record.filename, "at": at, "shard": shard}
+                state.faults.say(Code.NAME_TWICE, found.filename, record.offset, **facts)
+
+
+def _name_hash(filename: str) -> int:
+    return xxh3_64_intdigest(filename.encode("utf-8", "surrogatepass"))
+
+
+def _repeated(groups: Iterable[array[int]]) -> set[int]:
+    """Return the 64-bit numbers that occur more than once in all groups together."""
+    import numpy as np
+
+    numbers: NDArray[np.uint64] = np.concatenate(
+        [np.frombuffer(group, np.uint64) for group in groups] or [np.empty(0, np.uint64)]
+    )
+    numbers.sort()
+    return set(numbers[1:][numbers[1:] == numbers[:-1]].tolist())
+
+
+def check_folders(state: State) -> None:
+    """Find labels that differ from the class folders of their images."""
+    report, classes = state.documents.report, state.documents.classes
+    depths = class_depths(report)
+    if report is None or depths is None:
+        return
+    key = spelling_key if report.options.get("fold_case") else _composed
+    class_map = report.options.get("map")
+    renamed = class_map if isinstance(class_map, dict) else {}
+    new_names = {key(str(old)): str(new) for old, new in renamed.items()}
+    first, last = depths
+    for _, found in state.facts():
+        for record in found.records:
+            parts = record.filename.split("/")
+            label = record.labels[0] if len(record.labels) == 1 else -1
+            if record.is_damaged or not 0 <= label < len(classes) or len(parts) <= last:
+                continue
+            folder = "/".join(parts[first:last])
+            if key(new_names.get(key(folder), folder)) != key(classes[label]):
+                facts = {"name": record.title, "class_name": classes[label]}
+                state.faults.say(Code.OTHER_CLASS, found.filename, record.offset, **facts)
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def check_counts(state: State) -> None:
+    """Compare the images of each class, and the bytes of each split, with the documents.
+
+    Splits that have lost a shard are skipped: that fault is already listed.
+    """
+    documents = state.documents
+    for split, declared in documents.metadata.class_counts.items():
+        is_sound = all(total.is_sound for total in state.totals_of(split))
+        if split in state.incomplete_splits or not is_sound:
+            continue
+        counts: Counter[int] = Counter()
+        for _, shard in state.facts(split):
+            for record in shard.records:
+                counts.update(record.labels)
+        found = tuple(counts[label] for label in range(len(declared)))
+        if declared != found:
+            facts = {"split": split, "declared": declared, "found": found}
+            state.faults.say(Code.CLASS_COUNTS, layout.METADATA, **facts)
+    for info in documents.declared.splits if documents.is_ours else ():
+        size = sum(total.size for total in state.totals_of(info.name))
+        if info.name not in state.incomplete_splits and size != info.num_bytes:
+            sizes = {"declared": info.num_bytes, "found": size}
+            state.faults.say(Code.WRONG_NUM_BYTES, layout.DATASET_INFO, split=info.name, **sizes)
+
+
+def check_leaks(state: State) -> None:
+    """Find images that are in more than one split.
+
+    Both the packed images and their files in the source are compared, by hash: re-encoding may
+    make the same PNG from two different files, which is not a leak. Memory is 16 bytes a record,
+    and some more for each image in two splits.
+    """
+    in_several = _in_several_splits(state)
+    if not in_several:
+        return
+    source = _SourceLeaks(state.documents)
+    first: dict[bytes, tuple[str, RecordFacts, bytes]] = {}
+    for claim, found in state.facts():
+        for number, record in enumerate(found.records):
+            if record.is_damaged:
+                continue
+            in_table = b"".join(found.source_hashes[number : number + 1])
+            digests = dict.fromkeys(filter(None, (record.digest, in_table)))
+            if in_several.isdisjoint(map(_prefix, digests)):
+                continue
+            source_hash = b"" if number in found.doubtful else in_table
+            for digest in digests:
+                split, other, other_hash = first.setdefault(
+                    digest, (claim.split, record, source_hash)
+                )
+                have_two_files = source_hash and other_hash and source_hash != other_hash
+                if split == claim.split or have_two_files:
+                    continue
+                facts = {"name": record.title, "split": claim.split}
+                facts |= {"other": other.title, "other_split": split}
+                is_known = source.has(record.filename, other.filename, {claim.split, split})
+                (state.notes if is_known else state.faults).say(
+                    Code.SAME_IMAGE, found.filename, record.offset, **facts
+                )
+                break
+
+
+def _in_several_splits(state: State) -> set[int]:
+    """Return the prefixes of hashes that are in several splits; almost always there are none."""
+    import numpy as np
+
+    splits: dict[str, array[int]] = {}
+    for claim, found in state.facts():
+        digests = {record.digest for record in found.records} | {*found.source_hashes}
+        splits.setdefault(claim.split, array("Q")).extend(map(_prefix, digests))
+    return _repeated(array("Q", np.unique(prefixes).tolist()) for prefixes in splits.values())
+
+
+def _prefix(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "little")
+
+
+class _SourceLeaks:
+    """The images that the source itself has in several splits, from the report of the pack."""
+
+    def __init__(self, documents: Documents) -> None:
+        report = documents.report
+        self._is_foreign = not documents.is_ours  # then imgrec made none of the splits
+        self._groups: dict[str, int] = {}
+        self._has_unlisted = False
+        self._made: set[str] = set()
+        """The splits that imgrec made from train, and train itself."""
+        if report is None or report.options.get("on_leak") == OnLeak.DROP:
+            return
+        self._groups = {name: at for at, leak in enumerate(report.leaks) for name in leak.filenames}
+        self._has_unlisted = bool(report.unlisted(NoteKind.LEAK))
+        if not report.options.get("split_file"):  # which may put copies into different splits
+            self._made = {split for split in (VAL, TEST) if report.options.get(f"{split}_split")}
+            if report.options.get("folds"):
+                self._made |= {split.name for split in report.splits if split.name.startswith(FOLD)}
+        self._made |= {TRAIN}
+
+    def has(self, name: str, other: str, splits: set[str]) -> bool:
+        """Return whether the source has one image under two names, in two splits."""
+        if self._is_foreign:
+            return True
+        if splits <= self._made:
+            return False
+        group = self._groups.get(printable(name))
+        return self._has_unlisted if group is None else group == self._groups.get(printable(other))
