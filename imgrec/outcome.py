@@ -99,6 +99,8 @@ class DatasetInfo:
     """Other file formats that also hold all records."""
     data_source: str = ""
     """The line of Python with which TFDS reads `also` in random order, if there is one."""
+    channels: int = 3
+    """What loaders decode to unless told otherwise: 1 if all images are grey, else 3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from imgrec.errors import UsageError
 from imgrec.extras import import_extra
-from imgrec.options.loading import Crop, LoadOptions
-from imgrec.options.parsing import parse_text, refusal
+from imgrec.options.declaration import listing_of
+from imgrec.options.loading import Crop, Labels, LoadOptions
+from imgrec.options.parsing import parse_text, parse_word, refusal
 from imgrec.read.locate import find_dataset
 from imgrec.storage.paths import is_remote, refuse_remote
 from imgrec.text import suggestion
@@ -56,10 +57,12 @@ def load(
     scale: Sequence[float] | None = None,
     dtype: str = "",
     seed: int | None = None,
-    crop: str | None = None,
+    crop: Crop | str | None = None,
     channels: int | None = None,
     exact: bool = False,
     orient: bool = False,
+    flip: bool = False,
+    labels: Labels | str = "auto",
     balance: bool = False,
     cache: bool = False,
     drop_remainder: bool = False,
@@ -70,9 +73,10 @@ def load(
 ) -> TfDataset:
     """Open a split as a tf.data.Dataset of `(images, labels)`, ready for `model.fit`.
 
-    Images are uint8, of `image_size` (height, width) if it is given, in the order of the records
-    unless they are shuffled. `LoadOptions` describes each argument. With `cache_dir`, a dataset on
-    an object store is copied there once, and checked; without, it is streamed.
+    `split` is as for TFDS, or `not fold_0` for all folds but one. Images are uint8, in the order of
+    the records unless they are shuffled. They are resized as `tf.image.resize` does; PyTorch's
+    loader has an antialiased filter. With `cache_dir`, a dataset on an object store is copied there
+    once, and checked; without, it is streamed.
 
     Example: `imgrec.load("flowers", image_size=224, batch_size=32, shuffle=True)`.
     """
@@ -91,6 +95,8 @@ def load(
         channels=channels,
         exact=exact,
         orient=orient,
+        flip=flip,
+        labels=cast("Labels", labels),
         balance=balance,
         cache=cache,
         drop_remainder=drop_remainder,
@@ -144,18 +150,22 @@ def torch_dataset(
     target_transform: Transform | None = None,
     image_size: int | Sequence[int] | None = None,
     decode_size: int | Sequence[int] | None = None,
-    channels: int = 3,
+    channels: int | None = None,
     exact: bool = False,
     orient: bool = False,
+    labels: Labels | str = "auto",
     tensors: bool = False,
     data_dir: str | os.PathLike[str] = "",
 ) -> TorchDataset:
     """Open a split as PyTorch's map-style dataset of images and labels.
 
     A transform gets a Pillow image, or a tensor if `tensors` is true. Without a transform, an image
-    is a uint8 tensor, channels first. With `image_size` (height, width), images are resized first,
-    and JPEGs are decoded at the smallest scale that covers it unless `exact` is true. `decode_size`
-    only decodes at a smaller scale, for a transform that resizes itself.
+    is a uint8 tensor, channels first. With `image_size` (height, width), images are resized first
+    with an antialiased bilinear filter (`load` has that of `tf.image.resize`), and JPEGs are
+    decoded at the smallest scale that covers it unless `exact` is true. `decode_size` only decodes
+    at a smaller scale, for a transform that resizes itself. `channels` is 1, 3 or 4; by default, 1
+    if all images are grey, else 3. `orient` rotates images by their EXIF orientation. With
+    `labels="onehot"`, a target is a 0 or 1 for each class.
 
     Example: `DataLoader(imgrec.torch_dataset("flowers", image_size=224), batch_size=32)`.
     """
@@ -166,17 +176,19 @@ def torch_dataset(
     from imgrec.codec.decode import Decoding, parse_size
     from imgrec.loaders.torch import TorchDataset
 
+    opened = _open(dataset, data_dir)
     decoding = Decoding(
         image_size=parse_size(image_size, "image_size"),
         decode_size=parse_size(decode_size, "decode_size"),
-        channels=channels,
+        channels=opened.info.channels if channels is None else channels,
         exact=exact,
         orient=orient,
     )
     return TorchDataset(
-        _open(dataset, data_dir),
+        opened,
         split,
         decoding,
+        parse_word(Labels, "labels", labels),
         transform=transform,
         target_transform=target_transform,
         tensors=tensors,
@@ -189,21 +201,30 @@ def grain_source(
     split: str = "train",
     *,
     image_size: int | Sequence[int] | None = None,
-    channels: int = 3,
+    channels: int | None = None,
     exact: bool = False,
     orient: bool = False,
+    labels: Labels | str = "auto",
     data_dir: str | os.PathLike[str] = "",
 ) -> GrainSource:
     """Open a split as a random-access data source of Grain: `image` and `label` by number.
+
+    The arguments are those of `torch_dataset`. Images are resized with Pillow's antialiased
+    bilinear filter.
 
     Example: `grain.MapDataset.source(imgrec.grain_source("flowers", image_size=224)).batch(32)`.
     """
     from imgrec.codec.decode import Decoding, parse_size
     from imgrec.loaders.grain import GrainSource
 
-    size = parse_size(image_size, "image_size")
-    decoding = Decoding(image_size=size, channels=channels, exact=exact, orient=orient)
-    return GrainSource(_open(dataset, data_dir), split, decoding)
+    opened = _open(dataset, data_dir)
+    decoding = Decoding(
+        image_size=parse_size(image_size, "image_size"),
+        channels=opened.info.channels if channels is None else channels,
+        exact=exact,
+        orient=orient,
+    )
+    return GrainSource(opened, split, decoding, parse_word(Labels, "labels", labels))
 
 
 def _open(dataset: str | os.PathLike[str] | Dataset, data_dir: str | os.PathLike[str]) -> Dataset:
@@ -212,3 +233,6 @@ def _open(dataset: str | os.PathLike[str] | Dataset, data_dir: str | os.PathLike
     if isinstance(dataset, Dataset):
         return dataset
     return Dataset(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))
+
+
+load.__doc__ = f"{load.__doc__}\n\n{listing_of(LoadOptions)}"

@@ -15,6 +15,7 @@ from imgrec import layout
 from imgrec.codec import decode
 from imgrec.codec.decode import Decoding
 from imgrec.errors import BadImage, DatasetError
+from imgrec.options.loading import Labels
 from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 from imgrec.storage.paths import to_path
@@ -28,7 +29,7 @@ class DecodedSplit:
     Like its dataset, threads may share it, it survives a fork, and can be pickled.
     """
 
-    def __init__(self, dataset: Dataset, split: str, decoding: Decoding) -> None:
+    def __init__(self, dataset: Dataset, split: str, decoding: Decoding, labels: Labels) -> None:
         info = dataset.info
         if info.compression:
             raise DatasetError(
@@ -40,6 +41,7 @@ class DecodedSplit:
         """The records themselves: file names, columns and bytes."""
         self._decoding = decoding
         self._is_multilabel = (to_path(info.path) / layout.SEQUENCE_LABELS).is_file()
+        self._gives_vectors = self._is_multilabel or labels is Labels.ONEHOT
 
     def __len__(self) -> int:
         return len(self.records)
@@ -59,8 +61,8 @@ class DecodedSplit:
             ) from error
 
     def _target(self, record: Record) -> int | NDArray[np.float32]:
-        """Return the label; or a 0 or 1 for each class, if images may have several."""
-        if not self._is_multilabel:
+        """Return the label; or a 0 or 1 for each class, on request or if there may be several."""
+        if not self._gives_vectors:
             return record.label
         target = np.zeros(len(record.classes), np.float32)
         target[list(record.labels)] = 1

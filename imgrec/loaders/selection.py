@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from imgrec import layout
 from imgrec.errors import UsageError
-from imgrec.model import FOLD, TRAIN
+from imgrec.model import TRAIN
 from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_documents, read_info
 from imgrec.read.samples import read_labels
-from imgrec.read.splits import part_of, record_ranges
+from imgrec.read.splits import fold_names, part_of, record_ranges
 from imgrec.read.tfds_files import Features
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -178,10 +178,11 @@ def select_records(folder: Path, split: str, options: LoadOptions) -> Selection:
     if not selection.epoch_count:
         raise UsageError(f"split {split!r} is empty", hint="name a split with records")
     is_one_size = options.image_size or (features.is_one_size and not options.orient)
-    if options.batch_size and not is_one_size:
+    if not is_one_size and (options.batch_size or options.cache):
+        name = "batch_size" if options.batch_size else "cache"
         raise UsageError(
-            "images of different sizes cannot be batched",
-            hint="give image_size=(height, width), or leave out batch_size",
+            f"images of different sizes cannot be {'batched' if options.batch_size else 'cached'}",
+            hint=f"give image_size=(height, width), or leave out {name}",
         )
     if not options.balance:
         return selection
@@ -210,9 +211,9 @@ def weigh_classes(folder: Path, split: str) -> dict[int, float]:
     Keras would use only the first 1 of each row.
     """
     info = read_info(folder)
-    names = [one.name for one in info.splits]
-    folds = [name for name in names if name.startswith(FOLD)]
-    split = split or (TRAIN if TRAIN in names or not folds else "+".join(folds))
+    folds = fold_names(info.splits)
+    has_train = any(one.name == TRAIN for one in info.splits)
+    split = split or (TRAIN if has_train or not folds else "+".join(folds))
     ranges = record_ranges(split, info.splits)
     if (folder / layout.SEQUENCE_LABELS).is_file():
         raise UsageError(

@@ -16,12 +16,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from imgrec.errors import UsageError
+from imgrec.errors import CorruptRecord, UsageError
 from imgrec.loaders.selection import Balance, Selection
 from imgrec.loaders.tf_decode import Decoder
 from imgrec.options import ColumnKind
-from imgrec.options.loading import Crop, LoadOptions
-from imgrec.read.shards import open_shards, read_shard, refuse_missing, shard_lengths, shard_paths
+from imgrec.options.loading import Labels, LoadOptions
+from imgrec.read.shards import (
+    open_shards,
+    read_shard,
+    refuse_incomplete,
+    shard_lengths,
+    shard_paths,
+)
 from imgrec.read.splits import Piece, cut
 from imgrec.storage.paths import is_remote
 from imgrec.text import name_of
@@ -76,7 +82,7 @@ class Pipeline:
     def _build_streamed(self) -> Data:
         options = self.options
         data = self._records()
-        if options.crop is Crop.RANDOM:
+        if options.is_random:
             data = tf.data.Dataset.zip(data, _random_pairs(options))
         if options.batch_size and self.selection.record_bytes <= _SMALL_BYTES:
             return self._decode_batches(data, options.batch_size)
@@ -98,9 +104,7 @@ class Pipeline:
         """Return the serialized records of all epochs."""
         selection, options = self.selection, self.options
         pieces = list(cut(selection.ranges, shard_lengths(selection.info)))
-        paths = shard_paths(selection.info)
-        for piece in pieces:
-            refuse_missing(paths[piece.shard])
+        refuse_incomplete(selection.info, {piece.shard for piece in pieces})
         if selection.balance is not None:
             data = self._read_balanced(selection.balance)
             return data.apply(tf.data.experimental.assert_cardinality(self._cardinality))
@@ -172,7 +176,8 @@ class Pipeline:
 
         def decode(record: Tensor, seeds: Tensor | None = None) -> dict[str, Tensor]:
             parsed = self._with_label_vectors(tf.io.parse_single_example(record, self._spec()))
-            return {**parsed, "image": self.decoder(parsed["image"], parsed["shape"], seeds)}
+            pixels = self.decoder(parsed["image"], parsed["shape"], seeds)
+            return {**parsed, "image": self._flip(pixels, seeds)}
 
         data = _parallel_map(data, decode)
         if options.batch_size:
@@ -196,7 +201,8 @@ class Pipeline:
             columns = [tf.unstack(images, unrolled), tf.unstack(shapes, unrolled)]
             columns.append([None] * unrolled if seeds is None else tf.unstack(seeds, unrolled))
             pixels = tf.stack([self.decoder(*one) for one in zip(*columns, strict=True)])
-            return self._finish({**parsed, "image": pixels[:count]})
+            flipped = self._flip(pixels, seeds)
+            return self._finish({**parsed, "image": flipped[:count]})
 
         if unrolled == batch_size:
             batches = data.batch(batch_size, drop_remainder=self._has_even_batches(batch_size))
@@ -205,6 +211,13 @@ class Pipeline:
         is_even = self._has_even_batches(batch_size)
         batches = _parallel_map(pieces, decode).rebatch(batch_size, is_even)
         return batches.apply(tf.data.experimental.assert_cardinality(self._batch_count(batch_size)))
+
+    def _flip(self, images: Tensor, seeds: Tensor | None) -> Tensor:
+        """Mirror images whose first seed is odd, on request; take one image, or many."""
+        if not self.options.flip or seeds is None:
+            return images
+        is_odd = seeds[..., 0] % 2 == 1
+        return tf.where(is_odd[..., None, None, None], tf.reverse(images, [-2]), images)
 
     def _spec(self) -> dict[str, Any]:
         """Return the features to parse from a record: only those that are asked for."""
@@ -226,15 +239,19 @@ class Pipeline:
         return spec
 
     def _with_label_vectors(self, parsed: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Replace several labels by a 0 or 1 for each class, for one record or for many.
+        """Replace several labels, and others on request, by a 0 or 1 for each class.
 
-        This comes before batching: records have different numbers of labels.
+        It takes one record or many. This comes before batching: records have different numbers of
+        labels.
         """
-        if not self.selection.features.is_multilabel:
-            return parsed
-        # Rows are padded with -1, which one_hot turns into zeros.
-        ones = tf.one_hot(parsed["labels"], len(self.selection.info.classes))
-        return {**parsed, "labels": tf.reduce_sum(ones, -2)}
+        # Rows are padded with -1, as is a missing label, which one_hot turns into zeros.
+        classes = len(self.selection.info.classes)
+        if self.selection.features.is_multilabel:
+            ones = tf.one_hot(parsed["labels"], classes)
+            return {**parsed, "labels": tf.reduce_sum(ones, -2)}
+        if self.options.labels is Labels.ONEHOT:
+            return {**parsed, "label": tf.one_hot(parsed["label"], classes)}
+        return parsed
 
     def _finish(self, values: dict[str, Tensor]) -> Any:
         """Scale and cast pixels as requested, and return the element to yield."""
@@ -254,11 +271,14 @@ class Pipeline:
         values, batch_size = self._decode_all(), self.options.batch_size
         places = self._orders().unbatch()
         places = places.apply(tf.data.experimental.assert_cardinality(self._cardinality))
+        if self.options.flip:
+            places = tf.data.Dataset.zip(places, _random_pairs(self.options))
         if batch_size:
             places = places.batch(batch_size, drop_remainder=self._has_even_batches(batch_size))
 
-        def gather(places: Data) -> Data:
-            return self._finish({key: tf.gather(column, places) for key, column in values.items()})
+        def gather(places: Data, seeds: Tensor | None = None) -> Data:
+            found = {key: tf.gather(column, places) for key, column in values.items()}
+            return self._finish({**found, "image": self._flip(found["image"], seeds)})
 
         return _parallel_map(places, gather, calls=_GATHER_CALLS)
 
@@ -272,6 +292,7 @@ class Pipeline:
             options,
             shuffle=False,
             repeat=False,
+            flip=False,
             cache=False,
             batch_size=min(_CACHE_BATCH_SIZE, selection.records),
             drop_remainder=False,
@@ -285,7 +306,13 @@ class Pipeline:
             options=options,
         )
         _refuse_too_large(whole)
-        batches = list(whole.build())
+        try:
+            batches = list(whole.build())
+        except tf.errors.DataLossError as error:
+            path = selection.info.path
+            raise CorruptRecord(
+                f"a record in {path} is damaged", hint=f"run imgrec verify {path}", path=path
+            ) from error
         return {key: tf.concat([batch[key] for batch in batches], 0) for key in batches[0]}
 
     def _orders(self) -> Data:
@@ -372,7 +399,7 @@ def _cpu_count() -> int:
 def _refuse_too_large(pipeline: Pipeline) -> None:
     """Raise UsageError if the decoded images would not fit into memory."""
     options, count = pipeline.options, pipeline.selection.epoch_count
-    height, width = options.image_size or (0, 0)
+    height, width = options.image_size or pipeline.decoder.shape[:2]
     value_bytes = 4 if options.is_float else 1
     # Joining the batches takes two copies for a moment.
     needed_bytes = 2 * count * height * width * pipeline.decoder.channels * value_bytes

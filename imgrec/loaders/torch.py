@@ -19,6 +19,7 @@ from torch.utils.data import Dataset as MapStyle
 from imgrec.codec import decode
 from imgrec.codec.decode import Decoding, Size
 from imgrec.loaders.grain import DecodedSplit
+from imgrec.options.loading import Labels
 from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 
@@ -35,12 +36,13 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
         dataset: Dataset,
         split: str,
         decoding: Decoding,
+        labels: Labels,
         *,
         transform: Transform | None = None,
         target_transform: Transform | None = None,
         tensors: bool = False,
     ) -> None:
-        super().__init__(dataset, split, decoding)
+        super().__init__(dataset, split, decoding, labels)
         self.transform = transform
         self.target_transform = target_transform
         self._gives_tensors = tensors or transform is None
@@ -82,7 +84,7 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
         make = tensor if self._gives_tensors else picture
         image = make(self._pixels(record), self._decoding.image_size)
         target: Any = self._target(record)
-        if self._is_multilabel:
+        if self._gives_vectors:
             target = torch.from_numpy(target)
         if self.transform is not None:
             image = self.transform(image)

@@ -31,6 +31,15 @@ class Crop(StrEnum):
     """A random part each time: 8 to 100 % of the area, stretched by 3/4 to 4/3 at most."""
 
 
+class Labels(StrEnum):
+    """The form of labels."""
+
+    AUTO = "auto"
+    """A number; or a 0 or 1 for each class, if images may have several labels."""
+    ONEHOT = "onehot"
+    """A 0 or 1 for each class (float32). Without a label, all are 0."""
+
+
 def _parse_switch(name: str, value: object) -> bool | int:
     """Take True, False or a count."""
     return value if isinstance(value, bool) else int(at_least(0)(name, value))
@@ -75,12 +84,14 @@ class LoadOptions:
     crop: Crop = option(Crop.NONE, "none, center or random: the part to resize to image_size")
     exact: bool = option(False, "decode JPEGs at full size before resizing")
     orient: bool = option(False, "rotate images by their EXIF orientation")
+    flip: bool = option(False, "mirror half of the images, others in each epoch")
+    labels: Labels = option(Labels.AUTO, "auto or onehot: a number, or a 0 or 1 for each class")
     batch_size: Positive | None = option(None, "None for single images")
     drop_remainder: bool = option(False, "leave out a last batch that is not full")
     shuffle: Switch = option(False, "a number is the size of the shuffle buffer, in records")
     repeat: Switch = option(False, "a number is how many times; True repeats forever")
     balance: bool = option(False, "draw all classes equally often")
-    seed: int | None = option(None, "seed of shuffling and random crops")
+    seed: int | None = option(None, "seed of shuffling, random crops and flips")
     scale: Scale | None = option(None, "the new values of 0 and 255, such as (0, 1)")
     dtype: str = option("", "type of the pixels; default: uint8, or float32 with scale")
     shard: ShardIndex | None = option(None, "(i, n) is part i of n, for one of n training jobs")
@@ -96,12 +107,17 @@ class LoadOptions:
             raise refusal("dtype", self.dtype, f"choose from {', '.join(_DTYPES)}")
         if self.scale is not None and self.dtype == "uint8":
             raise OptionError("scaled images cannot be 'uint8'", hint="choose float32")
-        if self.cache and (self.crop is Crop.RANDOM or self.image_size is None):
+        if self.cache and self.crop is Crop.RANDOM:
             raise OptionError(
-                "{0} keeps the same images of one size for every epoch",
+                "{0} keeps the same pixels for every epoch, and random crops differ",
                 "cache",
-                hint="give image_size, and no random crop",
+                hint="choose another crop, or leave out {0}",
             )
+
+    @property
+    def is_random(self) -> bool:
+        """Return whether images differ from epoch to epoch."""
+        return self.flip or self.crop is Crop.RANDOM
 
     @property
     def is_float(self) -> bool:

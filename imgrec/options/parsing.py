@@ -14,11 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from enum import StrEnum
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from imgrec.errors import UsageError
+from imgrec.text import closest
 
 Parser: TypeAlias = Callable[[str, object], Any]
+Word = TypeVar("Word", bound=StrEnum)
 
 _MOST_SHOWN = 100
 _LARGEST = (1 << 63) - 1
@@ -172,12 +174,14 @@ def _items(name: str, value: object, hint: str) -> tuple[object, ...]:
         raise refusal(name, value, hint) from error
 
 
-def parse_word(kind: type[StrEnum], name: str, value: object) -> StrEnum:
+def parse_word(kind: type[Word], name: str, value: object) -> Word:
     """Take one of the words of an enum."""
     try:
         return kind(value)  # type: ignore[arg-type]  # any other value is a ValueError
     except ValueError as error:
-        raise refusal(name, value, f"choose from {', '.join(kind)}") from error
+        meant = closest([*kind], value) if isinstance(value, str) else ""
+        ask = f"did you mean {meant}? " if meant else ""
+        raise refusal(name, value, f"{ask}choose from {', '.join(kind)}") from error
 
 
 def parse_words(kind: type[StrEnum], name: str, value: object) -> tuple[StrEnum, ...]:

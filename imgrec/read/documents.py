@@ -102,6 +102,7 @@ class Documents:
             uncompressed_bytes=metadata.uncompressed_bytes,
             also=declared.also,
             data_source=layout.data_source_line(*place) if has_data_source else "",
+            channels=self.features.channels,
         )
 
     def imgrec_features(self) -> Features:

@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -375,11 +375,29 @@ def _index_ends(text: bytes, count: int, path: str) -> array[int]:
     return array("Q", ends)
 
 
-def refuse_missing(path: str) -> None:
-    """Raise DatasetError if a shard is missing."""
+def refuse_incomplete(info: DatasetInfo, shards: Collection[int]) -> None:
+    """Raise DatasetError if a shard is missing, CorruptRecord if a whole split has another size.
+
+    Shards are counted as in `shard_paths`. None is read.
+    """
+    paths, start = shard_paths(info), 0
+    for split in info.splits:
+        own = range(start, start + len(split.shard_lengths))
+        start = own.stop
+        sizes = [_size(paths[shard]) for shard in own if shard in shards]
+        if info.fingerprint and len(sizes) == len(own) and sum(sizes) != split.num_bytes:
+            raise CorruptRecord(
+                f"the shards of {split.name} have {sum(sizes)} bytes; expected {split.num_bytes} "
+                f"({layout.DATASET_INFO})",
+                hint=f"run imgrec verify {info.path} to see which was changed or truncated",
+                path=info.path,
+            )
+
+
+def _size(path: str) -> int:
     try:
-        with RegularFile(path):
-            return
+        with RegularFile(path) as file:
+            return file.size
     except OSError as error:
         raise DatasetError(f"the shard {path} is missing", hint=_RESTORE, path=path) from error
 

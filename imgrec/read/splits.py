@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from imgrec.errors import UnknownName, UsageError
+from imgrec.model import FOLD, TRAIN
 from imgrec.outcome import SplitInfo
 from imgrec.text import suggestion
 
@@ -20,14 +21,15 @@ _SYNONYMS = (("train", "training"), ("val", "validation", "valid", "dev"), ("tes
 _PART = re.compile(r"(?P<split>[\w-]+)(?:\[(?P<slice>[\w%:.-]+)\])?")
 _BOUND = re.compile(r"(?:(?P<number>-?[\d_.]+)(?P<unit>%|shard)?)?")
 _PLUS = re.compile(r"\s*\+\s*")
+_NOT = re.compile(r"\s*not\s+(?P<fold>[\w-]+)\s*")
 
 
 def record_ranges(spec: str, splits: Sequence[SplitInfo]) -> list[range]:
     """Return the records that a spec selects.
 
     `validation`, `valid` and `dev` mean `val`, `training` means `train` and `testing` means `test`,
-    and the reverse, unless there is a split of that name. Raises UnknownName for a split that does
-    not exist, and UsageError for what TFDS refuses.
+    and the reverse, unless there is a split of that name. `not fold_0` means all other folds.
+    Raises UnknownName for a split that does not exist, and UsageError for what TFDS refuses.
 
     >>> train = SplitInfo(name="train", shard_lengths=(6, 4), num_bytes=0)
     >>> val = SplitInfo(name="val", shard_lengths=(3,), num_bytes=0)
@@ -36,7 +38,28 @@ def record_ranges(spec: str, splits: Sequence[SplitInfo]) -> list[range]:
     """
     if not isinstance(spec, str):  # as in open_dataset("flowers")[0]
         raise _malformed(spec)
-    return [records for part in _PLUS.split(spec) for records in _part_ranges(part, splits)]
+    parts = _other_folds(spec, splits) or _PLUS.split(spec)
+    return [records for part in parts for records in _part_ranges(part, splits)]
+
+
+def _other_folds(spec: str, splits: Sequence[SplitInfo]) -> list[str]:
+    """Name the folds that `not fold_0` means; none if the spec is of another form.
+
+    Other splits are left out: nobody wants to train on `test` because it is not fold_0.
+    """
+    match = _NOT.fullmatch(spec)
+    if match is None:
+        return []
+    folds = fold_names(splits)
+    if match["fold"] not in folds:
+        hint = suggestion([f"not {fold}" for fold in folds], spec) if folds else "name its splits"
+        raise UnknownName(f"there is no fold {match['fold']!r}", hint=hint)
+    return [fold for fold in folds if fold != match["fold"]]
+
+
+def fold_names(splits: Sequence[SplitInfo]) -> list[str]:
+    """Name the splits that are folds."""
+    return [split.name for split in splits if split.name.startswith(FOLD)]
 
 
 def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
@@ -52,6 +75,8 @@ def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
         start += split.examples
     if not ranges and match["split"] != ALL:
         hint = suggestion([split.name for split in splits], match["split"])
+        if name == TRAIN and (folds := fold_names(splits)):
+            hint = f"it was packed in {len(folds)} folds: write 'not {folds[0]}' for all but one"
         raise UnknownName(f"there is no split {match['split']!r}", hint=hint)
     return ranges
 
@@ -105,7 +130,8 @@ def _bounds(text: str, split: SplitInfo) -> tuple[int, int]:
 def _malformed(spec: object) -> UsageError:
     return UsageError(
         f"{spec!r} is not a split",
-        hint="write train, train[:10%], train[100:200], train[2shard], train+val or all",
+        hint="write train, train[:10%], train[100:200], train[2shard], train+val, all or "
+        "'not fold_0'",
     )
 
 

@@ -270,6 +270,12 @@ class Features(NamedTuple):
         return height, width, image.channels or -1
 
     @property
+    def channels(self) -> int:
+        """Return the channels that suit all images: 1 if all are grey, else 3."""
+        image = next((feature for feature in self.by_name.values() if feature.is_image), None)
+        return 1 if image is not None and image.channels == 1 else _DEFAULT_CHANNELS
+
+    @property
     def is_one_size(self) -> bool:
         """Return whether all images have the same height and width."""
         return min(self.image_shape[:2]) > 0

@@ -257,7 +257,7 @@ def test_plan_says_that_shards_would_be_compressed(cli: Cli, source: Path) -> No
 def test_an_unknown_compression_is_refused() -> None:
     with pytest.raises(UsageError, match="compression cannot be 'bzip2'") as caught:
         PackOptions(compression="bzip2")  # type: ignore[arg-type]
-    assert caught.value.hint == "choose from none, gzip, zlib"
+    assert caught.value.hint == "did you mean gzip? choose from none, gzip, zlib"
 
 
 # Reading

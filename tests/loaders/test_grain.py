@@ -15,7 +15,7 @@ from pictures import class_tree, jpeg, write_tree
 import imgrec
 from imgrec.api import open_dataset, pack
 from imgrec.errors import DatasetError, OutOfRange, UnknownName, UsageError
-from imgrec.loaders import grain_source
+from imgrec.loaders import grain_source, load
 from imgrec.options import PackOptions, SourceOptions
 
 if HAS_GRAIN := find_spec("grain") is not None:
@@ -69,6 +69,24 @@ def test_several_labels_are_a_zero_or_one_for_each_class(tmp_path: Path) -> None
     source = grain_source(packed(tmp_path / "in/tags.csv", tmp_path / "data", source=options))
     found = {source.records[at].filename: source[at]["labels"].tolist() for at in range(2)}
     assert found == {"0.jpg": [1, 1], "1.jpg": [0, 1]}
+
+
+def test_a_label_can_be_a_zero_or_one_for_each_class(root: Path) -> None:
+    numbers, vectors = grain_source(root), grain_source(root, labels="onehot")
+    assert [one["label"].tolist() for one in vectors] == [
+        [float(one["label"] == label) for label in range(2)] for one in numbers
+    ]
+
+
+@pytest.mark.torch
+def test_grey_images_alone_have_one_channel_in_every_loader(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    write_tree(tmp_path / "in", {f"x/{seed}.jpg": jpeg(seed, mode="L") for seed in range(2)})
+    dataset = packed(tmp_path / "in", tmp_path / "data")
+    assert grain_source(dataset)[0]["image"].shape[2] == 1
+    assert grain_source(dataset, channels=3)[0]["image"].shape[2] == 3
+    assert imgrec.torch_dataset(dataset)[0][0].shape[0] == 1
+    assert load(dataset).element_spec[0].shape[2] == 1
 
 
 def test_a_map_dataset_shuffles_and_batches_it(root: Path) -> None:

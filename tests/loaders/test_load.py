@@ -18,7 +18,7 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from PIL import Image, ImageOps
 
 import imgrec
-from imgrec.errors import DatasetError, MissingExtra, UnknownName, UsageError
+from imgrec.errors import CorruptRecord, DatasetError, MissingExtra, UnknownName, UsageError
 from imgrec.extras import import_extra
 from imgrec.loaders import load
 from imgrec.options import PackOptions
@@ -322,6 +322,58 @@ def test_a_cached_split_has_the_same_images(tiny: str) -> None:
         np.testing.assert_allclose(images, others)
 
 
+def test_a_cache_of_images_of_one_size_needs_no_size(tiny: str) -> None:
+    assert np.array_equal(
+        all_images(load(tiny, cache=True, batch_size=90)), all_images(load(tiny, batch_size=90))
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"cache": True}, {"batch_size": 400, "shuffle": True}])
+def test_flips_mirror_half_of_the_images_and_depend_on_seed_and_epoch(
+    tiny: str, options: dict[str, Any]
+) -> None:
+    options = {"batch_size": 64, "as_dict": True, "image_size": (16, 24), **options}
+    plain = {}
+    for row in rows(load(tiny, **options)):
+        plain |= zip(row["filename"], row["image"], strict=True)
+
+    def flipped(data: Any) -> dict[bytes, bool]:
+        found = {}
+        for row in rows(data):
+            for name, image in zip(row["filename"], row["image"], strict=True):
+                is_mirrored = np.array_equal(image, plain[name][:, ::-1])
+                assert is_mirrored or np.array_equal(image, plain[name])
+                found[name] = is_mirrored
+        return found
+
+    data = load(tiny, flip=True, seed=7, **options)
+    first, second = flipped(data), flipped(data)
+    assert 90 < sum(first.values()) < 210
+    assert first != second
+    assert flipped(load(tiny, flip=True, seed=7, **options)) == first
+    assert flipped(load(tiny, flip=True, seed=8, **options)) != first
+
+
+def test_crops_and_flips_are_independent(photos: str) -> None:
+    options = {"image_size": 8, "batch_size": 29, "crop": "random", "seed": 3}
+    (cropped,), (both,) = (
+        [images for images, _ in rows(load(photos, flip=flip, **options))] for flip in (False, True)
+    )
+    mirrored = [np.array_equal(a[:, ::-1], b) for a, b in zip(cropped, both, strict=True)]
+    same = [np.array_equal(a, b) for a, b in zip(cropped, both, strict=True)]
+    assert sum(mirrored) + sum(same) == 29
+    assert min(sum(mirrored), sum(same)) > 3
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 64}, {"batch_size": 64, "cache": True}])
+def test_labels_can_be_a_zero_or_one_for_each_class(tiny: str, options: dict[str, Any]) -> None:
+    labels = [labels for _, labels in rows(load(tiny, **options))]
+    vectors = [labels for _, labels in rows(load(tiny, labels="onehot", **options))]
+    for numbers, rows_of in zip(labels, vectors, strict=True):
+        assert rows_of.dtype == np.float32
+        assert np.array_equal(rows_of, np.eye(2)[numbers])
+
+
 def test_images_without_a_label_have_minus_one(folder: Path) -> None:
     files = {"train/a/1.jpg": jpeg(1), "train/b/2.jpg": jpeg(2), "test/3.jpg": jpeg(3)}
     write_tree(folder / "unlabelled", files)
@@ -352,8 +404,10 @@ def test_compressed_shards_are_read(folder: Path, tiny: str, compression: str) -
         ({"dtype": "uint8", "scale": (0, 1)}, "scaled images cannot be 'uint8'"),
         ({"scale": 2}, "scale cannot be 2"),
         ({"shard": (2, 2)}, r"shard cannot be \(2, 2\)"),
-        ({"cache": True}, "cache keeps the same images of one size"),
-        ({"cache": True, "image_size": 8, "crop": "random"}, "cache keeps the same images"),
+        ({"cache": True}, "images of different sizes cannot be cached"),
+        ({"cache": True, "image_size": 8, "crop": "random"}, "cache keeps the same pixels"),
+        ({"labels": "one_hot"}, "labels cannot be 'one_hot'"),
+        ({"flip": 1}, "flip cannot be 1"),
         ({"batch_size": 8}, "images of different sizes cannot be batched"),
         ({"split": "train[:0]"}, "is empty"),
         ({"split": "train[7]"}, "is not a split"),
@@ -383,6 +437,28 @@ def test_a_missing_shard_is_named(folder: Path) -> None:
     (path / "holes-train.tfrecord-00000-of-00001").unlink()
     with pytest.raises(DatasetError, match=r"holes-train\.tfrecord-00000-of-00001"):
         load(path)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_truncated_shard_is_refused_before_training(folder: Path, cache: bool) -> None:
+    class_tree(folder / "cut", {"a": 5})
+    path = Path(packed(folder, "cut", overwrite=True))
+    shard = path / "cut-train.tfrecord-00000-of-00001"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(CorruptRecord, match=r"shards of train have \d+ bytes; expected") as found:
+        load(path, image_size=8, cache=cache)
+    assert found.value.hint.startswith(f"run imgrec verify {path}")
+
+
+def test_a_damaged_record_is_an_error_of_imgrec_if_all_are_decoded_first(folder: Path) -> None:
+    class_tree(folder / "flipped", {"a": 5})
+    path = Path(packed(folder, "flipped"))
+    shard = path / "flipped-train.tfrecord-00000-of-00001"
+    data = bytearray(shard.read_bytes())
+    data[-9] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(CorruptRecord, match=r"a record in .*/flipped/1\.0\.0 is damaged"):
+        load(path, image_size=8, cache=True)
 
 
 def test_a_missing_package_is_named_with_the_command() -> None:

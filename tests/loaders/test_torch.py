@@ -251,6 +251,15 @@ def test_several_labels_are_a_zero_or_one_for_each_class(tmp_path: Path) -> None
     assert sorted(map(sorted, data.targets)) == [[], [0, 1], [0, 2], [1]]  # type: ignore[arg-type]
 
 
+def test_a_target_can_be_a_zero_or_one_for_each_class(root: Path) -> None:
+    data = torch_dataset(root, "train+test", image_size=8, labels="onehot")
+    _, targets = next(iter(DataLoader(data, batch_size=len(data))))
+    assert targets.dtype == torch.float32
+    expected = [[float(label == one) for one in range(3)] for label in data.targets]
+    assert targets.tolist() == expected
+    assert -1 in data.targets
+
+
 @pytest.mark.parametrize("level", ["", "trees", "trees/1.0.0"])
 def test_a_dataset_is_found_by_path_name_or_given_open(root: Path, level: str) -> None:
     assert len(torch_dataset(root / level)) == 16

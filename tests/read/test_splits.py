@@ -146,7 +146,31 @@ def test_a_malformed_spec_is_answered_with_examples(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
         record_ranges(spec, FLOWERS)
     assert str(caught.value) == f"{spec!r} is not a split"
-    hint = "write train, train[:10%], train[100:200], train[2shard], train+val or all"
+    hint = "write train, train[:10%], train[100:200], train[2shard], train+val, all or 'not fold_0'"
+    assert caught.value.hint == hint
+
+
+FOLDED = (split("fold_0", 3), split("fold_1", 2), split("fold_2", 4), split("test", 5))
+
+
+def test_not_a_fold_means_all_other_folds_and_no_other_split() -> None:
+    assert record_ranges("not fold_1", FOLDED) == [range(3), range(5, 9)]
+    assert record_ranges(" not  fold_0 ", FOLDED) == [range(3, 5), range(5, 9)]
+
+
+@pytest.mark.parametrize("spec", ["not test", "not fold_3", "not train"])
+def test_only_a_fold_can_be_left_out(spec: str) -> None:
+    with pytest.raises(UnknownName, match=f"there is no fold '{spec[4:]}'"):
+        record_ranges(spec, FOLDED)
+    for malformed in ("not fold_0+test", "not fold_0[:1]", "notfold_0", "not fold_0+not fold_1"):
+        with pytest.raises((UnknownName, UsageError)):
+            record_ranges(malformed, FOLDED)
+
+
+def test_train_of_a_dataset_in_folds_is_answered_with_what_to_write() -> None:
+    with pytest.raises(UnknownName, match="there is no split 'train'") as caught:
+        record_ranges("train", FOLDED)
+    hint = "it was packed in 3 folds: write 'not fold_0' for all but one"
     assert caught.value.hint == hint
 
 
