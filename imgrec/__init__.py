@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from imgrec.api import (
         clean,
+        diff,
         info,
         leaks,
         open_dataset,
@@ -65,7 +66,7 @@ __all__ = [
     "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
     "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed",
     "Plan", "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "grain_source", "info", "leaks", "load",
+    "UsageError", "class_weights", "clean", "diff", "grain_source", "info", "leaks", "load",
     "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack", "verify",
     "write_submission",
 ]  # fmt: skip

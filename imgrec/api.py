@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from imgrec.catalog import OnProgress
     from imgrec.engine import Engine
     from imgrec.inspect.contact_sheet import Preview
+    from imgrec.inspect.diff import Difference
     from imgrec.inspect.leaks import Leaks
     from imgrec.inspect.report.page import ReportPage
     from imgrec.inspect.subject import Job
@@ -241,6 +242,42 @@ def leaks(
     )
     with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         return find_leaks(request, job, spool)
+
+
+def diff(
+    before: AnyPath,
+    after: AnyPath = "",
+    *,
+    data_dir: AnyPath = "",
+    sheet: AnyPath = "",
+    engine: Engine | None = None,
+) -> Difference:
+    """Compare two packed datasets by their tables of samples, without reading their shards.
+
+    Without `after`, the dataset is compared with its version before. `sheet` is a PNG, JPEG or
+    WebP file for pictures of what differs. Raises DatasetError for datasets that imgrec did not
+    pack.
+
+    Example: `imgrec.diff("flowers:1.0.0", "flowers:1.1.0").relabelled`.
+    """
+    from imgrec.inspect.contact_sheet import encode_sheet, refuse_other_formats
+    from imgrec.inspect.diff import compare_datasets, draw_difference
+    from imgrec.read.locate import previous_version
+    from imgrec.storage.named_files import refuse_no_file, write_out
+
+    target = _path("sheet", sheet)
+    refuse_no_file(target, "sheet.png")
+    refuse_other_formats(target)
+    old = _find(before, data_dir)
+    old, new = (old, _find(after, data_dir)) if after else (previous_version(old), old)
+    found = compare_datasets(old, new)
+    if not target:
+        return found
+    with _job(engine, None) as job:
+        drawn = draw_difference(found, job)
+    if drawn:
+        write_out(target, encode_sheet(drawn, target))
+    return replace(found, sheet=target if drawn else "")
 
 
 def report(

@@ -27,8 +27,8 @@ options:
   --version   show the version and exit
 
 exit codes:
-  0 done, 1 faults found, 2 usage, 3 source, 4 plan, 5 dataset, 6 execution,
-  7 missing extra, 130 interrupted
+  0 done, 1 faults or differences found, 2 usage, 3 source, 4 plan, 5 dataset,
+  6 execution, 7 missing extra, 130 interrupted
 
 examples:
   imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")

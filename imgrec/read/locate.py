@@ -50,6 +50,20 @@ def find_dataset(dataset: str, data_dir: str = "") -> Path:
     raise _not_found(dataset, data_dir)
 
 
+def previous_version(folder: Path) -> Path:
+    """Return the version folder before another one; raise DatasetNotFound if there is none."""
+    folder = folder.absolute()  # the parent of "." would be "." again
+    versions = _versions(folder.parent)
+    earlier = versions[: versions.index(folder)] if folder in versions else []
+    if not earlier:
+        raise DatasetNotFound(
+            f"{folder} has no earlier version beside it",
+            hint="give two datasets, such as flowers:1.0.0 flowers:1.1.0",
+            path=str(folder),
+        )
+    return earlier[-1]
+
+
 def places(dataset: str, data_dir: str = "") -> list[Path]:
     """Return where a dataset may be: under that name, or at that path."""
     name, version = _parse_name(dataset)

@@ -110,7 +110,7 @@ def wrong_table(folder: Path, what: str = "is not as imgrec writes it") -> Datas
 
 
 @contextmanager
-def _checked(folder: Path) -> Iterator[None]:
+def checked(folder: Path) -> Iterator[None]:
     """Turn the errors of unexpected columns or values into a DatasetError."""
     import pyarrow as pa
 
@@ -134,7 +134,7 @@ class SampleColumns(NamedTuple):
 def read_columns(folder: Path, info: DatasetInfo) -> SampleColumns:
     """Read the labels and names of all records; raise DatasetError if the table is wrong."""
     table = read_table(folder, info, ("label", "labels", "filename"))
-    with _checked(folder):
+    with checked(folder):
         values = table.to_pydict()
         labels = array("q", values.get("label") or [UNLABELLED] * table.num_rows)
         if None in values["filename"] or None in values.get("labels", ()):
@@ -159,7 +159,7 @@ def read_labels(folder: Path, info: DatasetInfo) -> NDArray[np.int64]:
     import pyarrow as pa
 
     table = read_table(folder, info, ("label",))
-    with _checked(folder):
+    with checked(folder):
         column = table.column("label")
         labels = column.cast(pa.int64()).to_numpy()
         if column.null_count:
@@ -182,7 +182,7 @@ def read_image_range(folder: Path) -> ImageRange:
     import pyarrow.compute as pc
 
     table = _read_table(folder, ("format", "height", "width"))
-    with _checked(folder):
+    with checked(folder):
         return ImageRange(
             formats=frozenset(map(str, pc.unique(table.column("format")).to_pylist())),
             max_height=int(pc.max(table.column("height")).as_py()),
@@ -193,7 +193,7 @@ def read_image_range(folder: Path) -> ImageRange:
 def read_hashes(folder: Path) -> list[tuple[str, str]]:
     """Return the shard of each record and the hash of its source file; raise DatasetError."""
     table = _read_table(folder, ("shard", "xxh3"))
-    with _checked(folder):
+    with checked(folder):
         columns = table.to_pydict()
         return list(zip(map(str, columns["shard"]), map(str, columns["xxh3"]), strict=True))
 
@@ -214,7 +214,7 @@ def read_splits(folder: Path) -> dict[bytes, str]:
     For an image in several splits, this is the split furthest from training.
     """
     table = _read_table(folder, ("xxh3", "split"))
-    with _checked(folder):
+    with checked(folder):
         rows = [(str(row["split"]), str(row["xxh3"])) for row in table.to_pylist()]
         rows.sort(key=lambda row: split_order(row[0]))
         return {bytes.fromhex(digest): split for split, digest in rows}
