@@ -262,7 +262,7 @@ def diff(
     """
     from imgrec.inspect.contact_sheet import encode_sheet, refuse_other_formats
     from imgrec.inspect.diff import compare_datasets, draw_difference
-    from imgrec.read.locate import previous_version
+    from imgrec.read.files import previous_version
     from imgrec.storage.named_files import refuse_no_file, write_out
 
     target = _path("sheet", sheet)
@@ -424,7 +424,7 @@ def _path(name: str, given: AnyPath) -> str:
 
 
 def _find(dataset: AnyPath, data_dir: AnyPath) -> Path:
-    from imgrec.read.locate import find_dataset
+    from imgrec.read.files import find_dataset
 
     return find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
 

@@ -9,7 +9,7 @@ kwargs = {"source": "./flowers", "val_split": 0.1}
 train = tfds.load("imgrec", builder_kwargs=kwargs, split="train", as_supervised=True)
 """
 
-from imgrec.extras import import_extra
+from imgrec.errors import import_extra
 
 tfds = import_extra("tensorflow_datasets", extra="tfds", what="imgrec.builder")
 

@@ -64,7 +64,7 @@ def _look_at_images(
     if options.source.min_side:
         catalog = image_pass.without_small(catalog, options.source.min_side, engine.run)
     if options.split_from:
-        from imgrec.read.locate import find_dataset
+        from imgrec.read.files import find_dataset
 
         earlier = find_dataset(options.split_from, options.data_dir)
         catalog = image_pass.pin(catalog, _known_splits(earlier), engine.run)

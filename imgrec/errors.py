@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import ClassVar, TypeVar
 
 E = TypeVar("E", bound="ImgrecError")
@@ -144,3 +146,19 @@ class MissingExtra(ImgrecError, ModuleNotFoundError):  # type: ignore[misc]  # `
     """A required package is not installed; the hint is the pip command."""
 
     exit_code = 7
+
+
+def import_extra(module: str, *, extra: str, what: str) -> ModuleType:
+    """Import a package; if it is not installed, raise MissingExtra with the pip command.
+
+    Example: `import_extra("torch", extra="torch", what="torch_dataset")`.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise MissingExtra(
+            f"{what} needs {module}, which is not installed",
+            hint=f"pip install 'imgrec[{extra}]'",
+        ) from error

@@ -1,20 +1,25 @@
-"""HTML from templates, in which every value is escaped."""
+"""HTML from templates, in which every value is escaped: pages, and the cards of notebooks."""
 
 from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+MAX_PICTURES = 12
+"""How many pictures a card shows."""
+_MAX_CLASSES = 20
 
 
 def render(template: Path, values: Mapping[str, object]) -> str:
@@ -57,3 +62,48 @@ def _base64(data: bytes) -> Markup:
     from markupsafe import Markup
 
     return Markup(base64.b64encode(data).decode())
+
+
+class SplitRow(NamedTuple):
+    """A split."""
+
+    name: str
+    images: int
+    shards: int
+    bytes: int
+
+
+class Picture(NamedTuple):
+    """A small JPEG."""
+
+    data: bytes
+    caption: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A dataset in short, which notebooks show as its `_repr_html_`. Empty parts are left out."""
+
+    title: str
+    subtitle: str
+    splits: Sequence[SplitRow] = ()
+    pictures: Iterable[Picture] = ()
+    classes: Sequence[str] = ()
+    counts: Sequence[tuple[str, Sequence[int] | None]] = ()
+    """The name of each split, and its images by label if known."""
+    findings: Sequence[tuple[str, int]] = ()
+
+    def html(self) -> str:
+        """Return the card as HTML."""
+        known = [(split, images) for split, images in self.counts if images]
+        shown = self.classes[:_MAX_CLASSES]
+        values = {
+            "card": self,
+            "pictures": list(self.pictures),
+            "columns": [split for split, _ in known],
+            "rows": [
+                (name, [images[label] for _, images in known]) for label, name in enumerate(shown)
+            ],
+            "hidden": len(self.classes) - len(shown),
+        }
+        return render(Path(__file__).with_name("notebook.html"), values)

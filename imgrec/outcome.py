@@ -130,7 +130,7 @@ class Report(Noted):
         return Resized(len(examples) + self.unlisted(NoteKind.RESIZED), examples)
 
     def _repr_html_(self) -> str:
-        from imgrec.notebook import Card, SplitRow
+        from imgrec.html import Card, SplitRow
 
         images = sum(split.examples for split in self.splits)
         findings: dict[str, int] = {

@@ -11,9 +11,9 @@ from conftest import ROOT
 
 PACKAGE = ROOT / "imgrec"
 TIERS = (
-    "errors text background stamp near notes",
-    "options spelling extras html faults",
-    "model notebook",
+    "errors text stamp near notes",
+    "options spelling html faults",
+    "model",
     "outcome",
     "layout storage codec",
     "source planning write read",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from imgrec.cli.arguments import data_dir
 from imgrec.cli.parser import VERBS, Parser, argument, switch, verb, verb_parser
 from imgrec.cli.render import emit
-from imgrec.extras import import_extra
+from imgrec.errors import import_extra
 from imgrec.text import size, visible
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from imgrec.engine import answer
-from imgrec.errors import ExecutionError, ImgrecError, UsageError
-from imgrec.extras import import_extra
+from imgrec.errors import ExecutionError, ImgrecError, UsageError, import_extra
 from imgrec.options.parsing import parse_several, parse_text, refusal
 
 if TYPE_CHECKING:

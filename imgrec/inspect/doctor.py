@@ -27,7 +27,7 @@ from imgrec.inspect.dataset_folders import (
     snake_case,
 )
 from imgrec.inspect.tfrecord_files import Contents, list_names, read_contents
-from imgrec.read import locate
+from imgrec.read import files
 from imgrec.storage.leftovers import INCOMPLETE, find_leftovers
 from imgrec.storage.paths import refuse_remote
 
@@ -210,12 +210,12 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
     """
     root = os.path.expanduser(data_dir) if data_dir else environment.default_data_dir
     path = os.path.expanduser(asked)
-    is_here = asked and (locate.is_path(asked) or os.path.exists(path))
+    is_here = asked and (files.is_path(asked) or os.path.exists(path))
     for place in (asked, data_dir or ("" if is_here else root)):
         refuse_remote(place, "imgrec doctor")
     if asked and os.path.isfile(path):
         return _diagnose_file(path, environment)
-    is_path = not asked or locate.is_path(asked)
+    is_path = not asked or files.is_path(asked)
     is_path = is_path or (os.path.isdir(path) and not _is_name(asked, root))
     call = Call("") if is_path else parse_call(asked)
     start = path if is_path and asked else root
@@ -381,7 +381,7 @@ def _place_findings(facts: _Facts) -> Iterator[Finding]:
         if is_running:
             yield Finding("running", f"it is being packed right now, in {path}", "wait for it")
         elif not folders:
-            yield Finding("cut off", f"a pack was cut off: {path}", locate.RESUME_HINT)
+            yield Finding("cut off", f"a pack was cut off: {path}", files.RESUME_HINT)
 
 
 def _address_findings(folder: DatasetFolder) -> Iterator[Finding]:
@@ -405,9 +405,9 @@ def _document_findings(folder: DatasetFolder) -> Iterator[Finding]:
     """Find documents that are missing or wrong."""
     missing = folder.missing
     if folder.path.name.endswith(INCOMPLETE):
-        yield Finding("cut off", "this folder is from a pack that was cut off", locate.RESUME_HINT)
-    elif missing and (hidden := locate.unfinished_beside(folder.path)):
-        yield Finding("cut off", f"a pack was cut off: {hidden}", locate.RESUME_HINT)
+        yield Finding("cut off", "this folder is from a pack that was cut off", files.RESUME_HINT)
+    elif missing and (hidden := files.unfinished_beside(folder.path)):
+        yield Finding("cut off", f"a pack was cut off: {hidden}", files.RESUME_HINT)
     elif missing:
         what = f"it has no {' and no '.join(missing)}, which TFDS needs"
         yield Finding("missing metadata", what, _RESTORE if len(missing) == 1 else "")

@@ -24,7 +24,7 @@ from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import MIN_RECORD_BYTES, read_shard
 from imgrec.read.splits import ALL, record_ranges
 from imgrec.source.split_words import split_word
-from imgrec.storage.tree import FileSystem, write_tree_file
+from imgrec.storage.named_files import FileSystem, write_tree_file
 from imgrec.text import printable
 
 _HINT = "`imgrec verify` lists all faults; restore the file, or pack the dataset again"

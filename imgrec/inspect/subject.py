@@ -15,7 +15,7 @@ from imgrec.errors import DatasetNotFound, UsageError
 from imgrec.model import Blob, Catalog, Pixels
 from imgrec.options import SourceKind, SourceOptions
 from imgrec.outcome import DatasetInfo, Report
-from imgrec.read.locate import find_dataset, is_path
+from imgrec.read.files import find_dataset, is_path
 from imgrec.read.splits import ALL
 from imgrec.storage.blobs import read_blob
 from imgrec.storage.paths import is_remote, to_path

@@ -41,7 +41,7 @@ from imgrec.read.samples import read_groups
 from imgrec.source.folder_layout import read_folders
 from imgrec.source.split_words import split_word
 from imgrec.spelling import alike
-from imgrec.storage.tree import NewTree, write_tree_file
+from imgrec.storage.named_files import NewTree, write_tree_file
 from imgrec.storage.urls import is_url
 from imgrec.text import printable
 

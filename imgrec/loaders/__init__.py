@@ -8,12 +8,11 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
-from imgrec.errors import UsageError
-from imgrec.extras import import_extra
+from imgrec.errors import UsageError, import_extra
 from imgrec.options.declaration import listing_of
 from imgrec.options.loading import Crop, Labels, LoadOptions
 from imgrec.options.parsing import parse_text, parse_word, refusal
-from imgrec.read.locate import find_dataset
+from imgrec.read.files import find_dataset
 from imgrec.storage.paths import is_remote, refuse_remote
 from imgrec.text import suggestion
 

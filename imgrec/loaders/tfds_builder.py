@@ -27,7 +27,7 @@ from imgrec.options import PackOptions
 from imgrec.options.parsing import parse_text
 from imgrec.outcome import Packed
 from imgrec.read.documents import read_fingerprint, read_info
-from imgrec.read.locate import find_dataset
+from imgrec.read.files import find_dataset
 from imgrec.request import options_from, refuse_unknown, resolve_manifest
 from imgrec.source.kinds import detect
 from imgrec.storage.paths import is_remote, refuse_remote

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from imgrec.notebook import Picture
+    from imgrec.html import Picture
 
 _PICTURE_SIDE = 144
 
@@ -157,7 +157,7 @@ class Dataset(Mapping[str, "Split"]):
         return f"<Dataset {self.info.name} {self.info.version}: {splits}>"
 
     def _repr_html_(self) -> str:
-        from imgrec.notebook import Card, SplitRow
+        from imgrec.html import Card, SplitRow
 
         info = self.info
         images = sum(split.examples for split in info.splits)
@@ -338,7 +338,7 @@ class Split(Sequence[Record]):
         return f"<Split {self.name} of {self.dataset.info.name}: {len(self)} records>"
 
     def _repr_html_(self) -> str:
-        from imgrec.notebook import Card
+        from imgrec.html import Card
 
         info = self.dataset.info
         return Card(
@@ -373,7 +373,7 @@ def _not_an_index(place: object) -> UsageError:
 def _pictures(records: Iterable[Record]) -> Iterator[Picture]:
     """Yield the first images, for the card of a notebook."""
     from imgrec.codec.decode import encode_thumbnail, thumbnail
-    from imgrec.notebook import MAX_PICTURES, Picture
+    from imgrec.html import MAX_PICTURES, Picture
 
     with suppress(ImgrecError):  # a damaged record ends the pictures
         for record in islice(records, MAX_PICTURES):

@@ -14,7 +14,7 @@ from imgrec.errors import CorruptRecord, UnknownName, UsageError
 from imgrec.options import ColumnKind
 from imgrec.options.parsing import parse_text
 from imgrec.read.documents import read_documents
-from imgrec.read.locate import find_dataset
+from imgrec.read.files import find_dataset
 from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import read_shard
 from imgrec.read.splits import existing_name

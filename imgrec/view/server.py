@@ -10,10 +10,9 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.errors import ExecutionError, UsageError
-from imgrec.extras import import_extra
+from imgrec.errors import ExecutionError, UsageError, import_extra
 from imgrec.outcome import DatasetInfo
-from imgrec.read.locate import find_dataset
+from imgrec.read.files import find_dataset
 from imgrec.storage.paths import refuse_remote
 
 if TYPE_CHECKING:

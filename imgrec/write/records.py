@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from imgrec.codec import tfrecord
-from imgrec.errors import ExecutionError
-from imgrec.extras import import_extra
+from imgrec.errors import ExecutionError, import_extra
 from imgrec.layout import INDEX_SUFFIX, twin_filename
 from imgrec.options import AlsoFormat
 from imgrec.storage.files import HashingFile, create, renamed_when_complete

@@ -18,8 +18,14 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from PIL import Image, ImageOps
 
 import imgrec
-from imgrec.errors import CorruptRecord, DatasetError, MissingExtra, UnknownName, UsageError
-from imgrec.extras import import_extra
+from imgrec.errors import (
+    CorruptRecord,
+    DatasetError,
+    MissingExtra,
+    UnknownName,
+    UsageError,
+    import_extra,
+)
 from imgrec.loaders import load
 from imgrec.options import PackOptions
 

@@ -27,8 +27,7 @@ from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.notes import NoteKind
 from imgrec.options import OnLeak
 from imgrec.read.documents import Documents, read_documents
-from imgrec.read.files import present_files
-from imgrec.read.locate import find_dataset, places
+from imgrec.read.files import find_dataset, places, present_files
 from imgrec.spelling import spelling_key
 from imgrec.text import printable
 

@@ -12,8 +12,7 @@ from functools import lru_cache
 from socket import gaierror
 from typing import Any, TypeAlias, TypeVar
 
-from imgrec.errors import ExecutionError, ImgrecError, MissingExtra, UsageError
-from imgrec.extras import import_extra
+from imgrec.errors import ExecutionError, ImgrecError, MissingExtra, UsageError, import_extra
 from imgrec.storage.urls import redacted, scheme_of
 
 T = TypeVar("T")
