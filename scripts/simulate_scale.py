@@ -103,7 +103,7 @@ def plan(session: SparkSession, samples: int) -> int:
     from imgrec.options import PackOptions
     from imgrec.spark.job import PROBED, Job, ddl
     from imgrec.spark.plan import plan_rows
-    from imgrec.spark.scan import Scanned
+    from imgrec.spark.scan import Frame, Scanned
     from imgrec.spark.shards import sharded
     from imgrec.storage.staging import Staging
 
@@ -112,7 +112,7 @@ def plan(session: SparkSession, samples: int) -> int:
         options = PackOptions(name="scale", val_split=0.1, data_dir=folder)
         with (
             Staging(Path(folder) / "scale/1.0.0") as staging,
-            Job(session, staging, options) as job,
+            Job(session=session, staging=staging, options=options).running() as job,
         ):
             tasks = max(8, samples // 500_000)
             rows = session.range(0, samples, 1, tasks).mapInArrow(synthesize, ddl(PROBED))
@@ -122,9 +122,7 @@ def plan(session: SparkSession, samples: int) -> int:
                 notes=(),
                 classes={f"class_{n:03d}": samples // CLASSES for n in range(CLASSES)},
                 has_groups=False,
-                extras=(),
-                defaults=(),
-                layout="",
+                frame=Frame(rows=rows, is_path=True, extras=(), defaults=(), layout=""),
                 images=None,
             )
             planned = plan_rows(scanned, job)

@@ -85,9 +85,11 @@ def pack_dataframe(
         )
     frame = frame_of(df, request)
     ship(context_of(df.sparkSession))
-    with Staging(target) as staging, Job(df.sparkSession, staging, asked) as job:
-        scanned = scan(frame, request, job)
-        publish(plan_rows(scanned, job), scanned, job)
+    with Staging(target) as staging:
+        job = Job(session=df.sparkSession, staging=staging, options=asked)
+        with job.running():
+            scanned = scan(frame, request, job)
+            publish(plan_rows(scanned, job), scanned, job)
     return Packed(
         info=read_info(target),
         report=read_report(target),

@@ -40,7 +40,13 @@ _FIRST = -(1 << 30)
 _SMALLEST = 3
 """How many units of a split to choose from: enough for three splits."""
 _LINKS = {"one": "string", "other": "string"}
-_TURNS = {"unit": "string", "turn": "bigint"}
+_FIRST_ROW = "struct<draw:bigint,place:int>"
+_TURNED = {
+    "unit": "string",
+    "counts": f"array<struct<first:{_FIRST_ROW},label:int,images:bigint>>",
+    "first": _FIRST_ROW,
+    "turn": "bigint",
+}
 _DEALT = {"unit": "string", DEALT: "string", "total": "bigint", "turn": "bigint", "at": "bigint"}
 
 
@@ -63,9 +69,8 @@ def assign_groups(ranked: DataFrame, extras: Extras, job: Job) -> DataFrame:
     ).collect():  # fmt: skip
         totals[row["label"]], uses[row["label"]] = row["images"], row["units"]
     dealing = Dealing(totals, uses, job.options)
-    turns = job.map_batches(units, dealing.turns, _TURNS).alias("t")
-    queue = units.alias("u").join(turns, f.col("u.unit") == f.col("t.unit")).select("u.*", "t.turn")
-    queue = queue.repartition(1).sortWithinPartitions("turn", "first")
+    turned = job.map_batches(units, dealing.add_turns, _TURNED)
+    queue = turned.repartition(1).sortWithinPartitions("turn", "first")
     dealt = job.persist(job.map_batches(queue, dealing, _DEALT))
     moved = _moved(dealt, dealing.dealer().fractions)
     home: Column = f.col(DEALT)
@@ -191,26 +196,25 @@ class Dealing:
         """Return a new dealer."""
         return Dealer(self.totals, self.uses, self.options)
 
-    def turns(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Compute the turn of each unit."""
+    def add_turns(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Add the turn of each unit."""
+        import pyarrow as pa
+
         dealer = self.dealer()
         for batch in batches:
-            units = [_labels(counts) for counts in columns_of(batch)["counts"]]
-            columns: Columns = {
-                "unit": batch.column("unit").to_pylist(),
-                "turn": [_FIRST if dealer.is_alone(unit) else turn_of(unit) for unit in units],
-            }
-            if units:
-                yield from batches_of(columns, _TURNS)
+            units = map(_labels, columns_of(batch)["counts"])
+            turns = [_FIRST if dealer.is_alone(unit) else turn_of(unit) for unit in units]
+            columns = [*batch.columns, pa.array(turns, pa.int64())]
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "turn"])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Assign units, sorted by turn."""
         dealer, at = self.dealer(), 0
         for batch in batches:
-            units = [_labels(counts) for counts in columns_of(batch)["counts"]]
-            turns = columns_of(batch)["turn"]
+            rows = columns_of(batch)
+            units, turns = list(map(_labels, rows["counts"])), rows["turn"]
             columns: Columns = {
-                "unit": batch.column("unit").to_pylist(),
+                "unit": rows["unit"],
                 DEALT: [_home(dealer, unit, turn) for unit, turn in zip(units, turns, strict=True)],
                 "total": [unit.total() for unit in units],
                 "turn": turns,

@@ -11,10 +11,9 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import accumulate
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, overload
 
 from imgrec import errors
@@ -88,7 +87,8 @@ def with_extras(fields: Fields, extras: Extras) -> dict[str, str]:
 
 def ddl(fields: Fields) -> str:
     """Format fields as a Spark SQL schema."""
-    return ", ".join(f"{name} {kind}" for name, kind in fields.items())
+    quoted = {name.replace("`", "``"): kind for name, kind in fields.items()}
+    return ", ".join(f"`{name}` {kind}" for name, kind in quoted.items())
 
 
 def batches_of(columns: Columns, fields: Fields) -> Iterator[pa.RecordBatch]:
@@ -101,6 +101,9 @@ def batches_of(columns: Columns, fields: Fields) -> Iterator[pa.RecordBatch]:
         "int": pa.int32(),
         "binary": pa.binary(),
         "double": pa.float64(),
+        "float": pa.float32(),
+        "array<bigint>": pa.list_(pa.int64()),
+        "array<string>": pa.list_(pa.string()),
     }
     schema = pa.schema({name: kinds[kind] for name, kind in fields.items()})
     count = len(next(iter(columns.values())))
@@ -175,36 +178,39 @@ def together(rows: DataFrame, key: str, count: int, *order: str) -> DataFrame:
     return rows.repartition(partitions, key).sortWithinPartitions(key, *order)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The session, the staging folder and the options of one pack. Use it in a `with` block."""
+    """The session, the staging folder and the options of one pack."""
 
-    def __init__(self, session: SparkSession, staging: Staging, options: PackOptions) -> None:
-        self.session, self.staging, self.options = session, staging, options
-        self.folder = str(staging.spool)
-        self._stack = ExitStack()
-        self._persisted: list[DataFrame] = []
+    session: SparkSession
+    staging: Staging
+    options: PackOptions
+    _persisted: list[DataFrame] = field(default_factory=list)
 
-    def __enter__(self) -> Self:
+    @property
+    def folder(self) -> str:
+        """The folder for the results of tasks."""
+        return str(self.staging.spool)
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Run the Spark jobs of a pack; cancel them on an error, and raise that of the task."""
         make_folders(self.folder)
         context = self.session.sparkContext
-        group = self._stack.enter_context(cancelling(context))
-        context.setJobGroup(group, "imgrec", interruptOnCancel=False)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for rows in self._persisted:
-            rows.unpersist()
-        self._stack.__exit__(kind, error, trace)
-        if isinstance(error, Exception) and not isinstance(error, ImgrecError):
+        try:
+            with cancelling(context) as group:
+                context.setJobGroup(group, "imgrec", interruptOnCancel=False)
+                yield self
+        except ImgrecError:
+            raise
+        except Exception as error:
             raise _task_error(self.folder) or ExecutionError(
                 f"Spark could not run a task: {reason_of(error)}",
                 hint="look at the logs of the executors",
             ) from error
+        finally:
+            for rows in self._persisted:
+                rows.unpersist()
 
     @contextmanager
     def small_batches(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import imgrec.spark.groups as groups
 from imgrec.codec.sniff import HEAD_BYTES
 from imgrec.layout import shard_filename
-from imgrec.model import TEST, TRAIN, UNLABELLED, VAL, Planned, Samples, split_order
+from imgrec.model import TEST, TRAIN, UNLABELLED, VAL, Planned, Samples, ShardTask, split_order
 from imgrec.notes import (
     Note,
     NoteCollector,
@@ -345,15 +345,6 @@ def summarize(folder: str, buckets: Iterable[int]) -> Summary:
     return summary
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One shard of a dataset."""
-
-    split: str
-    index: int
-    filename: str
-
-
 @dataclass(frozen=True)
 class Shards:
     """All shards of a dataset, numbered across its splits."""
@@ -363,11 +354,15 @@ class Shards:
     name: str
     compression: str
 
-    def __iter__(self) -> Iterator[Shard]:
+    def __iter__(self) -> Iterator[ShardTask]:
+        """Yield the task of each shard, without its samples."""
+        none = Samples()
         for split, lengths in self.lengths.items():
             for index in range(len(lengths)):
                 filename = shard_filename(self.name, split, index, len(lengths), self.compression)
-                yield Shard(split, index, filename)
+                yield ShardTask(
+                    split=split, index=index, filename=filename, expected_bytes=0, samples=none
+                )
 
     def __len__(self) -> int:
         return sum(map(len, self.lengths.values()))
@@ -388,26 +383,24 @@ class RowPlan:
 
 def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
     """Decide the label, split, shard and place of every good row."""
-    options = job.options
+    options, extras = job.options, scanned.frame.extras
     folders = {name: (name,) for name in scanned.classes}
     classes, label_of = number_classes(
         FoundClasses(folders=folders, images=scanned.classes), options
     )
-    ranking = _Ranking(seed=options.seed, label_of=label_of, extras=scanned.extras)
+    ranking = _Ranking(seed=options.seed, label_of=label_of, extras=extras)
     bits = (scanned.good // _BUCKET_ROWS).bit_length()
     rows = _into_buckets(scanned.rows, bits)
-    ranked = job.persist(job.map_batches(rows, ranking, with_extras(RANKED, scanned.extras)))
+    ranked = job.persist(job.map_batches(rows, ranking, with_extras(RANKED, extras)))
     is_divided = bool(options.val_split or options.test_split)
     bounds: dict[int, Bounds] = {}
     if is_divided and scanned.has_groups:
-        ranked = job.persist(groups.assign_groups(ranked, scanned.extras, job))
+        ranked = job.persist(groups.assign_groups(ranked, extras, job))
     elif is_divided:
         units = job.persist(job.map_batches(ranked, list_units, UNITS))
         bounds = find_bounds(units, bits, options)
-    assigning = _Assigning(
-        bounds=bounds, on_leak=options.on_leak, extras=scanned.extras, folder=job.folder
-    )
-    placed = job.persist(job.map_batches(ranked, assigning, with_extras(ASSIGNED, scanned.extras)))
+    assigning = _Assigning(bounds=bounds, on_leak=options.on_leak, extras=extras, folder=job.folder)
+    placed = job.persist(job.map_batches(ranked, assigning, with_extras(ASSIGNED, extras)))
     buckets = sorted(row["bucket"] for row in ranked.select("bucket").distinct().collect())
     placed.count()
     summary = summarize(job.folder, buckets)
@@ -428,7 +421,7 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
         planned=Planned(
             count=sum(summary.counts().values()),
             labels=summary.labels,
-            columns=scanned.extras,
+            columns=extras,
             is_multilabel=False,
         ),
         shards=_shards(summary, job),

@@ -18,6 +18,7 @@ from imgrec.read.files import find_dataset
 from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import read_shard
 from imgrec.read.splits import existing_name
+from imgrec.spark.job import Fields, batches_of, ddl
 from imgrec.storage.paths import refuse_remote
 from imgrec.text import printable, suggestion
 
@@ -45,7 +46,7 @@ def read(
     """Return a packed dataset, or one split of it, as a DataFrame with one partition per shard.
 
     Its columns are split, label (or labels), class_name (or class_names), filename, height, width,
-    channels, image (the encoded bytes) and the extra columns. Checksums are verified.
+    channels, image (the encoded bytes) and the extra columns, with a `_` behind a name that is taken. Checksums are verified.
 
     Example: `imgrec.spark.read("flowers").groupBy("split", "class_name").count()`.
     """
@@ -80,7 +81,7 @@ def read(
     )
     ship(context_of(session))
     numbers = session.range(0, len(shards), 1, len(shards))
-    return numbers.mapInArrow(reader, reader.schema())
+    return numbers.mapInArrow(reader, ddl(reader.fields()))
 
 
 @dataclass(frozen=True)
@@ -93,17 +94,23 @@ class _Reader:
     columns: Mapping[str, ColumnKind]
     is_multilabel: bool
 
-    def schema(self) -> str:
-        labels = (
-            "labels array<bigint>, class_names array<string>"
-            if self.is_multilabel
-            else "label bigint, class_name string"
-        )
-        extras = "".join(
-            f", `{name.replace('`', '``')}` {_TYPES[kind]}" for name, kind in self.columns.items()
-        )
-        own = "filename string, height int, width int, channels int, image binary"
-        return f"split string, {labels}, {own}{extras}"
+    def fields(self) -> Fields:
+        """Return the columns of the DataFrame."""
+        labels = {"label": "bigint", "class_name": "string"}
+        if self.is_multilabel:
+            labels = {"labels": "array<bigint>", "class_names": "array<string>"}
+        fields = {
+            "split": "string",
+            **labels,
+            "filename": "string",
+            **dict.fromkeys(("height", "width", "channels"), "int"),
+            "image": "binary",
+        }
+        for name, kind in self.columns.items():
+            while name in fields:  # a column of the source may be called height, for example
+                name += "_"
+            fields[name] = _TYPES[kind]
+        return fields
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -111,7 +118,7 @@ class _Reader:
                 yield from self._read(self.shards[int(str(number))])
 
     def _read(self, shard: _Shard) -> Iterator[pa.RecordBatch]:
-        rows: list[dict[str, object]] = []
+        rows: list[tuple[object, ...]] = []
         waiting = count = 0
         for _, payload in read_shard(shard.path, self.compression):
             record = parse(payload, 0, len(payload), self.classes)
@@ -119,10 +126,10 @@ class _Reader:
             count += 1
             waiting += len(payload)
             if waiting > _BATCH_BYTES:
-                yield self._batch(rows)
+                yield from self._batches(rows)
                 rows, waiting = [], 0
         if rows:
-            yield self._batch(rows)
+            yield from self._batches(rows)
         if count != shard.records:
             raise CorruptRecord(
                 f"{shard.path}: expected {shard.records} records ({layout.DATASET_INFO}), "
@@ -130,45 +137,23 @@ class _Reader:
                 path=shard.path,
             )
 
-    def _row(self, split: str, record: Record) -> dict[str, object]:
-        height, width, channels = record.shape
-        labels: dict[str, object] = (
-            {"labels": record.labels, "class_names": record.class_names}
-            if self.is_multilabel
-            else {"label": record.label, "class_name": record.class_name}
+    def _row(self, split: str, record: Record) -> tuple[object, ...]:
+        """Return the cells of a record, in the order of `fields`."""
+        labels = record.label, record.class_name
+        extras = [_plain(record.columns.get(name)) for name in self.columns]
+        return (
+            split,
+            *((record.labels, record.class_names) if self.is_multilabel else labels),
+            printable(record.filename),
+            *record.shape,
+            record.image,
+            *extras,
         )
-        return {
-            "split": split,
-            **labels,
-            "filename": printable(record.filename),
-            "height": height,
-            "width": width,
-            "channels": channels,
-            "image": record.image,
-            **{name: _plain(record.columns.get(name)) for name in self.columns},
-        }
 
-    def _batch(self, rows: list[dict[str, object]]) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        text, whole = pa.string(), pa.int64()
-        labels: dict[str, pa.DataType] = {"label": whole, "class_name": text}
-        if self.is_multilabel:
-            labels = {"labels": pa.list_(whole), "class_names": pa.list_(text)}
-        kinds: dict[ColumnKind, pa.DataType] = {
-            ColumnKind.INT: whole,
-            ColumnKind.FLOAT: pa.float32(),
-            ColumnKind.TEXT: text,
-        }
-        schema: dict[str, pa.DataType] = {
-            "split": text,
-            **labels,
-            "filename": text,
-            **dict.fromkeys(("height", "width", "channels"), pa.int32()),
-            "image": pa.binary(),
-            **{name: kinds[kind] for name, kind in self.columns.items()},
-        }
-        return pa.RecordBatch.from_pylist(rows, schema=pa.schema(schema))
+    def _batches(self, rows: list[tuple[object, ...]]) -> Iterator[pa.RecordBatch]:
+        fields = self.fields()
+        columns = map(list, zip(*rows, strict=True))
+        yield from batches_of(dict(zip(fields, columns, strict=True)), fields)
 
 
 def _plain(value: Value | tuple[Value, ...] | None) -> Value | None:

@@ -300,10 +300,7 @@ class Scanned:
     classes: Mapping[str, int]
     """The number of good rows of each class, as the rows spell it."""
     has_groups: bool
-    extras: Extras
-    defaults: tuple[ColumnValue, ...]
-    """The value of a missing cell in each of `extras`."""
-    layout: str
+    frame: Frame
     images: DataFrame | None
     """Columns `filename` and `image`, if the DataFrame holds the images themselves."""
 
@@ -340,9 +337,7 @@ def scan(frame: Frame, request: Request, job: Job) -> Scanned:
         ),
         classes=_count_classes(counts),
         has_groups=bool(request.group),
-        extras=frame.extras,
-        defaults=frame.defaults,
-        layout=frame.layout,
+        frame=frame,
         images=None if frame.is_path else _images(frame, probe),
     )
 

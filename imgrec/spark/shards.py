@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ from imgrec.spark.job import (
     with_extras,
     write_result,
 )
-from imgrec.spark.plan import MOST, RowPlan, Shard, Shards, bucket_file
+from imgrec.spark.plan import MOST, RowPlan, Shards, bucket_file
 from imgrec.spark.scan import Scanned, digest_of
 from imgrec.storage.files import Seal, append_to_spool
 from imgrec.text import path_of, printable
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SHOWN = 3
+_MOST_ON_PAGE = 100_000
+"""The most images for which report.html is drawn: its table is in the driver's memory."""
 UNSTABLE = (
     "imgrec reads the DataFrame twice and needs the same rows each time: persist or checkpoint it, "
     "or write it to a table and pack that"
@@ -92,7 +95,7 @@ class _Writing:
     """Writes shards from their sorted rows, and the result of each to a file."""
 
     writer: ShardWriter
-    shards: tuple[Shard, ...]
+    shards: tuple[ShardTask, ...]
     extras: Extras
     defaults: tuple[ColumnValue, ...]
     """The value of a missing cell in each of `extras`."""
@@ -118,11 +121,8 @@ class _Writing:
     def _write(self, number: int, rows: Columns, blobs: list[Blob]) -> Iterator[pa.RecordBatch]:
         if not blobs:
             return
-        shard = self.shards[number]
-        task = ShardTask(
-            split=shard.split,
-            index=shard.index,
-            filename=shard.filename,
+        task = replace(
+            self.shards[number],
             expected_bytes=sum(record_bytes(rows["size"], rows["filename"])),
             samples=Samples(
                 blobs=tuple(blobs),
@@ -179,66 +179,22 @@ def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
     )
 
 
-def _read_shard_result(folder: str, number: int, shard: Shard) -> ShardResult:
+def _read_shard_result(folder: str, number: int, shard: ShardTask) -> ShardResult:
     told, _, result = read_result(folder, f"{number}.result").partition(b"\n")
     value = json.loads(told)
-    task = ShardTask(
-        split=shard.split,
-        index=shard.index,
-        filename=shard.filename,
-        expected_bytes=0,
-        samples=Samples(
-            filenames=tuple(value["filenames"]),
-            labels=tuple(value["labels"]),
-            groups=tuple(value["groups"]),
-            columns=tuple(
-                Column(name, ColumnKind(kind), tuple(cells))
-                for name, kind, cells in value["columns"]
-            ),
+    samples = Samples(
+        filenames=tuple(value["filenames"]),
+        labels=tuple(value["labels"]),
+        groups=tuple(value["groups"]),
+        columns=tuple(
+            Column(name, ColumnKind(kind), tuple(cells)) for name, kind, cells in value["columns"]
         ),
     )
-    return json_files.decode_result(result, task)
+    return json_files.decode_result(result, replace(shard, samples=samples))
 
 
 def _facts_file(number: int) -> str:
     return f"{number}.facts"
-
-
-_MOST_ON_PAGE = 100_000
-"""The most images for which report.html is drawn: its table is in the driver's memory."""
-
-
-@dataclass(slots=True)
-class _Page:
-    """Draws report.html from the results of all shards, unless there are too many records."""
-
-    job: Job
-    count: int
-    """The number of planned records."""
-    _results: list[ShardResult] = field(default_factory=list)
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the dataset is small enough for a page."""
-        return self.count <= _MOST_ON_PAGE
-
-    def add(self, result: ShardResult) -> None:
-        """Add the result of the next shard."""
-        if self.is_drawn:
-            self._results.append(result)
-
-    def draw(self, report: Report) -> bytes:
-        """Return report.html, with images read from the shards."""
-        folder, options = str(self.job.staging.path), self.job.options
-        table = table_of_results(self._results, in_dataset(folder))
-        inspection = Inspection(run=SparkEngine(self.job.session).run)
-        return make_page(table, report, inspection, options.thumbnails).data
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return a warning if no page is drawn."""
-        if self.is_drawn:
-            return ()
-        return (f"no report.html for more than {_MOST_ON_PAGE:,} images; run imgrec report",)
 
 
 def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
@@ -246,26 +202,37 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     staging, options = job.staging, job.options
     _write(planned, scanned, job)
     totals = Totals(planned.planned, options.also, NoteCollector(MOST))
-    page = _Page(job, planned.planned.count)
+    results: list[ShardResult] = []
+    has_page = planned.planned.count <= _MOST_ON_PAGE
     form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
     with create_samples(staging.path, form) as (table, file):
         for result in _results(planned, job):
             staging.start_sync(result.filename, *(filename for filename, *_ in result.beside))
             table.add(result)
             totals.add(result)
-            page.add(result)
+            if has_page:
+                results.append(result)
     samples = Seal(layout.SAMPLES, file.position, file.sha256())
     plan = _plan(planned, scanned, job)
-    plan = replace(plan, notes=(*plan.notes, *warnings_of(page.warnings())))
-    draw = page.draw if page.is_drawn else None
+    if not has_page:
+        why = f"no report.html for more than {_MOST_ON_PAGE:,} images; run imgrec report"
+        plan = replace(plan, notes=(*plan.notes, *warnings_of([why])))
+    draw = partial(_draw_page, results, job) if has_page else None
     files = complete(staging.path, plan, totals, options, samples, draw)
     staging.publish(files)
 
 
+def _draw_page(results: Sequence[ShardResult], job: Job, report: Report) -> bytes:
+    """Return report.html, with images read from the shards."""
+    table = table_of_results(results, in_dataset(str(job.staging.path)))
+    inspection = Inspection(run=SparkEngine(job.session).run)
+    return make_page(table, report, inspection, job.options.thumbnails).data
+
+
 def sharded(planned: RowPlan, scanned: Scanned, job: Job) -> DataFrame:
     """Add the shard of every row to a plan's rows; columns as in `SHARDED`."""
-    sharding = _Sharding(planned.shards.lengths, planned.summary.offsets, scanned.extras)
-    return job.map_batches(planned.rows, sharding, with_extras(SHARDED, scanned.extras))
+    sharding = _Sharding(planned.shards.lengths, planned.summary.offsets, scanned.frame.extras)
+    return job.map_batches(planned.rows, sharding, with_extras(SHARDED, scanned.frame.extras))
 
 
 def _write(planned: RowPlan, scanned: Scanned, job: Job) -> None:
@@ -281,8 +248,8 @@ def _write(planned: RowPlan, scanned: Scanned, job: Job) -> None:
             record_format=RecordFormat(compression=options.shard_compression, also=options.also),
         ),
         shards=tuple(shards),
-        extras=scanned.extras,
-        defaults=scanned.defaults,
+        extras=scanned.frame.extras,
+        defaults=scanned.frame.defaults,
         has_groups=scanned.has_groups,
         folder=job.folder,
     )
@@ -303,7 +270,7 @@ def _plan(planned: RowPlan, scanned: Scanned, job: Job) -> Plan:
         name=options.name,
         version=options.version,
         source=options.name,
-        layout=scanned.layout,
+        layout=scanned.frame.layout,
         classes=planned.classes,
         tasks=(),
         check=options.check,

@@ -313,6 +313,27 @@ def test_a_dataset_is_read_as_a_dataframe_of_a_partition_a_shard(
     assert read(folder, split="validation").count() == len(imgrec.open_dataset(folder)["val"])
 
 
+def test_labels_and_columns_of_a_table_are_read_beside_those_of_every_record(
+    spark: SparkSession, flowers: Path, tmp_path: Path
+) -> None:
+    from imgrec.spark import read
+
+    names = sorted(str(path.relative_to(flowers)) for path in flowers.rglob("*.jpg"))[:2]
+    manifest = tmp_path / "table.csv"
+    manifest.write_text(
+        f"file,kinds,height,note\n{names[0]},rose|red,7,first\n{names[1]},red,8,second\n"
+    )
+    source = SourceOptions(
+        images=str(flowers), label_col="kinds", label_sep="|", column=("height:int", "note:text")
+    )
+    folder = inline.pack(manifest, tmp_path, source=source)
+    rows = read(folder, spark).select("filename", "labels", "class_names", "height_", "note")
+    assert sorted(map(tuple, rows.collect())) == [
+        (names[0], [0, 1], ["red", "rose"], 7, "first"),
+        (names[1], [0], ["red"], 8, "second"),
+    ]
+
+
 def test_a_damaged_record_is_not_read(spark: SparkSession, flowers: Path, tmp_path: Path) -> None:
     from imgrec.spark import read
 
