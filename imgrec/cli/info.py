@@ -14,6 +14,7 @@ from imgrec.cli.render import (
     Terminal,
     cells_of,
     class_names,
+    dataset_value,
     emit,
     line,
     pick,
@@ -21,7 +22,6 @@ from imgrec.cli.render import (
     split_rows,
     split_values,
     storage_lines,
-    storage_value,
     this_terminal,
 )
 from imgrec.text import number, size, visible
@@ -65,8 +65,7 @@ def _value(found: DatasetInfo, stats: ImageStats | None) -> dict[str, object]:
     for split in found.splits:
         splits[split.name]["class_counts"] = split.class_counts
     return {
-        **pick(found, "name version path load fingerprint"),
-        **storage_value(found),
+        **dataset_value(found),
         "classes": found.classes,
         "splits": splits,
         "images": stats and _stats_value(stats),

@@ -20,6 +20,7 @@ from imgrec.cli.parser import verb
 from imgrec.cli.render import (
     SplitRow,
     class_names,
+    dataset_value,
     emit,
     line,
     lines,
@@ -29,7 +30,6 @@ from imgrec.cli.render import (
     split_rows,
     split_values,
     storage_lines,
-    storage_value,
 )
 from imgrec.model import UNLABELLED
 from imgrec.options import OnLeak
@@ -88,8 +88,7 @@ def plan(parsed: Namespace) -> int:
 def _packed_value(packed: Packed) -> dict[str, object]:
     info, report = packed.info, packed.report
     return {
-        **pick(info, "name version path load fingerprint"),
-        **storage_value(info),
+        **dataset_value(info),
         **_source_value(report, split_rows(info)),
         **{kind: len(notes) for kind, notes in report.listed.items()},
         "resized": report.resized.total if report.resized else 0,

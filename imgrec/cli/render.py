@@ -127,9 +127,10 @@ def storage_lines(info: DatasetInfo) -> list[str]:
     return shown
 
 
-def storage_value(info: DatasetInfo) -> dict[str, object]:
-    """Return what `storage_lines` shows, for JSON."""
-    value = pick(info, "compression uncompressed_bytes") if info.compression else {}
+def dataset_value(info: DatasetInfo) -> dict[str, object]:
+    """Return what a dataset is called, and what `storage_lines` shows, for JSON."""
+    value = pick(info, "name version path load fingerprint")
+    value |= pick(info, "compression uncompressed_bytes") if info.compression else {}
     return value | (pick(info, "also data_source") if info.also else {})
 
 

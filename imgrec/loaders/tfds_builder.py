@@ -31,6 +31,7 @@ from imgrec.read.files import find_dataset
 from imgrec.request import options_from, refuse_unknown, resolve_manifest
 from imgrec.source.kinds import detect
 from imgrec.storage.paths import is_remote, refuse_remote
+from imgrec.text import listed
 
 _LOG = logging.getLogger("imgrec")
 _NAME = "imgrec"
@@ -240,14 +241,10 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # a cla
         actual = self.info.classes[: len(wanted)] if options.classes_append else self.info.classes
         if wanted != actual:
             raise DatasetError(
-                f"{self.data_dir} has other classes than {_shorten(wanted)}",
-                hint=f"it has {_shorten(self.info.classes)}; labels come from the data",
+                f"{self.data_dir} has other classes than {listed(wanted, 10)}",
+                hint=f"it has {listed(self.info.classes, 10)}; labels come from the data",
                 path=self.data_dir,
             )
-
-
-def _shorten(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def _refuse_format(file_format: Any) -> None:

@@ -46,7 +46,8 @@ def read(
     """Return a packed dataset, or one split of it, as a DataFrame with one partition per shard.
 
     Its columns are split, label (or labels), class_name (or class_names), filename, height, width,
-    channels, image (the encoded bytes) and the extra columns, with a `_` behind a name that is taken. Checksums are verified.
+    channels, image (the encoded bytes) and the extra columns, with a `_` behind a name that is
+    taken. Checksums are verified.
 
     Example: `imgrec.spark.read("flowers").groupBy("split", "class_name").count()`.
     """
