@@ -167,6 +167,11 @@ def multilabel_step(classes: int, *, is_one_size: bool) -> str:
     return f".map(lambda image, labels: ({image}, tf.reduce_sum(tf.one_hot(labels, {classes}), 0)))"
 
 
+def description(images: int, classes: int) -> str:
+    """Return the description of a dataset that was packed without one."""
+    return f"{images} images in {classes} classes, packed by imgrec."
+
+
 def data_source_line(data_dir: Path, name: str, version: str, split: str) -> str:
     """Return the line of Python with which TFDS reads a dataset in random order."""
     target, where = _in_tfds(data_dir, name, version)

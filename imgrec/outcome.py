@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from imgrec.model import Samples
 from imgrec.near.duplicates import NearDuplicates
 from imgrec.notes import COPIES, Noted, NoteKind, Notes, Resized
+from imgrec.options.card import DatasetCard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,8 @@ class DatasetInfo:
     """Other file formats that also hold all records."""
     data_source: str = ""
     """The line of Python with which TFDS reads `also` in random order, if there is one."""
+    about: DatasetCard = field(default_factory=DatasetCard)
+    """Its description, citation, license and homepage, as far as they were given."""
     channels: int = 3
     """What loaders decode to unless told otherwise: 1 if all images are grey, else 3."""
 
@@ -120,6 +123,12 @@ class Report(Noted):
     notes: Notes = field(repr=False)
     near_duplicates: NearDuplicates | None = field(default=None, repr=False)
     """None if nobody asked for them."""
+
+    @property
+    def about(self) -> DatasetCard:
+        """Return the description, citation, license and homepage, as far as they were given."""
+        fields = DatasetCard._fields
+        return DatasetCard(*(str(self.options.get(field, "")) for field in fields))
 
     @property
     def resized(self) -> Resized | None:

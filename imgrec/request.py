@@ -10,6 +10,7 @@ from typing import Any
 
 from imgrec.errors import UsageError
 from imgrec.options import OptionError, PackOptions, SourceKind, SourceOptions
+from imgrec.options.card import read_card
 from imgrec.options.declaration import declared_options, options_of, renamed_hint
 from imgrec.options.parsing import exclusive, parse_text, split_names
 from imgrec.planning.classes import parse_classes, parse_map
@@ -116,5 +117,6 @@ _FILES: Mapping[str, tuple[Callable[[str, str], object], str]] = {
         "give a file with one name per line, a CSV of label,name or a JSON map",
     ),
     "map": (parse_map, "give a CSV file of old,new"),
+    "card": (read_card, "give a YAML file, or the README.md of the dataset"),
 }
 """Options that name a file: how to parse its text, and the hint if it cannot be read."""

@@ -15,7 +15,7 @@ from imgrec.cli.parser import Argument, argument, switch
 from imgrec.errors import UsageError
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.options.declaration import Option, declared_options
-from imgrec.options.packing import IMAGES, OUTPUT, SHARDS
+from imgrec.options.packing import ABOUT, IMAGES, OUTPUT, SHARDS
 from imgrec.options.source import DATASET, MANIFESTS, PART, SOURCE, SPLITS
 from imgrec.text import visible
 
@@ -122,7 +122,7 @@ PACK_ARGUMENTS = (
         "folder, archive, manifest, CIFAR or IDX files; imgrec detects which",
         nargs="?",
     ),
-    *_in_groups(DATASET, SOURCE, MANIFESTS, PART, SPLITS, IMAGES, SHARDS, OUTPUT),
+    *_in_groups(DATASET, SOURCE, MANIFESTS, PART, SPLITS, IMAGES, SHARDS, OUTPUT, ABOUT),
     QUIET,
 )
 

@@ -17,6 +17,7 @@ from imgrec.cli.render import (
     dataset_value,
     emit,
     line,
+    lines,
     pick,
     split_lines,
     split_rows,
@@ -66,6 +67,7 @@ def _value(found: DatasetInfo, stats: ImageStats | None) -> dict[str, object]:
         splits[split.name]["class_counts"] = split.class_counts
     return {
         **dataset_value(found),
+        **found.about._asdict(),
         "classes": found.classes,
         "splits": splits,
         "images": stats and _stats_value(stats),
@@ -100,6 +102,8 @@ def _lines(
     if stats:
         yield from _stats_lines(stats, terminal)
     yield from storage_lines(found)
+    for name, text in found.about.given().items():
+        yield from lines(name, text.splitlines())
     yield line("fingerprint", found.fingerprint or "none: not made by imgrec")
     yield line("path", found.path)
     yield line("load", found.load)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeAlias, TypedDict, TypeVar
 
+from imgrec.options.card import DatasetCard, parse_card, parse_homepage, parse_line, parse_prose
 from imgrec.options.declaration import (
     Bytes,
     Count,
@@ -39,6 +40,7 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 Many: TypeAlias = T | Sequence[T]
 
 IMAGES, SHARDS, OUTPUT = "images and labels", "shards and speed", "output"
+ABOUT = "what people should know"
 DEFAULT_QUALITY = 90
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
 
@@ -117,6 +119,10 @@ def _parse_folds(name: str, value: object) -> int:
 
 
 Version: TypeAlias = Annotated[str, Kind(_parse_version, "X.Y.Z")]
+Prose: TypeAlias = Annotated[str, Kind(parse_prose, "TEXT")]
+Line: TypeAlias = Annotated[str, Kind(parse_line, "NAME")]
+Homepage: TypeAlias = Annotated[str, Kind(parse_homepage, "URL")]
+Card: TypeAlias = Annotated[DatasetCard, Kind(parse_card, "FILE", str)]
 Folds: TypeAlias = Annotated[int, Kind(_parse_folds, "K")]
 
 
@@ -221,6 +227,16 @@ class PackOptions:
         "show at most N pictures in the report; default: 96, or more for more than 77 classes",
         OUTPUT,
     )
+    description: Prose = option("", "what the dataset is, in a few sentences", ABOUT)
+    citation: Prose = option("", "how to cite it, such as BibTeX", ABOUT)
+    license: Line = option("", "the license of the images, such as cc-by-4.0", ABOUT)
+    homepage: Homepage = option("", "the address of the dataset's page", ABOUT)
+    card: Card = option(
+        DatasetCard(),
+        "take what is not given from this file: YAML or JSON with such keys, or a README.md that "
+        "begins with them, as Hugging Face and Kaggle write it",
+        ABOUT,
+    )
 
     def __post_init__(self) -> None:
         if self.val_split + self.test_split >= 1:
@@ -258,6 +274,12 @@ class PackOptions:
         return ShrinkOptions(short_side=self.short_side, max_side=self.max_side, quality=quality)
 
     @property
+    def about(self) -> DatasetCard:
+        """Return what people should know about the dataset."""
+        own = DatasetCard(self.description, self.citation, self.license, self.homepage)
+        return own.over(self.card)
+
+    @property
     def shard_compression(self) -> str:
         """Return the compression of shards as metadata names it: "" for none."""
         return "" if self.compression is Compression.NONE else str(self.compression)
@@ -284,6 +306,7 @@ class PackOptions:
             **({} if self.near_dups is NearDups.AUTO else {"near_dups": str(self.near_dups)}),
             **({} if self.thumbnails is None else {"thumbnails": self.thumbnails}),
             **(shrink.deciding() if shrink else {}),
+            **self.about.given(),
         }
 
 
@@ -321,6 +344,11 @@ class PackKeywords(TypedDict, total=False):
     also: Many[AlsoFormat | str]
     workers: int | None
     thumbnails: int | None
+    description: str
+    citation: str
+    license: str
+    homepage: str
+    card: AnyPath | Mapping[str, str]
     yes: bool
     kind: SourceKind | str
     layout: FolderLayout | str

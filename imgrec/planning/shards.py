@@ -174,6 +174,7 @@ def dataset_facts(
         sample = hashlib.sha256(submission.sample).hexdigest()
         asked.append(f"submission {replace(submission, sample=b'')!r} {sample}")
     asked += [f"--{what} {value}" for what, value in options.source.class_changes().items()]
+    asked += [f"--{what} {text!r}" for what, text in options.about.given().items()]
     facts = (FORMAT, name, options.version, options.check, *classes, *asked)
     return "".join(f"{fact}\n" for fact in facts).encode("utf-8", "surrogateescape")
 

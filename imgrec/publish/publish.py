@@ -15,6 +15,7 @@ from imgrec.codec import json_files
 from imgrec.model import FORMAT, Plan
 from imgrec.notes import NoteKind
 from imgrec.options import ColumnKind, PackOptions
+from imgrec.options.card import NO_HOMEPAGE
 from imgrec.outcome import Report
 from imgrec.publish.report import Totals, make_report, refuse_bad_source, skipped_csv
 from imgrec.storage.files import Seal, remove, write_file
@@ -97,10 +98,14 @@ def _dataset_info(report: Report, totals: Totals, options: PackOptions) -> dict[
         if options.also
         else {"fileFormat": layout.FILE_FORMATS[options.shard_compression]}
     )
+    about = options.about
     return {
         "name": report.name,
         "version": report.version,
-        "description": f"{images} images in {len(report.classes)} classes, packed by imgrec.",
+        "description": about.description or layout.description(images, len(report.classes)),
+        **({"citation": about.citation} if about.citation else {}),
+        **({"redistributionInfo": {"license": about.license}} if about.license else {}),
+        "location": {"urls": [about.homepage or NO_HOMEPAGE]},
         **formats,
         "moduleName": "imgrec",
         "splits": [

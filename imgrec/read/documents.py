@@ -19,6 +19,7 @@ from imgrec.codec.untrusted import count_of, counts_of, parse_json
 from imgrec.errors import DatasetError
 from imgrec.faults import Code, Fault, Faults
 from imgrec.model import FORMAT
+from imgrec.options.card import DatasetCard
 from imgrec.outcome import DatasetInfo, Report
 from imgrec.read.files import fault_error, os_fault, read_checksums, read_document
 from imgrec.read.tfds_files import (
@@ -102,8 +103,15 @@ class Documents:
             uncompressed_bytes=metadata.uncompressed_bytes,
             also=declared.also,
             data_source=layout.data_source_line(*place) if has_data_source else "",
+            about=self._about(),
             channels=self.features.channels,
         )
+
+    def _about(self) -> DatasetCard:
+        """Return what people should know, without the description that imgrec makes up."""
+        about, images = self.declared.about, sum(one.examples for one in self.declared.splits)
+        is_own = about.description == layout.description(images, len(self.classes))
+        return about._replace(description="") if is_own else about
 
     def imgrec_features(self) -> Features:
         """Return the features of records; raise DatasetError unless imgrec's are among them."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from imgrec import layout
 from imgrec.faults import Code, Faults
 from imgrec.options import ColumnKind
+from imgrec.options.card import NO_HOMEPAGE, DatasetCard
 from imgrec.outcome import SplitInfo
 
 _KEYS = frozenset(
@@ -29,7 +30,9 @@ _KEYS = frozenset(
 _SPLIT_KEYS = frozenset(
     {"name", "numShards", "shardLengths", "numBytes", "statistics", "filepathTemplate"}
 )
-_TEXT_KEYS = ("name", "description", "version", "configName", "moduleName", "fileFormat")
+_TEXT_KEYS = (
+    "name", "description", "citation", "version", "configName", "moduleName", "fileFormat"
+)  # fmt: skip
 _FORMATS = frozenset({"", "tfrecord", "riegeli", "array_record", "parquet"})
 _SPLIT_NAME = re.compile(r"[\w-]+")
 _TEMPLATE_VARIABLE = re.compile(r"\{(\w+)\}")
@@ -50,6 +53,7 @@ class InfoDocument:
     file_format: str = "tfrecord"
     also: tuple[str, ...] = ()
     """Other formats that hold the same records."""
+    about: DatasetCard = field(default_factory=DatasetCard)
     splits: tuple[SplitInfo, ...] = ()
     templates: Mapping[str, str] = field(default_factory=dict)
     """The file name template of each split."""
@@ -107,6 +111,12 @@ def parse_info(
         config=texts["configName"],
         file_format=file_format or "tfrecord",
         also=also,
+        about=DatasetCard(
+            description=texts["description"],
+            citation=texts["citation"],
+            license=_parse_license(value.get("redistributionInfo")),
+            homepage=_parse_homepage(value.get("location")),
+        ),
         splits=tuple(split for split, _ in splits),
         templates={split.name: template for split, template in splits},
         supervised=_parse_supervised(value.get("supervisedKeys"), faults),
@@ -185,6 +195,20 @@ def _parse_supervised(value: object, faults: Faults) -> tuple[str, ...]:
         case _:
             faults.say(Code.BAD_SUPERVISED_KEYS, layout.DATASET_INFO)
     return tuple(key for key in keys if isinstance(key, str))
+
+
+def _parse_license(value: object) -> str:
+    match value:
+        case {"license": str(text)}:
+            return text
+    return ""
+
+
+def _parse_homepage(value: object) -> str:
+    match value:
+        case {"urls": [str(url), *_]} if url != NO_HOMEPAGE:
+            return url
+    return ""
 
 
 def fits_in_file_names(name: str) -> bool:

@@ -31,8 +31,8 @@ _PROSE = ("reason", "layout", "hint", "message", "title", "code", "load", "form"
 """Keys of JSON whose values are words for people."""
 _COUNTED = ("warnings", "faults", "notes", "not_checked")
 """Keys of JSON with lists of sentences: only their number is a fact."""
-_VOLATILE = ("seconds", "python", "imgrec", "packages", "kept_shards")
-"""Keys of JSON that depend on the machine."""
+_VOLATILE = ("seconds", "python", "imgrec", "packages", "kept_shards", "schema")
+"""Keys of JSON that depend on the machine or on the version of imgrec."""
 _ONE = ("--workers", "1")
 """Starting more processes takes longer than most commands here."""
 _PAGES = ("report.html", "SHA256SUMS")

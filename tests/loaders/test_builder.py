@@ -274,7 +274,7 @@ def test_an_unknown_option_lists_all(tfds: ModuleType, roses: Path) -> None:
         load(tfds, roses, val_spilt=0.1)
     error = ours(raised)
     assert isinstance(error, errors.UsageError)
-    assert error.hint.startswith("did you mean val_split? There is also, check, ")
+    assert error.hint.startswith("did you mean val_split? There is also, card, check, ")
     assert error.__notes__ == [f"hint: {error.hint}"]
     with pytest.raises(Exception, match=r"nowhere does not exist") as raised:
         load(tfds, roses.parent / "nowhere")
