@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from imgrec.errors import PlanError
 from imgrec.near.duplicates import NearDuplicates, NearPairs
 from imgrec.notes import Note, Noted, NoteKind, Notes, ignored_files, warnings_of
-from imgrec.options import Check, ColumnKind, ShrinkOptions
+from imgrec.options import Check, ColumnKind, ShrinkOptions, SourceKind
 from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.text import printable
 
@@ -25,6 +25,8 @@ FORMAT = 1
 """Version of the dataset directory; part of every fingerprint."""
 TRAIN, VAL, TEST = "train", "val", "test"
 FOLD = "fold_"
+ARCHIVE_OF = "archive of "
+"""How the text of a layout begins if it was found in an archive."""
 UNLABELLED = -1
 """The label of an image without a known class."""
 _MOST_DIGITS = 20
@@ -229,12 +231,60 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLayout:
+    """How a source was read. Programs use the facts; people read the text."""
+
+    kind: SourceKind
+    """The kind of files that hold the images; an archive is where these are."""
+    sentence: str
+    is_archive: bool = False
+    """Whether a folder layout was found in an archive."""
+    split_depth: int = 0
+    """How many folders at the top of a path are its split."""
+    class_depth: int = 0
+    """How many folders after those are its class; 0 if they are not always the class."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """The columns of a table that are used, with what each becomes, such as `int feature`."""
+    has_coarse_labels: bool = False
+    """Whether the labels are the coarse ones of CIFAR-100."""
+
+    @classmethod
+    def of_columns(
+        cls, kind: SourceKind, title: str, columns: Iterable[tuple[str, str]]
+    ) -> SourceLayout:
+        """Return the layout of a table."""
+        columns = tuple(columns)
+        meanings = ", ".join([f"{name} -> {meaning}" for name, meaning in columns])
+        return cls(kind=kind, sentence=f"{title}: {meanings}", columns=columns)
+
+    @property
+    def text(self) -> str:
+        """Describe it in a line for people, or in several."""
+        return f"{ARCHIVE_OF * self.is_archive}{self.sentence}"
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def has_image_files(self) -> bool:
+        """Whether each image is a file; if not, other files hold them."""
+        return self.kind in (SourceKind.FOLDER, SourceKind.MANIFEST)
+
+    @property
+    def class_folders(self) -> slice | None:
+        """Which parts of a path are its class; None if it has none."""
+        if not self.class_depth:
+            return None
+        return slice(self.split_depth, self.split_depth + self.class_depth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog(Noted):
     """Everything that a source holds, before anything is decided about it."""
 
     name: str
     """The name of the source's folder or file."""
-    layout: str
+    layout: SourceLayout
     samples: Samples
     class_folders: Mapping[str, tuple[str, ...]]
     """The folders of each class, by its name on disk."""
@@ -332,7 +382,7 @@ class Plan(Noted):
     name: str
     version: str
     source: str
-    layout: str
+    layout: SourceLayout
     classes: tuple[str, ...] = field(repr=False)
     tasks: tuple[ShardTask, ...] = field(repr=False)
     check: Check

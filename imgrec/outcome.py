@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from imgrec.model import Samples
+from imgrec.model import Samples, SourceLayout
 from imgrec.near.duplicates import NearDuplicates
 from imgrec.notes import COPIES, Noted, NoteKind, Notes, Resized
 from imgrec.options.card import DatasetCard
@@ -113,7 +113,7 @@ class Report(Noted):
     name: str
     version: str
     source: str
-    layout: str
+    layout: SourceLayout
     fingerprint: str
     options: Mapping[str, object]
     classes: tuple[str, ...] = field(repr=False)

@@ -379,8 +379,9 @@ def _difference(target: Path, plan: Plan) -> str:
         return f"{what}, which imgrec did not make"
     if report.source != printable(plan.source):
         return f"{what}: it was packed from {report.source}"
-    if report.layout != printable(plan.layout):
-        before, now = (text.partition("\n")[0] for text in (report.layout, plan.layout))
+    layouts = [printable(found.layout.text) for found in (report, plan)]
+    if len(set(layouts)) > 1:
+        before, now = (text.partition("\n")[0] for text in layouts)
         return f"{what}: the same source was read as {before}, and is now read as {now}"
     differing = [
         f"--{'shard-size' if name == 'shard_bytes' else name.replace('_', '-')}"

@@ -100,7 +100,8 @@ def measure(samples: int, master: str) -> dict[str, float]:
 def plan(session: SparkSession, samples: int) -> int:
     """Plan the samples; return the number of shards."""
     from imgrec.engine.spark import ship
-    from imgrec.options import PackOptions
+    from imgrec.model import SourceLayout
+    from imgrec.options import PackOptions, SourceKind
     from imgrec.spark.job import PROBED, Job, ddl
     from imgrec.spark.plan import plan_rows
     from imgrec.spark.scan import Frame, Scanned
@@ -122,7 +123,13 @@ def plan(session: SparkSession, samples: int) -> int:
                 notes=(),
                 classes={f"class_{n:03d}": samples // CLASSES for n in range(CLASSES)},
                 has_groups=False,
-                frame=Frame(rows=rows, is_path=True, extras=(), defaults=(), layout=""),
+                frame=Frame(
+                    rows=rows,
+                    is_path=True,
+                    extras=(),
+                    defaults=(),
+                    layout=SourceLayout(kind=SourceKind.FOLDER, sentence=""),
+                ),
                 images=None,
             )
             planned = plan_rows(scanned, job)

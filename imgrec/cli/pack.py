@@ -112,7 +112,8 @@ def _source_value(found: Plan | Report, rows: Sequence[SplitRow]) -> dict[str, o
     """Return what a plan and a report have in common."""
     near = found.near_duplicates
     return {
-        **pick(found, "layout classes"),
+        "layout": found.layout.text,
+        "classes": found.classes,
         "splits": split_values(rows),
         "skipped": [{"file": note.filename, "reason": note.reason} for note in found.skipped],
         "ignored": sum(kind.count for kind in found.ignored),
@@ -133,7 +134,7 @@ def _packed_lines(packed: Packed) -> Iterator[str]:
     classes = f"{number(len(info.classes), 'class', 'classes')}: {class_names(info.classes)}"
     ratio = packed_bytes / max(report.source_bytes, 1)
     yield f"{info.name} {info.version}: {number(images, 'image')}{ending}"
-    yield from lines("layout", report.layout.split("\n"))
+    yield from lines("layout", report.layout.text.split("\n"))
     yield line("classes", classes)
     yield from split_lines(split_rows(info))
     yield from _file_lines(report, _IN_REPORT)
@@ -168,7 +169,7 @@ def _packed_lines(packed: Packed) -> Iterator[str]:
 def _plan_lines(planned: Plan) -> Iterator[str]:
     rows = _planned_splits(planned)
     yield f"{planned.name} {planned.version}: {number(planned.planned, 'image')} to pack"
-    yield from lines("layout", planned.layout.split("\n"))
+    yield from lines("layout", planned.layout.text.split("\n"))
     yield from split_lines(rows)
     yield line("classes", number(len(planned.classes), "class", "classes"))
     yield from _class_lines(planned, [split for split, *_ in rows])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from imgrec.codec.old_layouts import parse_old_layout
 from imgrec.codec.untrusted import (
     count_of,
     counts_of,
@@ -21,7 +22,7 @@ from imgrec.codec.untrusted import (
     texts_of,
 )
 from imgrec.errors import DatasetError
-from imgrec.model import ShardTask, Submission
+from imgrec.model import ARCHIVE_OF, ShardTask, SourceLayout, Submission
 from imgrec.near.duplicates import NearDuplicates, NearPair
 from imgrec.notes import (
     ALWAYS_LISTED,
@@ -34,6 +35,7 @@ from imgrec.notes import (
     unlisted,
     warnings_of,
 )
+from imgrec.options import SourceKind
 from imgrec.outcome import RecordTable, Report, ShardResult, SplitInfo
 from imgrec.text import printable
 
@@ -49,7 +51,8 @@ def encode_report(report: Report) -> bytes:
         "name": report.name,
         "version": report.version,
         "source": printable(report.source),
-        "layout": report.layout,
+        "layout": printable(report.layout.text),
+        "layout_facts": _encode_layout(report.layout),
         "fingerprint": report.fingerprint,
         "options": dict(report.options),
         "classes": report.classes,
@@ -66,6 +69,32 @@ def encode_report(report: Report) -> bytes:
         **dict(_encode_findings(report)),
     }
     return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _encode_layout(layout: SourceLayout) -> dict[str, object]:
+    return {
+        "kind": layout.kind,
+        "is_archive": layout.is_archive,
+        "split_depth": layout.split_depth,
+        "class_depth": layout.class_depth,
+        "columns": [list(map(printable, column)) for column in layout.columns],
+        "has_coarse_labels": layout.has_coarse_labels,
+    }
+
+
+def _decode_layout(text: str, value: Any) -> SourceLayout:  # JSON has no types
+    if value is None:
+        return parse_old_layout(text)
+    is_archive = bool(value["is_archive"])
+    return SourceLayout(
+        kind=SourceKind(text_of(value["kind"])),
+        sentence=text.removeprefix(ARCHIVE_OF) if is_archive else text,
+        is_archive=is_archive,
+        split_depth=count_of(value["split_depth"]),
+        class_depth=count_of(value["class_depth"]),
+        columns=tuple((name, meaning) for name, meaning in map(texts_of, value["columns"])),
+        has_coarse_labels=bool(value["has_coarse_labels"]),
+    )
 
 
 def _encode_findings(report: Report) -> Iterator[tuple[str, object]]:
@@ -114,7 +143,7 @@ def decode_report(data: bytes, *, path: str) -> Report:
             name=text_of(value["name"]),
             version=text_of(value["version"]),
             source=text_of(value["source"]),
-            layout=text_of(value["layout"]),
+            layout=_decode_layout(text_of(value["layout"]), value.get("layout_facts")),
             fingerprint=text_of(value["fingerprint"]),
             options={text_of(key): option_of(item) for key, item in value["options"].items()},
             classes=texts_of(value["classes"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 from imgrec.codec.sniff import HEAD_BYTES, sniff
 from imgrec.errors import DatasetNotFound, UsageError
 from imgrec.model import Blob, Catalog, Pixels
-from imgrec.options import SourceKind, SourceOptions
-from imgrec.outcome import DatasetInfo, Report
+from imgrec.options import SourceOptions
+from imgrec.outcome import DatasetInfo
 from imgrec.read.files import find_dataset, is_path
 from imgrec.read.splits import ALL
 from imgrec.storage.blobs import read_blob
@@ -31,9 +30,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _BATCH = 512
-_CLASS_FOLDERS = re.compile(
-    r"(archive of )?(?P<split><split>/)?(?P<classes>(<class>/)+)\*\*/image(, .*)?"
-)
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage, how many more records are done, and of how many."""
@@ -219,35 +215,3 @@ def place_of(dataset: Dataset, number: int) -> RecordPlace:
 def format_of(record: Record) -> str:
     """Name the format of a record's image."""
     return sniff(record.image[:HEAD_BYTES]) or "unknown"
-
-
-# The layout in a report is a line for people, such as `<split>/<class>/**/image`. Only the
-# functions below parse it.
-
-
-def class_depths(report: Report | None) -> tuple[int, int] | None:
-    """Return which parts of a path are the class, as a slice; None if folders are not classes."""
-    match = _CLASS_FOLDERS.fullmatch(report.layout) if report else None
-    if match is None:
-        return None
-    first = 1 if match["split"] else 0
-    return first, first + match["classes"].count("/")
-
-
-def array_kind(report: Report | None) -> SourceKind | None:
-    """Return the kind of a source with images inside other files; None for image files."""
-    from imgrec.source.kinds import KINDS
-
-    layout = report.layout.removeprefix("archive of ") if report else ""
-    words = {name: kind.layout for name, kind in KINDS.items() if kind.layout}
-    return next((name for name, word in words.items() if layout.startswith(word)), None)
-
-
-def has_coarse_labels(report: Report) -> bool:
-    """Return whether the labels are the coarse ones of CIFAR-100."""
-    return report.layout.endswith("coarse labels")
-
-
-def column_place(layout: str, column: str) -> int:
-    """Return a sort key that puts columns in the order in which the pack named them."""
-    return layout.find(f", {column} -> ")

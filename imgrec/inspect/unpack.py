@@ -21,7 +21,7 @@ from imgrec.inspect.image_files import (
     refuse_bad_paths,
     write_images,
 )
-from imgrec.inspect.subject import Job, array_kind, column_place
+from imgrec.inspect.subject import Job
 from imgrec.model import FOLD, TEST, TRAIN, UNLABELLED, VAL
 from imgrec.notes import NoteKind
 from imgrec.options import (
@@ -211,7 +211,7 @@ class _Files:
 def _notes(files: _Files, *, is_moved: bool, manifest: str, has_submission: bool) -> Iterator[str]:
     report, options = files.report, files.options
     is_divided = any(map(options.get, ("val_split", "test_split", "folds"))) and not is_moved
-    has_pixels = array_kind(report) is not None
+    has_pixels = bool(report and not report.layout.has_image_files)
     if is_moved:
         yield "names now begin with their split, so packing them again gives other bytes"
     if has_pixels:
@@ -363,8 +363,9 @@ def _table(files: _Files, splits: Sequence[str], groups: Sequence[str]) -> tuple
     """Return a table of what the records hold, and the options that read it."""
     kinds = {name: type(value) for name, value in files.images[0].columns.items()}
     # Records sort their columns; the layout lists them in the order in which they were asked for.
-    source_layout = files.report.layout if files.report else ""
-    columns = sorted(kinds, key=lambda name: column_place(source_layout, name))
+    used = files.report.layout.columns if files.report else ()
+    names = [name for name, _ in used[1:]]  # the first is the path
+    columns = sorted(kinds, key=lambda name: names.index(name) if name in names else -1)
     label_column = _LABELS if files.is_multilabel else _LABEL
     separator = _separator(files.classes) if files.is_multilabel else ""
     header = [_PATH, label_column]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from imgrec.codec.cifar_pickle import PROTO, ByteArray, Value, loads
 from imgrec.errors import BadImage, SourceError
-from imgrec.model import TEST, TRAIN, Catalog
+from imgrec.model import TEST, TRAIN, Catalog, SourceLayout
 from imgrec.notes import warnings_of
-from imgrec.options import CifarLabels
+from imgrec.options import CifarLabels, SourceKind
 from imgrec.options.source import LabelLine
 from imgrec.source.label_names import read_label_names
 from imgrec.source.pixels import (
@@ -184,15 +184,23 @@ def scan(match: Match, _: str, context: Context) -> Catalog:
     for file in match.others:
         tally.add("not a file of CIFAR", file.path)
     missing_test = [] if form.test in files else [f"{form.test} is missing: there is no test split"]
-    has_coarse = len(set(form.labels.values())) > 1
     return Catalog(
         name="",
-        layout=form.title + f", {context.options.cifar100_labels} labels" * has_coarse,
+        layout=_layout(form, context.options.cifar100_labels),
         samples=images.samples(),
         class_folders=class_folders,
         class_order=classes.order,
         notes=(*tally.ignored(), *warnings_of(missing_test)),
         stamp=NO_STAMP.merged(*(one.stamp for one in looks.values())),
+    )
+
+
+def _layout(form: _Form, labels: CifarLabels) -> SourceLayout:
+    has_two_kinds = len(set(form.labels.values())) > 1
+    return SourceLayout(
+        kind=SourceKind.CIFAR,
+        sentence=form.title + f", {labels} labels" * has_two_kinds,
+        has_coarse_labels=has_two_kinds and labels is CifarLabels.COARSE,
     )
 
 

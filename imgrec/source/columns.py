@@ -372,21 +372,20 @@ def _unclear(rows: Rows, found: Sequence[int], what: str, option: str) -> Source
     )
 
 
-def describe(rows: Rows, roles: Roles, kinds: Sequence[str], *, is_multi: bool) -> str:
-    """Return the meaning of each column in a line for people.
-
-    `kinds` are the kinds of the extra columns.
-    """
+def meanings(
+    rows: Rows, roles: Roles, kinds: Sequence[str], *, is_multi: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the columns that are used, each with its meaning; `kinds` are those of features."""
     names = rows.names if rows.is_named else [f"column {name}" for name in rows.names]
-    parts = [f"{names[roles.path]} -> image"]
+    yield names[roles.path], "image"
     if roles.label is not None:
-        parts.append(f"{names[roles.label]} -> {'labels' if is_multi else 'label'}")
+        yield names[roles.label], "labels" if is_multi else "label"
     elif roles.onehot:
-        parts.append(f"{len(roles.onehot)} one-hot columns -> labels")
+        yield f"{len(roles.onehot)} one-hot columns", "labels"
     else:
-        parts.append("folder -> label")
+        yield "folder", "label"
     for at, what in ((roles.split, "split"), (roles.group, "group")):
         if at is not None:
-            parts.append(f"{names[at]} -> {what}")
-    features = zip(roles.extras, kinds, strict=True)
-    return ", ".join([*parts, *(f"{name} -> {kind} feature" for (_, name), kind in features)])
+            yield names[at], what
+    for (_, name), kind in zip(roles.extras, kinds, strict=True):
+        yield name, f"{kind} feature"

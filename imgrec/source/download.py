@@ -14,8 +14,8 @@ from itertools import compress
 
 from imgrec.codec.json_files import encode_table
 from imgrec.errors import SourceError
-from imgrec.model import TEST, TRAIN, Catalog, Submission
-from imgrec.options import ColumnKind, ColumnOption, SourceOptions
+from imgrec.model import TEST, TRAIN, Catalog, SourceLayout, Submission
+from imgrec.options import ColumnKind, ColumnOption, SourceKind, SourceOptions
 from imgrec.source.cells import flag
 from imgrec.source.columns import Header, Roles, find_column, refuse_bad_columns
 from imgrec.source.download_contents import Contents
@@ -280,7 +280,7 @@ def _offers(by_table: TableReading | None, options: SourceOptions) -> Iterator[s
         yield f"--group-col {name} would keep images of one {name} in one split"
 
 
-def _layout(reading: Reading, tables: list[Table]) -> str:
+def _layout(reading: Reading, tables: list[Table]) -> SourceLayout:
     """Describe a reading in a line for the labels and one for each test set."""
     wheres = {test.where for test in reading.tests}
     lines = [_labels_line(reading)]
@@ -291,7 +291,7 @@ def _layout(reading: Reading, tables: list[Table]) -> str:
             ids = number(len(table.lines), "id")
             place = f"{folder}/" if folder else "images"
             lines.append(f"test: {ids} of {table.name} -> {place}, without labels")
-    return "\n".join(lines)
+    return SourceLayout(kind=SourceKind.FOLDER, sentence="\n".join(lines))
 
 
 def _labels_line(reading: Reading) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.model import Catalog
+from imgrec.model import Catalog, SourceLayout
 from imgrec.notes import Note, warnings_of
 from imgrec.options import LEAF, SourceKind
 from imgrec.source.probe import FileTable, probe_tree
@@ -125,21 +125,30 @@ def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
     )
 
 
-def _layout(places: Places) -> str:
+def _layout(places: Places) -> SourceLayout:
+    depth = 0 if places.label_regex is not None else places.class_depth
     if places.label_regex is not None:
         inner = f"image named by {places.label_regex.pattern}"
-    elif places.class_depth == LEAF:
+    elif depth == LEAF:
         inner = "<class>/image, classes at any depth"
     else:
-        inner = "/".join(["<class>"] * places.class_depth) + "/**/image"
-    bare = "".join(f", {path}/ without labels" for path in sorted(places.unlabelled))
+        inner = "/".join(["<class>"] * depth) + "/**/image"
+    above = {path.rpartition("/")[0] for path in places.roots}
     if places.splits:
-        above = {path.rpartition("/")[0] for path in places.roots}
-        if above == {""}:
-            return f"<split>/{inner}{bare}"
-        roots = f"{above.pop()}/<split>" if len(above) == 1 else ", ".join(sorted(places.roots))
-        return f"{roots}/{inner}{bare}"
-    return ", ".join(joined(top, inner) for top in sorted(places.roots))
+        bare = "".join(f", {path}/ without labels" for path in sorted(places.unlabelled))
+        roots = ", ".join(sorted(places.roots))
+        if len(above) == 1:
+            roots = joined(next(iter(above)), "<split>")
+        sentence = f"{roots}/{inner}{bare}"
+    else:
+        sentence = ", ".join(joined(top, inner) for top in sorted(places.roots))
+    is_at_top = above == {""} if places.splits else "" in places.roots
+    return SourceLayout(
+        kind=SourceKind.FOLDER,
+        sentence=sentence,
+        split_depth=1 if places.splits and is_at_top else 0,
+        class_depth=depth if is_at_top else 0,
+    )
 
 
 class _LabelledFiles(NamedTuple):

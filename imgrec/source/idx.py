@@ -14,9 +14,9 @@ from typing import NamedTuple
 from imgrec.codec.idx import GZIP_MAGIC, HEAD_BYTES, IMAGES, LABELS, Header, parse_header
 from imgrec.codec.pillow import refuse_bomb
 from imgrec.errors import SourceError
-from imgrec.model import TEST, TRAIN, VAL, Catalog, split_order
+from imgrec.model import TEST, TRAIN, VAL, Catalog, SourceLayout, split_order
 from imgrec.notes import warnings_of
-from imgrec.options import SourceOptions
+from imgrec.options import SourceKind, SourceOptions
 from imgrec.source.label_names import read_label_names
 from imgrec.source.pixels import (
     Classes,
@@ -132,7 +132,7 @@ def scan(match: Match, _: str, context: Context) -> Catalog:
         tally.add("a second copy of an IDX file", copy.file.path)
     return Catalog(
         name="",
-        layout=_describe(idx_set, parts),
+        layout=SourceLayout(kind=SourceKind.IDX, sentence=_describe(idx_set, parts)),
         samples=images.samples(),
         class_folders=class_folders,
         class_order=classes.order,

@@ -68,8 +68,6 @@ class Kind(NamedTuple):
     """What the names of such files look like."""
     is_set: bool = False
     """Whether it is several files that belong together. They are packed even beside images."""
-    layout: str = ""
-    """The first word of its catalogs' layouts, if images are inside other files."""
 
     def reader(self) -> Reader:
         """Import the module on demand: all of them would take 15 ms of each command."""
@@ -80,31 +78,24 @@ KINDS: Mapping[SourceKind, Kind] = {
     SourceKind.FOLDER: Kind("a folder of images", _TABLES | _TREES),
     SourceKind.ARCHIVE: Kind("an archive", _TABLES | _TREES),
     SourceKind.MANIFEST: Kind("a manifest", _TABLES | {"images"}),
-    SourceKind.PIXELS: Kind(
-        "a table of pixels", frozenset({"label_col", "split_col"}), layout="pixels"
-    ),
+    SourceKind.PIXELS: Kind("a table of pixels", frozenset({"label_col", "split_col"})),
     SourceKind.CIFAR: Kind(
         "CIFAR",
         module="cifar",
         names=re.compile(r"^(data|test)_batch|^(train|test|meta)(\.bin)?$", re.I),
         is_set=True,
-        layout="CIFAR",
     ),
-    SourceKind.IDX: Kind(
-        "IDX", module="idx", names=re.compile("ubyte", re.I), is_set=True, layout="IDX"
-    ),
+    SourceKind.IDX: Kind("IDX", module="idx", names=re.compile("ubyte", re.I), is_set=True),
     SourceKind.TFRECORD: Kind(
         "TFRecords",
         frozenset({"path_col", "label_col"}),
         module="tfrecord",
         names=re.compile(r"\.tfrec(ord)?s?(-\d+-of-\d+)?$", re.I),
-        layout="TFRecords",
     ),
     SourceKind.NUMPY: Kind(
         "NumPy arrays",
         module="numpy_arrays",
         names=re.compile(r"\.np[yz]$", re.I),
-        layout="NumPy",
     ),
 }
 """Readers are tried in this order."""
@@ -288,7 +279,8 @@ def _scan_folder_or_archive(source: Source, context: Context) -> Catalog:
     if context.options.cifar100_labels is not _DEFAULTS.cifar100_labels:
         raise _unfit("--cifar100-labels", path, "not CIFAR-100")
     catalog = scan_tree(lister, context)
-    return catalog if is_folder else replace(catalog, layout=f"archive of {catalog.layout}")
+    layout = replace(catalog.layout, is_archive=not is_folder)
+    return replace(catalog, layout=layout)
 
 
 def _may_hold_sets(folder: str) -> bool:

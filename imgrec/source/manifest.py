@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 
 from imgrec.errors import SourceError
-from imgrec.model import TEST, Catalog, Column, Samples
+from imgrec.model import TEST, Catalog, Column, Samples, SourceLayout
 from imgrec.notes import Note, NoteKind, warnings_of
-from imgrec.options import NONE, SourceOptions
+from imgrec.options import NONE, SourceKind, SourceOptions
 from imgrec.source.cells import FeatureColumn, Labels, read_feature, read_labels, read_onehot
-from imgrec.source.columns import Roles, Rows, choose_roles, describe, has_header
+from imgrec.source.columns import Roles, Rows, choose_roles, has_header, meanings
 from imgrec.source.image_names import Finder, ManifestImages
 from imgrec.source.manifest_files import manifest_files
 from imgrec.source.probe import FileTable
@@ -404,9 +404,9 @@ def _class_folders(labels: Labels, rows: Rows, roles: Roles) -> dict[str, tuple[
     return places | {name: (name,) for name in columns if name not in places}
 
 
-def _layout(source: TableSource, values: _Values) -> str:
+def _layout(source: TableSource, values: _Values) -> SourceLayout:
     kinds = [feature.column.kind for feature in values.features]
-    meaning = describe(source.rows, source.roles, kinds, is_multi=values.labels.is_multi)
+    columns = list(meanings(source.rows, source.roles, kinds, is_multi=values.labels.is_multi))
     if source.roles.split is None and any(values.splits.splits):
-        meaning += ", file name -> split"
-    return f"{source.title}: {meaning}"
+        columns.append(("file name", "split"))
+    return SourceLayout.of_columns(SourceKind.MANIFEST, source.title, columns)

@@ -11,7 +11,8 @@ from math import prod
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.model import TEST, Catalog, split_order
+from imgrec.model import TEST, Catalog, SourceLayout, split_order
+from imgrec.options import SourceKind
 from imgrec.source.archive_members import Allowance
 from imgrec.source.label_names import named_classes
 from imgrec.source.pixels import Classes, PixelSamples, Raster, RecordLayout, read_records
@@ -73,7 +74,7 @@ def scan(match: Match, root: str, context: Context) -> Catalog:
     classes = Classes({number: str(number) for number in numbers}, root)
     catalog = Catalog(
         name="",
-        layout="; ".join(map(_describe, pairs)),
+        layout=SourceLayout(kind=SourceKind.NUMPY, sentence="; ".join(map(_describe, pairs))),
         samples=samples.samples(),
         class_folders=classes.class_folders() if numbers else {},
         class_order=classes.order,

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from xxhash import xxh3_128_digest
 
 from imgrec.errors import SourceError, UsageError
-from imgrec.model import TEST, Catalog, Column, Pixels, Samples
+from imgrec.model import TEST, Catalog, Column, Pixels, Samples, SourceLayout
 from imgrec.notes import Note, warnings_of
-from imgrec.options import ColumnKind, SourceOptions
+from imgrec.options import ColumnKind, SourceKind, SourceOptions
 from imgrec.source.cells import read_labels
 from imgrec.source.columns import Header, is_label_column, is_split_column, squashed
 from imgrec.source.pixels import PixelSamples, Raster, spool
@@ -432,7 +432,9 @@ def scan_tables(
     folder = root if os.path.isdir(root) else os.path.dirname(root)
     return Catalog(
         name=name_of(os.path.basename(os.path.abspath(folder))) or "root",
-        layout=f"pixels in CSV: {'; '.join(layouts)}",
+        layout=SourceLayout(
+            kind=SourceKind.PIXELS, sentence=f"pixels in CSV: {'; '.join(layouts)}"
+        ),
         samples=_samples([row for row in rows if not row.fault], has_ids=has_ids),
         class_folders={name: (rows[at].where,) for name, at in labels.first_rows().items()},
         class_order=labels.order,

@@ -17,9 +17,9 @@ from imgrec.codec.example import Feature, decode
 from imgrec.codec.sniff import HEAD_BYTES, format_of
 from imgrec.codec.tfrecord import read_records
 from imgrec.errors import CorruptRecord, SourceError
-from imgrec.model import TEST, Blob, Catalog, Column
+from imgrec.model import TEST, Blob, Catalog, Column, SourceLayout
 from imgrec.notes import Note
-from imgrec.options import ColumnKind, SourceOptions
+from imgrec.options import ColumnKind, SourceKind, SourceOptions
 from imgrec.source.columns import is_label_column, is_path_column, squashed
 from imgrec.source.label_names import named_classes
 from imgrec.source.probe import FileTable, content_key
@@ -279,7 +279,8 @@ def _class_name(label: str, names: Sequence[str]) -> str:
     return "" if label.startswith("-") and names else label
 
 
-def _layout(roles: _Roles, shards: Sequence[_Shard]) -> str:
-    parts = [f"{roles.image} -> image", f"{roles.label} -> label"]
-    parts += [f"{roles.id} -> id"] if roles.id else []
-    return f"TFRecords in {count_of(len(shards), 'file')}: {', '.join(parts)}"
+def _layout(roles: _Roles, shards: Sequence[_Shard]) -> SourceLayout:
+    columns = [(roles.image, "image"), (roles.label, "label")]
+    columns += [(roles.id, "id")] if roles.id else []
+    title = f"TFRecords in {count_of(len(shards), 'file')}"
+    return SourceLayout.of_columns(SourceKind.TFRECORD, title, columns)

@@ -14,9 +14,9 @@ from xxhash import xxh3_128_digest
 
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage, SourceError, UsageError
-from imgrec.model import TEST
+from imgrec.model import TEST, SourceLayout
 from imgrec.notes import Note, NoteKind, Notes, warnings_of
-from imgrec.options import ColumnKind, ColumnOption, SourceOptions
+from imgrec.options import ColumnKind, ColumnOption, SourceKind, SourceOptions
 from imgrec.options.source import ColumnValue
 from imgrec.planning.split import ranks_of, refuse_unfit
 from imgrec.source.cells import missing_cells
@@ -81,7 +81,7 @@ class Frame:
     extras: Extras
     defaults: tuple[ColumnValue, ...]
     """The value of a missing cell in each of `extras`."""
-    layout: str
+    layout: SourceLayout
 
 
 def frame_of(df: DataFrame, request: Request) -> Frame:
@@ -108,11 +108,11 @@ def frame_of(df: DataFrame, request: Request) -> Frame:
             for at, (column, kind) in enumerate(extras)
         ),
     )
-    parts = [f"{request.image} -> image", f"{request.label} -> label"]
-    parts += [f"{request.split} -> split"] if request.split else []
-    parts += [f"{request.group} -> group"] if request.group else []
-    parts += [f"{column} -> {kind} feature" for column, kind in extras]
-    layout = f"Spark DataFrame: {', '.join(parts)}"
+    meanings = [(request.image, "image"), (request.label, "label")]
+    meanings += [(request.split, "split")] if request.split else []
+    meanings += [(request.group, "group")] if request.group else []
+    meanings += [(column, f"{kind} feature") for column, kind in extras]
+    layout = SourceLayout.of_columns(SourceKind.MANIFEST, "Spark DataFrame", meanings)
     return Frame(rows=rows, is_path=is_path, extras=extras, defaults=defaults, layout=layout)
 
 

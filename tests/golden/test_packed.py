@@ -21,6 +21,12 @@ CONTENT = {
     "tags": "aad92a980b3fd7f00ed90f40f8fad4805475ec899ad23a7a99dfd77d0e7c3380",
 }
 """SHA-256 of the filenames, labels, shapes and image bytes of all records, in their order."""
+AGAIN = {
+    "petals": "--val-split 0.25 --shards 2",
+    "tags": "--path-col filename --label-col labels --split-col split --label-sep | "
+    "--column age:float --column note:text",
+}
+"""The options that pack the unpacked files again."""
 
 
 def _content(name: str) -> str:
@@ -55,6 +61,14 @@ def test_it_unpacks_to_every_file(name: str, tmp_path: Path) -> None:
     }
     found = {p.relative_to(tmp_path / "files").as_posix() for p in tmp_path.rglob("*.*")}
     assert {name for name in names if not name.endswith(".webp")} <= found
+
+
+@pytest.mark.parametrize(("name", "options"), AGAIN.items())
+def test_its_old_report_still_tells_how_to_pack_it_again(
+    name: str, options: str, tmp_path: Path
+) -> None:
+    command = imgrec.unpack(PACKED / name, tmp_path / "files").pack_again
+    assert " ".join(command[3:]) == f"--name {name} {options}"
 
 
 @pytest.mark.parametrize("name", SPLITS)

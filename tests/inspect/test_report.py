@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from catalogs import FOLDERS
 from conftest import ROOT, Cli
 from inline import ENGINE, faults_of, pack
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
@@ -119,7 +120,7 @@ def synthetic(count: int, classes: int, path: Path) -> ReportPage:
     )
     names = tuple(f"class number {label}, which has a long name" for label in range(classes))
     report = Report(
-        name="many", version="1.0.0", source="", layout="", fingerprint="f" * 64, options={},
+        name="many", version="1.0.0", source="", layout=FOLDERS, fingerprint="f" * 64, options={},
         classes=names, splits=(), source_bytes=0, notes=(),
     )  # fmt: skip
     return make_page(table, report, Job(run=ENGINE.run), None)

@@ -569,3 +569,10 @@ def test_wrong_use_of_the_command_is_one_sentence(cli: Cli, tmp_path: Path) -> N
     assert cli("unpack", "x", "y", "--split", "nope").returncode == 5
     assert cli("unpack", "x", "y", "--workers", "0").returncode == 2
     assert not (tmp_path / "y").exists()
+
+
+def test_class_folders_in_a_folder_named_like_a_format_are_not_taken_for_it(tmp_path: Path) -> None:
+    files = {f"CIFAR/{name}.jpg": jpeg(at) for at, name in enumerate(("a/1", "a/2", "b/1"))}
+    source = write_tree(tmp_path / "x", {**files, "beside.dat": b""})
+    unpacked = unpack(pack(source, tmp_path / "out"), tmp_path / "tree", engine=ENGINE)
+    assert unpacked.notes == ()

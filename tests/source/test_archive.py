@@ -44,7 +44,7 @@ def facts(catalog: Catalog) -> dict[str, object]:
     """Return all of a catalog except where the bytes are."""
     return {
         "samples": [tuple(sample)[:-1] for sample in catalog.samples],
-        "layout": catalog.layout,
+        "layout": catalog.layout.text,
         "folders": catalog.class_folders,
         "notes": (catalog.bad, catalog.ignored, catalog.warnings),
     }

@@ -58,7 +58,7 @@ def test_batches_give_every_image_with_its_class_and_split(
     ]
     assert planes(catalog) == TRAINING + TESTING
     assert len(set(catalog.samples.contents)) == len(set(TRAINING + TESTING))
-    assert (catalog.layout, catalog.class_order, catalog.notes) == (layout, NAMES, ())
+    assert (catalog.layout.text, catalog.class_order, catalog.notes) == (layout, NAMES, ())
 
 
 @pytest.mark.parametrize("files", [python_100, binary_100])
@@ -73,8 +73,8 @@ def test_cifar_100_has_fine_labels_unless_coarse_ones_are_asked_for(
     assert fine.samples.splits == coarse.samples.splits == ("train",) * 3 + ("test",)
     assert planes(fine) == [pixels(1, 3)[at : at + IMAGE] for at in (0, 3072, 6144)] + [pixels(2)]
     kind = "python" if files is python_100 else "binary"
-    assert fine.layout == f"CIFAR-100, {kind} files, fine labels"
-    assert coarse.layout == f"CIFAR-100, {kind} files, coarse labels"
+    assert fine.layout.text == f"CIFAR-100, {kind} files, fine labels"
+    assert coarse.layout.text == f"CIFAR-100, {kind} files, coarse labels"
 
 
 @pytest.mark.parametrize("pack", [tarred, zipped])

@@ -96,7 +96,7 @@ def test_folders_are_classes_and_splits(
     write_tree(tmp_path / "x", {name: jpeg(number) for number, name in enumerate(tree)})
     catalog = found(tmp_path / "x", **options)
     assert [(row[1], row[2]) for row in places(catalog)] == expected
-    assert catalog.layout == layout
+    assert catalog.layout.text == layout
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_pairs_give_every_image_with_its_class_and_split(tmp_path: Path) -> None
         ("test/1/00000.png", "1", "test", SIZE),
         ("test/0/00001.png", "0", "test", SIZE),
     ]
-    assert (catalog.layout, catalog.notes) == ("IDX: train 2x3; test 2x3", ())
+    assert (catalog.layout.text, catalog.notes) == ("IDX: train 2x3; test 2x3", ())
     assert b"".join(planes(catalog)) == PIXELS
     path = str(root / TRAIN_IMAGES)
     assert catalog.samples.blobs[1] == Pixels(path, 16 + SIZE, HEIGHT, WIDTH, 1, is_planar=False)
@@ -141,13 +141,13 @@ def test_splits_and_test_labels_may_be_missing(tmp_path: Path) -> None:
     catalog = scanned(write_tree(tmp_path / "m", files))
     assert catalog.samples.splits == ("", "")
     assert catalog.samples.filenames == ("0/00000.png", "1/00001.png")
-    assert catalog.layout == "IDX: all 2x3"
+    assert catalog.layout.text == "IDX: all 2x3"
     files = mnist()
     del files["t10k-labels-idx1-ubyte"]
     catalog = scanned(write_tree(tmp_path / "n", files))
     assert catalog.samples.class_names[3:] == ("", "")
     assert catalog.samples.filenames[3:] == ("test/00000.png", "test/00001.png")
-    assert catalog.layout == "IDX: train 2x3; test 2x3, without labels"
+    assert catalog.layout.text == "IDX: train 2x3; test 2x3, without labels"
 
 
 def test_more_than_100000_images_keep_their_numbers_apart(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_mapping_names_the_classes_by_the_first_of_their_characters(tmp_path: 
     assert catalog.samples.class_names == ("C", "A", "C", "B", "A")
     assert catalog.class_folders["B"] == ("emnist-letters-mapping.txt: B",)
     assert (catalog.ignored, catalog.warnings) == ((), (SWAPPED,))
-    assert catalog.layout == "IDX (emnist-letters): train 2x3; test 2x3"
+    assert catalog.layout.text == "IDX (emnist-letters): train 2x3; test 2x3"
     assert b"".join(planes(catalog)) == PIXELS
     named = scanned(root, label_names=("x", "y", "z"))
     assert named.class_order == ("x", "y", "z")

@@ -85,7 +85,7 @@ def test_a_csv_file_gives_each_image_its_class(tmp_path: Path) -> None:
     path = make(tmp_path / "dogs", "id,breed\na,pug\nb,boxer\n", "a.jpg", "b.jpg")
     catalog = scan(path)
     assert labels(catalog) == "a:pug b:boxer"
-    assert catalog.layout == "CSV manifest: id -> image, breed -> label"
+    assert catalog.layout.text == "CSV manifest: id -> image, breed -> label"
     assert catalog.name == "dogs"
     assert catalog.class_folders == {"boxer": ("train.csv:3",), "pug": ("train.csv:2",)}
     assert catalog.notes == ()
@@ -185,7 +185,7 @@ def test_part_files_of_a_folder_are_one_manifest(tmp_path: Path) -> None:
     assert labels(catalog) == "a:x b:y c:x"
     assert catalog.bad == (Note("q", "part-00001:4: no such image"),)
     assert catalog.name == "flowers"
-    assert catalog.layout == "CSV manifest of 4 parts: id -> image, label -> label"
+    assert catalog.layout.text == "CSV manifest of 4 parts: id -> image, label -> label"
     assert ignored(catalog) == {
         "not a table": (1, ("README.txt",)),
         "not an image": (1, ("notes.md",)),
@@ -207,7 +207,7 @@ def test_parts_may_be_of_hive_or_tsv_or_gzipped(
     make(tmp_path / "i", "", "a.jpg", "b.jpg", name="_")
     catalog = scan(tmp_path / "t", images=str(tmp_path / "i"))
     assert labels(catalog) == "a:x b:y"
-    assert catalog.layout.startswith(layout)
+    assert catalog.layout.text.startswith(layout)
 
 
 def test_a_pattern_names_several_files(tmp_path: Path) -> None:
@@ -454,7 +454,7 @@ ROLES: dict[str, tuple[str, Options, str]] = {
 def test_columns_are_chosen_by_options_or_usual_names(tmp_path: Path, case: Any) -> None:
     text, options, roles = case
     catalog = scan_text(tmp_path, f"{text}\n", **options)
-    assert catalog.layout == f"CSV manifest: {roles}"
+    assert catalog.layout.text == f"CSV manifest: {roles}"
     assert catalog.samples.filenames == ("a.jpg",)
 
 
@@ -527,7 +527,7 @@ def test_a_table_without_header_has_paths_first_and_labels_second(
     catalog = scan_text(tmp_path, text)
     assert labels(catalog) == "a:x b:y"
     layout = "CSV manifest without header: column 1 -> image, column 2 -> label"
-    assert catalog.layout == layout
+    assert catalog.layout.text == layout
     if "9" in text:
         assert labels(scan_text(tmp_path, text, group_col="3")) == "a:x b:y"
 
@@ -586,7 +586,7 @@ def test_the_files_of_a_manifest_name_their_splits(
     for source in (tmp_path / "t", tmp_path / "t/**/*.csv"):
         catalog = scan(source, images=str(tmp_path / "i"))
         assert splits(catalog) == "a:train b:val c:test"
-        assert catalog.layout == (
+        assert catalog.layout.text == (
             "CSV manifest of 3 parts: id -> image, label -> label, file name -> split"
         )
 
@@ -664,7 +664,7 @@ def test_lists_of_paths_take_the_class_from_the_folder(tmp_path: Path, source: s
     catalog = scan(tmp_path / source, images=str(tmp_path / "images"))
     assert labels(catalog) == "a1:a a2:a b1:b b2:b"
     assert splits(catalog) == "a1:train a2:test b1:train b2:test"
-    assert catalog.layout == (
+    assert catalog.layout.text == (
         "CSV manifest of 2 parts without header: "
         "column 1 -> image, folder -> label, file name -> split"
     )
@@ -892,7 +892,7 @@ def test_the_kind_of_a_column_is_the_narrowest_that_holds_all_values(
 def test_a_column_is_named_by_its_header_or_its_number(tmp_path: Path) -> None:
     bare = scan_text(tmp_path, "a.jpg,x,9\n", column=("3:int",))
     assert bare.samples.columns == (Column("column_3", ColumnKind.INT, (9,)),)
-    assert "column 2 -> label, column_3 -> int feature" in bare.layout
+    assert "column 2 -> label, column_3 -> int feature" in bare.layout.text
     text = "id,label,age,image\na,x,9,b\n"
     assert scan_text(tmp_path, text, column=("3",), path_col="id").samples.columns[0].name == "age"
     with pytest.raises(UsageError, match="--column image: every record already has the feature"):

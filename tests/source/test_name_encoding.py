@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -172,3 +173,13 @@ def test_a_zip_and_the_folder_that_it_unpacks_to_give_the_same_records(
     if asked:
         return
     assert "were read as gbk; if letters are wrong, pass --encoding" in done.stdout
+
+
+def test_a_folder_above_the_splits_may_have_a_name_that_is_not_utf8(
+    cli: Cli, tmp_path: Path
+) -> None:
+    names = ("train/a/1", "train/b/1", "test/a/2", "test/b/2")
+    files = {f"images\udce9/{name}.jpg": jpeg(at) for at, name in enumerate(names)}
+    write_tree(tmp_path / "x", {**files, "beside.dat": b""})
+    done = cli("pack", "x", "--json")
+    assert json.loads(done.stdout)["layout"] == "images\\udce9/<split>/<class>/**/image"

@@ -40,7 +40,7 @@ def test_a_row_of_label_and_pixels_is_an_image(tmp_path: Path) -> None:
     assert pixels == [b"\x00\x01\x02\xff", b"\x09\x08\x07\x06"]
     assert catalog.samples.contents == tuple(map(xxh3_128_digest, pixels))
     assert catalog.class_folders == {"10": ("digits.csv:3",), "5": ("digits.csv:2",)}
-    assert catalog.layout == "pixels in CSV: digits.csv: 2x2 grey, label -> label"
+    assert catalog.layout.text == "pixels in CSV: digits.csv: 2x2 grey, label -> label"
     assert catalog.notes == ()
 
 
@@ -99,7 +99,7 @@ def test_columns_are_found_by_their_names(
 ) -> None:
     catalog = scan(tmp_path, text, name)
     assert places(catalog) == found
-    assert catalog.layout == f"pixels in CSV: {layout}"
+    assert catalog.layout.text == f"pixels in CSV: {layout}"
 
 
 images = st.integers(1, 4).flatmap(

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from imgrec.model import Catalog, Plan, Sample, Samples
-from imgrec.options import PackOptions
+from imgrec.model import Catalog, Plan, Sample, Samples, SourceLayout
+from imgrec.options import PackOptions, SourceKind
 
 CLASSES = ("ash", "birch", "2", "10")
+FOLDERS = SourceLayout(kind=SourceKind.FOLDER, sentence="<class>/**/image", class_depth=1)
 
 
 def sample(name: str, class_name: str, content: int, split: str = "", size: int = 100) -> Sample:
@@ -34,7 +35,7 @@ def catalog(samples: Iterable[Sample], **fields: object) -> Catalog:
     return Catalog(  # type: ignore[arg-type]
         **{
             "name": "trees",
-            "layout": "<class>/**/image",
+            "layout": FOLDERS,
             "samples": Samples.of(samples),
             "class_folders": folders,
             **fields,

@@ -21,7 +21,8 @@ from imgrec.inspect.subject import (
     open_dataset,
     record_batches,
 )
-from imgrec.model import Samples
+from imgrec.model import Samples, SourceLayout
+from imgrec.options import SourceKind
 from imgrec.outcome import DatasetInfo, RecordTable, Report, ShardResult
 from imgrec.text import printable
 
@@ -180,7 +181,7 @@ def _empty_report(info: DatasetInfo) -> Report:
         name=info.name,
         version=info.version,
         source="",
-        layout="",
+        layout=SourceLayout(kind=SourceKind.FOLDER, sentence=""),
         fingerprint="",
         options={},
         classes=info.classes,

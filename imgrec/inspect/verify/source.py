@@ -15,7 +15,7 @@ from imgrec.codec.image import Packable, pack_pixels, prepare
 from imgrec.codec.pillow import to_pil
 from imgrec.errors import BadImage, SourceError, UsageError
 from imgrec.faults import Code, Fault, Faults
-from imgrec.inspect.subject import InSource, array_kind, has_coarse_labels
+from imgrec.inspect.subject import InSource
 from imgrec.inspect.verify.shard import images_of
 from imgrec.inspect.verify.state import State
 from imgrec.model import Blob, Pixels
@@ -93,12 +93,11 @@ def _find_originals(place: SourcePlace, state: State, packed: frozenset[str]) ->
 
 
 def _list_source(source: str, report: Report | None, context: Context) -> _Originals:
-    kind = array_kind(report)
-    if report is None or kind is None:
+    if report is None or report.layout.has_image_files:
         return _list_files(source, context)
     try:
-        labels = CifarLabels.COARSE if has_coarse_labels(report) else CifarLabels.FINE
-        options = SourceOptions(kind=kind, cifar100_labels=labels)
+        labels = CifarLabels.COARSE if report.layout.has_coarse_labels else CifarLabels.FINE
+        options = SourceOptions(kind=report.layout.kind, cifar100_labels=labels)
         samples = scan(detect(source, options), replace(context, options=options)).samples
     except SourceError:
         # It may be the folder that the dataset was unpacked to.

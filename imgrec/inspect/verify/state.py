@@ -21,7 +21,7 @@ from xxhash import xxh3_64_intdigest
 from imgrec import layout
 from imgrec.errors import DatasetNotFound, ExecutionError
 from imgrec.faults import Code, Faults
-from imgrec.inspect.subject import Job, class_depths
+from imgrec.inspect.subject import Job
 from imgrec.inspect.verify.shard import RecordFacts, ShardClaim, ShardFacts
 from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.notes import NoteKind
@@ -247,21 +247,19 @@ def _repeated(groups: Iterable[array[int]]) -> set[int]:
 def check_folders(state: State) -> None:
     """Find labels that differ from the class folders of their images."""
     report, classes = state.documents.report, state.documents.classes
-    depths = class_depths(report)
-    if report is None or depths is None:
+    if report is None or (class_parts := report.layout.class_folders) is None:
         return
     key = spelling_key if report.options.get("fold_case") else _composed
     class_map = report.options.get("map")
     renamed = class_map if isinstance(class_map, dict) else {}
     new_names = {key(str(old)): str(new) for old, new in renamed.items()}
-    first, last = depths
     for _, found in state.facts():
         for record in found.records:
             parts = record.filename.split("/")
             label = record.labels[0] if len(record.labels) == 1 else -1
-            if record.is_damaged or not 0 <= label < len(classes) or len(parts) <= last:
+            if record.is_damaged or not 0 <= label < len(classes) or len(parts) <= class_parts.stop:
                 continue
-            folder = "/".join(parts[first:last])
+            folder = "/".join(parts[class_parts])
             if key(new_names.get(key(folder), folder)) != key(classes[label]):
                 facts = {"name": record.title, "class_name": classes[label]}
                 state.faults.say(Code.OTHER_CLASS, found.filename, record.offset, **facts)
