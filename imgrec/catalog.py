@@ -70,9 +70,7 @@ def _look_at_images(
         catalog = image_pass.pin(catalog, _known_splits(earlier), engine.run)
         catalog = replace(catalog, earlier_classes=read_info(earlier).classes)
     if options.split_file:
-        from imgrec.source.split_lists import pin_by_name
-
-        catalog = pin_by_name(catalog, os.path.expanduser(options.split_file))
+        catalog = image_pass.pin_by_name(catalog, os.path.expanduser(options.split_file))
     if not finds_near:
         return catalog
     # Only an image that will be packed is worth keeping in place of its near-duplicate.
@@ -86,7 +84,7 @@ def _known_splits(folder: Path) -> dict[bytes, str]:
     """Return the split of each image of a dataset, by its hash. TFDS may have written it."""
     from imgrec.read.dataset import Dataset
     from imgrec.read.samples import read_splits
-    from imgrec.source.split_words import split_word
+    from imgrec.source.words import split_word
 
     if read_info(folder).fingerprint:
         return read_splits(folder)

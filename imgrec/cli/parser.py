@@ -164,7 +164,7 @@ class Parser(argparse.ArgumentParser):
 
     def _unknown(self, text: str) -> UsageError:
         if not text.startswith("-"):
-            from imgrec.source.split_words import split_word
+            from imgrec.source.words import split_word
 
             split = split_word(text) if self.has_option("--split") else ""
             hint = f"did you mean --split {split}?" if split else self._help()

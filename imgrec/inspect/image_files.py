@@ -23,7 +23,7 @@ from imgrec.read.files import os_fault
 from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import MIN_RECORD_BYTES, read_shard
 from imgrec.read.splits import ALL, record_ranges
-from imgrec.source.split_words import split_word
+from imgrec.source.words import split_word
 from imgrec.storage.named_files import FileSystem, write_tree_file
 from imgrec.text import printable
 

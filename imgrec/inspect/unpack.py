@@ -39,7 +39,7 @@ from imgrec.read.documents import read_documents
 from imgrec.read.files import present_files, read_document
 from imgrec.read.samples import read_groups
 from imgrec.source.folder_layout import read_folders
-from imgrec.source.split_words import split_word
+from imgrec.source.words import split_word
 from imgrec.spelling import alike
 from imgrec.storage.named_files import NewTree, write_tree_file
 from imgrec.storage.urls import is_url

@@ -24,8 +24,8 @@ from imgrec.source.archive_members import (
     decode_names,
     has_archive_name,
 )
-from imgrec.source.split_words import split_word
 from imgrec.source.tree import Context, Folder, Lister, TreeFile, has_image_name, unreadable
+from imgrec.source.words import split_word
 from imgrec.stamp import NO_STAMP, Stamp, stamp_of
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.files import write_blocks

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from imgrec.errors import SourceError
 from imgrec.model import Slice, ZipMember
 from imgrec.notes import Note
-from imgrec.source.split_words import split_word
 from imgrec.source.tree import Folder, Lister, clutter_kind, has_image_name, joined
+from imgrec.source.words import split_word
 from imgrec.text import printable
 
 COMPRESSED_TARS = (

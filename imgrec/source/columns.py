@@ -12,8 +12,8 @@ from imgrec.errors import SourceError, UsageError
 from imgrec.options import NONE, SourceOptions
 from imgrec.source.cells import are_flags, separator_in
 from imgrec.source.image_names import Finder
-from imgrec.source.split_words import split_word
 from imgrec.source.tables import Cell
+from imgrec.source.words import split_word
 from imgrec.text import closest, listed
 
 _PATHS = frozenset(

@@ -25,9 +25,9 @@ from imgrec.source.folder import catalog_of
 from imgrec.source.image_names import ImageIndex, ManifestImages, stem_of
 from imgrec.source.label_names import read_label_names
 from imgrec.source.manifest import TableSource, concatenate, no_rows, resolve
-from imgrec.source.split_words import read_splits
 from imgrec.source.tables import Cell, Table, TableKind
 from imgrec.source.tree import Context, Lister
+from imgrec.source.words import read_splits
 from imgrec.text import globs_pattern, name_of, number
 
 _IMAGE, _LABEL, _SPLIT, _ID = "(image)", "(label)", "(split)", "id"

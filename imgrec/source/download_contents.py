@@ -15,7 +15,7 @@ from imgrec.errors import BadImage, SourceError
 from imgrec.options import SourceOptions
 from imgrec.source.columns import squashed
 from imgrec.source.image_names import ImageIndex
-from imgrec.source.manifest_files import is_submission
+from imgrec.source.manifest import is_submission
 from imgrec.source.pixel_table import is_pixel_table
 from imgrec.source.tables import Cell, Table, TableKind, kind_of, read_table
 from imgrec.source.tree import Context, Folder, Lister, TreeFile, local_copy

@@ -26,7 +26,6 @@ from imgrec.source.download_tables import (
     tables_of_images,
 )
 from imgrec.source.folder_layout import FolderReading, read_folders
-from imgrec.source.folder_words import suggested_regex
 from imgrec.source.label_columns import (
     Target,
     choose_target,
@@ -34,8 +33,9 @@ from imgrec.source.label_columns import (
     list_separator,
     may_be_labels,
 )
-from imgrec.source.manifest_files import is_submission
+from imgrec.source.manifest import is_submission
 from imgrec.source.tables import Table
+from imgrec.source.words import suggested_regex
 
 _SAMPLED = 400
 _SHOWN = 5

@@ -21,12 +21,11 @@ from imgrec.source.columns import (
 )
 from imgrec.source.download_contents import Contents, numbered_columns
 from imgrec.source.folder_layout import FolderReading
-from imgrec.source.folder_words import is_side
 from imgrec.source.image_names import ImageIndex, stem_of
 from imgrec.source.label_columns import Target, are_one_to_one
-from imgrec.source.manifest_files import is_submission
-from imgrec.source.split_words import split_of_name, split_word
+from imgrec.source.manifest import is_submission
 from imgrec.source.tables import Table
+from imgrec.source.words import is_side, split_of_name, split_word
 
 _SAMPLED = 400
 _SHOWN = 5

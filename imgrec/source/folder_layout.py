@@ -1,7 +1,7 @@
 """The meaning of a tree of image folders: which are splits, containers and classes.
 
 The names of the folders that hold images decide, top down. At each level the siblings are splits,
-containers of images, or classes; see `folder_words`. Where a tree can be read in two ways, imgrec
+containers of images, or classes; see `words`. Where a tree can be read in two ways, imgrec
 raises a `SourceError` that names the option to add.
 """
 
@@ -16,15 +16,17 @@ from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN
 from imgrec.options import FolderLayout, SourceOptions
 from imgrec.source.folder import Places
-from imgrec.source.folder_words import (
+from imgrec.source.words import (
     derived_from,
     is_container,
     is_derived,
     is_side,
     is_unlabelled,
     leading_word_regex,
+    split_in,
+    splits_of,
+    words,
 )
-from imgrec.source.split_words import split_in, splits_of, words
 from imgrec.text import listed
 
 _MOST_MISSPELLED = 50

@@ -16,8 +16,8 @@ from imgrec.model import TEST, TRAIN
 from imgrec.notes import Note
 from imgrec.options import SourceOptions
 from imgrec.source.probe import FileTable, list_tree
-from imgrec.source.split_words import split_in, splits_of
 from imgrec.source.tree import Context, Lister, has_image_name
+from imgrec.source.words import split_in, splits_of
 from imgrec.storage.read_errors import is_temporary
 from imgrec.text import name_of
 

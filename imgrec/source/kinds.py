@@ -22,11 +22,11 @@ from imgrec.source.archive_members import archive_stem, has_archive_name
 from imgrec.source.download import sample_form, scan_download
 from imgrec.source.download_contents import Contents, read_contents
 from imgrec.source.label_names import fold_classes
-from imgrec.source.manifest_files import is_submission, manifest_files
-from imgrec.source.split_words import split_word
+from imgrec.source.manifest import is_submission, manifest_files
 from imgrec.source.tables import is_table
 from imgrec.source.tree import Context, Lister, Match, Tally, TreeFile
 from imgrec.source.walk import open_tree
+from imgrec.source.words import split_word
 from imgrec.stamp import stamp_of
 from imgrec.storage.read_errors import is_temporary, read_error
 from imgrec.storage.urls import is_url

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from imgrec.errors import SourceError
 from imgrec.source.cells import are_flags, flag
 from imgrec.source.columns import find_column, is_label_column, is_path_column, squashed
-from imgrec.source.split_words import words
 from imgrec.source.tables import Cell, Table
+from imgrec.source.words import words
 from imgrec.spelling import as_integer
 from imgrec.text import listed
 

@@ -16,8 +16,8 @@ from imgrec.options import SourceKind
 from imgrec.source.archive_members import Allowance
 from imgrec.source.label_names import named_classes
 from imgrec.source.pixels import Classes, PixelSamples, Raster, RecordLayout, read_records
-from imgrec.source.split_words import split_word, words
 from imgrec.source.tree import Context, Match, TreeFile, local_copy
+from imgrec.source.words import split_word, words
 from imgrec.text import printable
 
 if TYPE_CHECKING:

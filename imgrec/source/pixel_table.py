@@ -20,10 +20,10 @@ from imgrec.options import ColumnKind, SourceKind, SourceOptions
 from imgrec.source.cells import read_labels
 from imgrec.source.columns import Header, is_label_column, is_split_column, squashed
 from imgrec.source.pixels import PixelSamples, Raster, spool
-from imgrec.source.split_words import read_splits, split_of_name
 from imgrec.source.tables import Fault, TableKind, delimited_rows, kind_of
 from imgrec.source.text_lines import with_fallback
 from imgrec.source.tree import Context, Tally
+from imgrec.source.words import read_splits, split_of_name
 from imgrec.stamp import NO_STAMP, stamp_of
 from imgrec.text import name_of
 

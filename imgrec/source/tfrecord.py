@@ -23,8 +23,8 @@ from imgrec.options import ColumnKind, SourceKind, SourceOptions
 from imgrec.source.columns import is_label_column, is_path_column, squashed
 from imgrec.source.label_names import named_classes
 from imgrec.source.probe import FileTable, content_key
-from imgrec.source.split_words import split_in, split_of_name
 from imgrec.source.tree import Context, Match, TreeFile, local_copy
+from imgrec.source.words import split_in, split_of_name
 from imgrec.storage.named_files import read_small_text
 from imgrec.text import number as count_of
 

@@ -15,7 +15,6 @@ from imgrec.errors import SourceError
 from imgrec.notes import Note
 from imgrec.source.archive import expand, is_archive, open_archive
 from imgrec.source.archive_members import archive_stem, has_archive_name
-from imgrec.source.split_words import split_word
 from imgrec.source.tables import is_table
 from imgrec.source.tree import (
     CLUTTER,
@@ -28,6 +27,7 @@ from imgrec.source.tree import (
     joined,
     unreadable,
 )
+from imgrec.source.words import split_word
 from imgrec.stamp import stamp_of_object
 from imgrec.storage.read_errors import DENIED, is_temporary, read_error
 from imgrec.storage.urls import is_url

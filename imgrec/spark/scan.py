@@ -22,7 +22,7 @@ from imgrec.planning.split import ranks_of, refuse_unfit
 from imgrec.source.cells import missing_cells
 from imgrec.source.columns import refuse_bad_columns
 from imgrec.source.probe import KEY_BYTES, content_key
-from imgrec.source.split_words import read_splits, split_word
+from imgrec.source.words import read_splits, split_word
 from imgrec.spark.job import (
     PROBED,
     SQL_TYPES,

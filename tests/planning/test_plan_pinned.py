@@ -22,7 +22,7 @@ from imgrec.options import PackOptions
 from imgrec.outcome import Packed
 from imgrec.planning.build import make_plan
 from imgrec.read.samples import read_splits
-from imgrec.source.split_lists import pin_by_name, read_split_file
+from imgrec.source.image_pass import pin_by_name, read_split_file
 
 # The laws, on catalogs without files.
 

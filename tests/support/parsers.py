@@ -35,7 +35,7 @@ from imgrec.codec.tfrecord import Decompressed, compressor
 from imgrec.errors import BadImage, CorruptRecord, DatasetError, ImgrecError, SourceError
 from imgrec.model import Samples, ShardTask
 from imgrec.options import Check, ShrinkOptions
-from imgrec.source.split_lists import read_split_file
+from imgrec.source.image_pass import read_split_file
 from imgrec.source.tables import read_table
 from imgrec.storage.blobs import read_blob
 

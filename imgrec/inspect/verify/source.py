@@ -111,7 +111,7 @@ def _list_source(source: str, report: Report | None, context: Context) -> _Origi
 
 def _list_files(source: str, context: Context) -> _Originals:
     if detect(source, SourceOptions()).kind is SourceKind.MANIFEST:
-        from imgrec.source.manifest_files import manifest_files
+        from imgrec.source.manifest import manifest_files
 
         source = manifest_files(source).folder
     lister = open_tree(source, context)
