@@ -28,6 +28,11 @@ def path_of(name: str) -> str:
     return name if _IS_UTF8 else os.fsdecode(name.encode("utf-8", "surrogateescape"))
 
 
+def folder_name(path: str) -> str:
+    """Return the name of a folder as text, after which a dataset is named; "root" for `/`."""
+    return name_of(os.path.basename(os.path.abspath(path))) or "root"
+
+
 def given_path(text: str) -> str:
     """Return the path for a caller's argument, which may be text or a path from the system.
 

@@ -101,9 +101,15 @@ class Header:
             raise SourceError(
                 f"{self.where} has {len(same)} columns called {wanted}", hint="rename one of them"
             )
-        raise self.missing(wanted, option)
+        raise self._missing(wanted, option)
 
-    def missing(self, wanted: str, option: str) -> UsageError:
+    def only(self, wanted: str, option: str) -> int:
+        """Return the only column of a name; raise UsageError if there is none, or several."""
+        if (at := find_column(self.names, wanted)) is None:
+            raise self._missing(wanted, option)
+        return at
+
+    def _missing(self, wanted: str, option: str) -> UsageError:
         """Return the error for an option that names no column; suggest the closest name."""
         meant = closest(self.names, wanted) if self.is_named else ""
         hint = f"did you mean {meant}? It" if meant else "it"

@@ -6,7 +6,6 @@ which `manifest.resolve` matches with the images.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN, Catalog, SourceLayout, Submission
 from imgrec.options import ColumnKind, ColumnOption, SourceKind, SourceOptions
 from imgrec.source.cells import flag
-from imgrec.source.columns import Header, Roles, find_column, refuse_bad_columns
+from imgrec.source.columns import Header, Roles, refuse_bad_columns
 from imgrec.source.download_contents import Contents
 from imgrec.source.download_reading import Reading, TableReading, choose_reading
 from imgrec.source.download_tables import ImageTable
@@ -28,7 +27,7 @@ from imgrec.source.manifest import TableSource, concatenate, no_rows, resolve
 from imgrec.source.tables import Cell, Table, TableKind
 from imgrec.source.tree import Context, Lister
 from imgrec.source.words import read_splits
-from imgrec.text import globs_pattern, name_of, number
+from imgrec.text import folder_name, globs_pattern, number
 
 _IMAGE, _LABEL, _SPLIT, _ID = "(image)", "(label)", "(split)", "id"
 """The columns of the table that a download becomes; others follow."""
@@ -89,9 +88,7 @@ def _scan_rows(lister: Lister, contents: Contents, reading: Reading, context: Co
         options, label_sep="", label_col=label_col, onehot=onehot, column=(*ids, *columns)
     )
     refuse_bad_columns(options)
-    where = tables[0].name
-    if len(tables) > 1:
-        where = name_of(os.path.basename(os.path.abspath(lister.root))) or "root"
+    where = tables[0].name if len(tables) == 1 else folder_name(lister.root)
     filled = [table for table in tables if table.lines]
     if not filled:
         raise no_rows(where, tables)
@@ -172,10 +169,7 @@ def _tables_of(reading: Reading, contents: Contents, names: tuple[str, ...]) -> 
 
 
 def _column(table: Table, name: str) -> Sequence[Cell]:
-    at = find_column(table.names, name)
-    if at is None:
-        raise Header(where=table.name, names=table.names).missing(name, "column")
-    return table.columns[at]
+    return table.columns[Header(where=table.name, names=table.names).only(name, "column")]
 
 
 def _image(text: str, split: str, index: ImageIndex, template: str) -> str:

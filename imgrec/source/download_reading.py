@@ -8,7 +8,7 @@ from shlex import quote
 
 from imgrec.errors import SourceError, UsageError
 from imgrec.options import NONE, FolderLayout, SourceKind, SourceOptions
-from imgrec.source.columns import Header, find_column, is_path_column, squashed
+from imgrec.source.columns import Header, is_path_column, squashed
 from imgrec.source.download_contents import Contents, label_names_in
 from imgrec.source.download_tables import (
     Agreement,
@@ -232,15 +232,12 @@ class _Reader:
     def target(self, part: ImageTable) -> Target:
         """Return the column of labels that options name, or else the likeliest."""
         table, options = part.table, self.options
-        for option, names in (("--onehot", options.onehot), ("--label-col", (options.label_col,))):
-            if not any(names):
-                continue
-            found = {name: find_column(table.names, name) for name in names}
-            for name, at in found.items():
-                if at is None:
-                    raise Header(where=table.name, names=table.names).missing(name, option)
-            columns = tuple(at for name in names if (at := found[name]) is not None)
-            return Target(columns, option == "--onehot", is_single=option != "--onehot")
+        header = Header(where=table.name, names=table.names)
+        if options.onehot:
+            columns = tuple(header.only(name, "--onehot") for name in options.onehot)
+            return Target(columns, is_onehot=True, is_single=False)
+        if options.label_col:
+            return Target((header.only(options.label_col, "--label-col"),))
         return choose_target(table, part.id_at, self.contents.sample)
 
     def same_as_folders(

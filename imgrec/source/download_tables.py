@@ -133,11 +133,7 @@ def split_column(part: ImageTable, target: Target, options: SourceOptions) -> in
     if options.split_col == NONE:
         return None
     if options.split_col:
-        at = find_column(table.names, options.split_col)
-        if at is None:
-            header = Header(where=table.name, names=table.names)
-            raise header.missing(options.split_col, "--split-col")
-        return at
+        return Header(where=table.name, names=table.names).only(options.split_col, "--split-col")
     found = []
     for at in part.others():
         meant = {split_word(cell) for cell in set(table.texts(at))}

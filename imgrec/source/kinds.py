@@ -30,7 +30,7 @@ from imgrec.source.words import split_word
 from imgrec.stamp import stamp_of
 from imgrec.storage.read_errors import is_temporary, read_error
 from imgrec.storage.urls import is_url
-from imgrec.text import closest, given_path, name_of
+from imgrec.text import closest, folder_name, given_path, name_of
 
 _TABLES = frozenset(
     {"path_col", "label_col", "split_col", "group_col", "label_sep", "onehot", "column",
@@ -169,7 +169,7 @@ def _name_of(path: str, kind: SourceKind) -> str:
     if kind is SourceKind.MANIFEST:
         return manifest_files(path).name
     if os.path.isdir(path):
-        return name_of(os.path.basename(os.path.abspath(path))) or "root"
+        return folder_name(path)
     return name_of(archive_stem(path))
 
 

@@ -29,7 +29,7 @@ from imgrec.source.tree import Context
 from imgrec.source.walk import open_tree
 from imgrec.source.words import Splits, read_splits, split_of_name, split_word, splits_of_files
 from imgrec.storage.files import walk
-from imgrec.text import name_of
+from imgrec.text import folder_name, name_of
 
 _SUBMISSION = re.compile(r"sample[-_ ]?sub|submission|submit[-_ ]?sample", re.I)
 _UNFINISHED = {
@@ -92,7 +92,7 @@ class ManifestFiles(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the dataset: that of the folder."""
-        return name_of(os.path.basename(os.path.abspath(self.folder))) or "root"
+        return folder_name(self.folder)
 
     @property
     def where(self) -> str:

@@ -25,7 +25,7 @@ from imgrec.source.text_lines import with_fallback
 from imgrec.source.tree import Context, Tally
 from imgrec.source.words import read_splits, split_of_name
 from imgrec.stamp import NO_STAMP, stamp_of
-from imgrec.text import name_of
+from imgrec.text import folder_name, name_of
 
 _FEWEST_NAMED = 4
 _FEWEST_BARE = 64
@@ -431,7 +431,7 @@ def scan_tables(
     bad += [Note(row.where, row.fault) for row in rows if row.fault]
     folder = root if os.path.isdir(root) else os.path.dirname(root)
     return Catalog(
-        name=name_of(os.path.basename(os.path.abspath(folder))) or "root",
+        name=folder_name(folder),
         layout=SourceLayout(
             kind=SourceKind.PIXELS, sentence=f"pixels in CSV: {'; '.join(layouts)}"
         ),
