@@ -62,6 +62,15 @@ class FileTable:
         self.blobs += folder.blobs
         self.sizes.extend(folder.sizes)
 
+    def extend(self, other: FileTable) -> None:
+        """Add the files of another table, which were probed, after these."""
+        start = len(self.names)
+        self.names += other.names
+        self.blobs += other.blobs
+        self.sizes += other.sizes
+        self.keys += other.keys
+        self.faults |= {start + place: why for place, why in other.faults.items()}
+
     def pick(self, numbers: Sequence[int]) -> FileTable:
         """Return a table of some of the files, before any is probed, without folders."""
         return FileTable(

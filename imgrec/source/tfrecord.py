@@ -6,7 +6,6 @@ Images are not copied: the bytes of an image are packed from where they are in t
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from imgrec.codec.example import Feature, decode
 from imgrec.codec.sniff import HEAD_BYTES, format_of
 from imgrec.codec.tfrecord import read_records
 from imgrec.errors import CorruptRecord, SourceError
-from imgrec.model import TEST, Blob, Catalog, Column, SourceLayout
+from imgrec.model import TEST, Catalog, Column, SourceLayout, picked
 from imgrec.notes import Note
 from imgrec.options import ColumnKind, SourceKind, SourceOptions
 from imgrec.source.columns import is_label_column, is_path_column, squashed
@@ -53,17 +52,12 @@ class _Shard(NamedTuple):
     split: str
 
 
-class _Row(NamedTuple):
-    """One record."""
+class _Records(NamedTuple):
+    """The records of a file, by column."""
 
-    filename: str
-    offset: int
-    size: int
-    key: bytes
-    label: str
-    id: str
-    fault: str
-    """Why it cannot be packed; "" if it can."""
+    images: FileTable
+    labels: list[str]
+    ids: list[str]
 
 
 def detect(listing: Sequence[TreeFile], context: Context) -> Match | None:
@@ -88,38 +82,33 @@ def scan(match: Match, root: str, context: Context) -> Catalog:
     _refuse_copies(shards, root)
     roles = _find_roles(shards, root, context.options)
     by_shard = dict(context.run(partial(_read_shard, roles), list(enumerate(shards))))
-    rows: list[_Row] = []
-    blobs: list[Blob] = []
+    table = FileTable()
+    class_names: list[str] = []
     splits: list[str] = []
-    bad: list[Note] = []
+    ids: list[str] = []
     for number, shard in enumerate(shards):
-        good = [row for row in by_shard[number] if not row.fault]
-        rows += good
-        blobs += [(shard.copy, row.offset) for row in good]
-        splits += [shard.split] * len(good)
-        bad += [Note(row.filename, row.fault) for row in by_shard[number] if row.fault]
-        context.on_progress(len(by_shard[number]))
-    if not rows:
+        images, labels, own_ids = by_shard[number]
+        table.extend(images)
+        class_names += [_class_name(label, match.names) for label in labels]
+        splits += [shard.split] * len(labels)
+        ids += own_ids
+        context.on_progress(len(labels))
+    good = [place for place in range(len(table.names)) if place not in table.faults]
+    if not good:
         raise SourceError(f"{root}: no record holds an image", path=root)
-    table = FileTable(
-        names=[row.filename for row in rows],
-        blobs=blobs,
-        sizes=array("Q", [row.size for row in rows]),
-        keys=[row.key for row in rows],
-    )
-    class_names = [_class_name(row.label, match.names) for row in rows]
+    class_names = [class_names[place] for place in good]
     unlisted = sorted({name for name in class_names if name}.difference(match.names))
-    samples = table.samples(range(len(rows)), class_names, splits, context.run)
+    samples = table.samples(good, class_names, [splits[place] for place in good], context.run)
     if roles.id:
-        ids = Column("id", ColumnKind.TEXT, tuple([row.id for row in rows]))
-        samples = replace(samples, columns=(ids,))
+        column = Column("id", ColumnKind.TEXT, picked(ids, good))
+        samples = replace(samples, columns=(column,))
     catalog = Catalog(
         name="",
         layout=_layout(roles, shards),
         samples=samples,
         class_folders={name: (f"{roles.label}: {name}",) for name in [*match.names, *unlisted]},
         class_order=match.names if match.names and not unlisted else None,
-        notes=tuple(sorted(bad)),
+        notes=tuple(sorted(Note(table.names[place], why) for place, why in table.faults.items())),
     )
     return named_classes(catalog, context.options.label_names, root)
 
@@ -232,33 +221,30 @@ def _find_label(
     )
 
 
-def _read_shard(roles: _Roles, task: tuple[int, _Shard]) -> tuple[int, list[_Row]]:
+def _read_shard(roles: _Roles, task: tuple[int, _Shard]) -> tuple[int, _Records]:
     """Find the images of a file, with their labels and ids."""
     number, shard = task
     match = _NAMES.search(shard.path)
     shard_number = f"-{match['number']}" if match and match["number"] else ""
     folder = _NAMES.sub("", shard.path) + shard_number
-    rows = []
+    images, labels, ids = records = _Records(FileTable(), [], [])
     for place, (offset, payload, features) in enumerate(_records(shard)):
         value = _only(features.get(roles.image))
         image = value if isinstance(value, bytes) else b""
         head = image[:HEAD_BYTES]
         kind = format_of(head, "") if image else ""
-        label = _text(features, roles.label)
-        fault = "" if label or shard.split == TEST else "no label"
         suffix = {"JPEG": "jpg", "": "bin"}.get(kind, kind.lower())
-        rows.append(
-            _Row(
-                filename=f"{folder}/{place:06d}.{suffix}",
-                offset=offset + _PAYLOAD_AT + payload.index(image),
-                size=len(image),
-                key=content_key(len(image), head),
-                label=label,
-                id=_text(features, roles.id),
-                fault=fault if kind else "its image is of no known format",
-            )
-        )
-    return number, rows
+        images.names.append(f"{folder}/{place:06d}.{suffix}")
+        images.blobs.append((shard.copy, offset + _PAYLOAD_AT + payload.index(image)))
+        images.sizes.append(len(image))
+        images.keys.append(content_key(len(image), head))
+        labels.append(_text(features, roles.label))
+        ids.append(_text(features, roles.id))
+        if not kind:
+            images.faults[place] = "its image is of no known format"
+        elif not labels[-1] and shard.split != TEST:
+            images.faults[place] = "no label"
+    return number, records
 
 
 def _only(feature: Feature | None) -> object:
