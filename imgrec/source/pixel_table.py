@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain, repeat
 from math import isqrt
 from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
 from imgrec.errors import SourceError, UsageError
-from imgrec.model import TEST, Catalog, Column, Pixels, Samples, SourceLayout
+from imgrec.model import TEST, Catalog, Column, Pixels, Slice, SourceLayout
 from imgrec.notes import Note, warnings_of
 from imgrec.options import ColumnKind, SourceKind, SourceOptions
 from imgrec.source.cells import read_labels
@@ -225,28 +225,29 @@ def _find_column(header: Header, what: str, given: str) -> int | None:
 
 
 @dataclass(slots=True)
-class _Row:
-    """One row of a table; splits, labels and ids become known when all rows are read."""
+class _Rows(PixelSamples):
+    """Rows by column; splits and class names become known when all are read."""
 
-    where: str
-    """File and line."""
-    number: int
-    """Its number in its file, from 1; blank and damaged rows count too."""
-    id: str
-    label: str
-    split: str
-    size: int
-    content: bytes
-    fault: str
-    """Why it cannot be packed; "" if it can."""
-    blob: Pixels | None = None
-    class_name: str = ""
+    wheres: list[str] = field(default_factory=list)
+    """The file and line of each."""
+    ids: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    faults: dict[int, str] = field(default_factory=dict)
+    """Why rows cannot be packed."""
+
+    def extend(self, other: _Rows) -> None:
+        """Add the rows of another table."""
+        start = len(self.wheres)
+        for column in fields(self):
+            if column.name != "faults":
+                getattr(self, column.name).extend(getattr(other, column.name))
+        self.faults |= {start + row: fault for row, fault in other.faults.items()}
 
 
 class _Table(NamedTuple):
     columns: _Columns
     raster: Raster
-    rows: list[_Row]
+    rows: _Rows
     bad: list[Note]
     """Lines that could not be parsed."""
 
@@ -282,62 +283,56 @@ def _read_table(file: PixelFile, encoding: str, context: Context, id_column: str
     columns = _columns_of(first[1], name, context.options)
     if not columns.header.is_named:
         lines = chain([first], lines)
-    rows: list[_Row] = []
-    slices: list[tuple[str, int]] = []
-    while chunk := list(_parse(lines, columns, squashed(id_column))):
-        path, offset = spool(b"".join(pixels for pixels, _ in chunk), context)
-        for pixels, row in chunk:
-            slices.append((path, offset))
-            offset += len(pixels)
-            rows.append(row)
+    rows = _Rows()
+    slices: list[Slice] = []
+    while chunk := list(_parse(lines, columns, squashed(id_column), rows)):
+        path, offset = spool(b"".join(chunk), context)
+        slices += zip(repeat(path), accumulate(map(len, chunk[:-1]), initial=offset), strict=False)
         context.on_progress(len(chunk))
-    if not rows:
+    if not slices:
         raise SourceError(f"{name} has no rows", path=file.path)
     raster = _find_raster(rows, name)
-    for row, (path, offset) in zip(rows, slices, strict=True):
-        row.blob = Pixels(path, offset, *raster)
-        if row.size != raster.size and not row.fault:
-            row.fault = f"{row.size} values instead of {raster.size}"
+    rows.blobs = [Pixels(path, offset, *raster) for path, offset in slices]
+    for row, size in enumerate(rows.sizes):
+        if size != raster.size:
+            rows.faults.setdefault(row, f"{size} values instead of {raster.size}")
     _set_splits(rows, columns, file)
     bad = [Note(f"{name}:{line}", reason) for line, _, reason in faults]
     return _Table(columns, raster, rows, bad)
 
 
 def _parse(
-    lines: Iterator[tuple[int, list[str]]], columns: _Columns, id_column: str
-) -> Iterator[tuple[bytes, _Row]]:
-    """Yield pixels with their rows, until they are enough for one write."""
+    lines: Iterator[tuple[int, list[str]]], columns: _Columns, id_column: str, rows: _Rows
+) -> Iterator[bytes]:
+    """Add rows, and yield the pixels of each, until they are enough for one write."""
     header, chunk_bytes = columns.header, 0
     names = [squashed(name) for name in header.names]
     id_at = names.index(id_column) if id_column in names else None
     for line, cells in lines:
-        pixels, fault = b"", ""
+        pixels = b""
         values = (
             cells[columns.pixels.start].split() if columns.is_one_cell else cells[columns.pixels]
         )
         try:
             pixels = pixel_bytes(values)
         except ValueError as error:
-            fault = str(error)
-        row = _Row(
-            where=f"{header.where}:{line}",
-            number=line - header.is_named,
-            id="" if id_at is None else cells[id_at].strip(),
-            label="" if columns.label is None else cells[columns.label],
-            split="" if columns.split is None else cells[columns.split],
-            size=len(pixels),
-            content=xxh3_128_digest(pixels),
-            fault=fault,
-        )
-        yield pixels, row
+            rows.faults[len(rows.wheres)] = str(error)
+        rows.wheres.append(f"{header.where}:{line}")
+        rows.numbers.append(line - header.is_named)  # blank and damaged rows count too
+        rows.ids.append("" if id_at is None else cells[id_at].strip())
+        rows.labels.append("" if columns.label is None else cells[columns.label])
+        rows.splits.append("" if columns.split is None else cells[columns.split])
+        rows.sizes.append(len(pixels))
+        rows.contents.append(xxh3_128_digest(pixels))
+        yield pixels
         chunk_bytes += len(pixels)
         if chunk_bytes >= _CHUNK_BYTES:
             return
 
 
-def _find_raster(rows: Sequence[_Row], name: str) -> Raster:
+def _find_raster(rows: _Rows, name: str) -> Raster:
     """Return the shape of most images."""
-    sizes = Counter(row.size for row in rows if not row.fault)
+    sizes = Counter(size for row, size in enumerate(rows.sizes) if row not in rows.faults)
     count = sizes.most_common(1)[0][0] if sizes else 1
     raster = raster_of(count)
     if raster is None:
@@ -348,14 +343,12 @@ def _find_raster(rows: Sequence[_Row], name: str) -> Raster:
     return raster
 
 
-def _set_splits(rows: Sequence[_Row], columns: _Columns, file: PixelFile) -> None:
+def _set_splits(rows: _Rows, columns: _Columns, file: PixelFile) -> None:
     """Set the splits by a column or the file's name; images without labels must be for testing."""
     if columns.split is not None:
         column = columns.header.names[columns.split]
-        found = read_splits([row.split for row in rows], column, file.name)
-        for at, row in enumerate(rows):
-            row.split = found.splits[at]
-            row.fault = row.fault or found.faults.get(at, "")
+        rows.splits, faults = read_splits(rows.splits, column, file.name)
+        rows.faults = faults | rows.faults
         return
     split = file.split if columns.label is not None else split_of_name(file.path)
     if columns.label is None and split != TEST:
@@ -364,8 +357,7 @@ def _set_splits(rows: Sequence[_Row], columns: _Columns, file: PixelFile) -> Non
             hint="name it with --label-col; if these are images for testing, call it test.csv",
             path=file.path,
         )
-    for row in rows:
-        row.split = split
+    rows.splits = [split] * len(rows.wheres)
 
 
 # From tables to a catalog.
@@ -410,33 +402,37 @@ def scan_tables(
     Ids are in a column named as in the sample, or the numbers of the rows, as the sample counts.
     """
     files, notes = choose_tables(paths, root)
-    rows: list[_Row] = []
+    rows = _Rows()
     bad: list[Note] = []
     layouts, warnings = [], []
     for file in files:
         id_column = asked.column if asked else ""
         read = partial(_read_table, file, context=context, id_column=id_column)
         table, warning = with_fallback(read, file.name, context.options.encoding)
-        rows += table.rows
+        rows.extend(table.rows)
         bad += table.bad
         layouts.append(_describe(table, file.name))
         warnings += [warning] if warning else []
-    labels = read_labels([row.label for row in rows], root, context.options)
-    for at, row in enumerate(rows):
-        row.class_name = "".join(labels.sets[at])
-        is_unlabelled = not row.class_name and row.split != TEST and at not in labels.faults
-        reasons = (row.fault, labels.faults.get(at, ""), "no label" if is_unlabelled else "")
-        row.fault = "; ".join(filter(None, reasons))
-    has_ids = asked is not None and _set_ids(rows, asked)
-    bad += [Note(row.where, row.fault) for row in rows if row.fault]
+    labels = read_labels(rows.labels, root, context.options)
+    rows.class_names = ["".join(names) for names in labels.sets]
+    for row, (name, split) in enumerate(zip(rows.class_names, rows.splits, strict=True)):
+        is_unlabelled = not name and split != TEST and row not in labels.faults
+        reasons = (rows.faults.get(row), labels.faults.get(row), "no label" * is_unlabelled)
+        if fault := "; ".join(filter(None, reasons)):
+            rows.faults[row] = fault
+    ids: tuple[Column, ...] = ()
+    if asked is not None and _set_ids(rows, asked):
+        ids = (Column("id", ColumnKind.TEXT, tuple(rows.ids)),)
+    bad += [Note(rows.wheres[row], fault) for row, fault in rows.faults.items()]
+    good = [row for row in range(len(rows.wheres)) if row not in rows.faults]
     folder = root if os.path.isdir(root) else os.path.dirname(root)
     return Catalog(
         name=folder_name(folder),
         layout=SourceLayout(
             kind=SourceKind.PIXELS, sentence=f"pixels in CSV: {'; '.join(layouts)}"
         ),
-        samples=_samples([row for row in rows if not row.fault], has_ids=has_ids),
-        class_folders={name: (rows[at].where,) for name, at in labels.first_rows().items()},
+        samples=rows.samples(ids).pick(good),
+        class_folders={name: (rows.wheres[at],) for name, at in labels.first_rows().items()},
         class_order=labels.order,
         notes=(*sorted(bad), *tally.ignored(), *warnings_of((*warnings, *notes))),
         stamp=NO_STAMP.merged(*(stamp_of(file.path) for file in files)),
@@ -448,7 +444,7 @@ def _describe(table: _Table, name: str) -> str:
     names = columns.header.names
     if not columns.header.is_named:
         names = tuple(f"column {name}" for name in names)
-    split = table.rows[0].split if columns.split is None else ""
+    split = table.rows.splits[0] if columns.split is None else ""
     colour = "grey" if raster.channels == 1 else "RGB"
     parts = [f"{name}{f' -> {split}' * bool(split)}: {raster.width}x{raster.height} {colour}"]
     if columns.label is not None:
@@ -458,25 +454,13 @@ def _describe(table: _Table, name: str) -> str:
     return ", ".join(parts)
 
 
-def _set_ids(rows: Sequence[_Row], asked: AskedIds) -> bool:
+def _set_ids(rows: _Rows, asked: AskedIds) -> bool:
     """Use row numbers as ids unless a column has ids; return whether there are any."""
-    if any(row.id for row in rows):
+    if any(rows.ids):
         return True
     first = asked.first()
     if first is None:
         return False
-    for row in rows:
-        row.id = str(row.number - 1 + first) if row.split == TEST else ""
+    numbered = zip(rows.numbers, rows.splits, strict=True)
+    rows.ids = [str(number - 1 + first) if split == TEST else "" for number, split in numbered]
     return True
-
-
-def _samples(rows: Sequence[_Row], *, has_ids: bool) -> Samples:
-    ids = Column("id", ColumnKind.TEXT, tuple([row.id for row in rows]))
-    return PixelSamples(
-        splits=[row.split for row in rows],
-        class_names=[row.class_name for row in rows],
-        numbers=[row.number for row in rows],
-        sizes=[row.size for row in rows],
-        contents=[row.content for row in rows],
-        blobs=[row.blob for row in rows if row.blob],
-    ).samples((ids,) if has_ids else ())

@@ -198,6 +198,16 @@ class Lister(ABC):
         """Return all files."""
         return [file for folder in self.folders() for file in folder.tree_files()]
 
+    def without_clutter(self, names: Iterable[str], folder: str, *, is_folder: bool) -> list[str]:
+        """Sort the names of files, or of folders, in a folder; count clutter and leave it out."""
+        names = sorted(names)
+        kept = [name for name in names if name[0] != "." and name not in CLUTTER]
+        if len(kept) < len(names):
+            for name in names:
+                if kind := clutter_kind(name, is_folder=is_folder):
+                    self.tally.add(kind, joined(folder, name))
+        return kept
+
     def relist(self, folders: Iterable[Folder], stamp: Stamp) -> None:
         """Replace the folders, sort them, and add the stamp of their files."""
         self._listed = sorted(folders, key=lambda folder: folder.path.split("/"))

@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,6 @@ from imgrec.source.archive import expand, is_archive, open_archive
 from imgrec.source.archive_members import archive_stem, has_archive_name
 from imgrec.source.tables import is_table
 from imgrec.source.tree import (
-    CLUTTER,
     Closed,
     Context,
     Folder,
@@ -80,14 +79,14 @@ class Walk(Lister):
                             files.append(entry.name)
                         else:
                             others.append(entry)
-                files = self._without_clutter(list(map(name_of, files)), visit.path)
+                files = self.without_clutter(map(name_of, files), visit.path, is_folder=False)
                 below = self._follow(others, files, visit, real_root)
             except OSError as error:
                 if not visit.path:
                     raise unreadable(self.root, error) from error
                 self.closed.append(Closed(visit.path, error))
                 continue
-            files.sort()
+            files.sort()  # links to files have been added
             within = f"{prefix}{folder}/" if folder else prefix
             blobs = tuple([within + path_of(name) for name in files])
             yield Folder(visit.path, tuple(files), bool(below), blobs, (0,) * len(files))
@@ -102,13 +101,6 @@ class Walk(Lister):
             self.stamp = self.stamp.dated(found.st_ctime_ns)
         if os.path.islink(path := folder.rstrip("/")):
             self.stamp = self.stamp.dated(os.lstat(path).st_ctime_ns)
-
-    def _without_clutter(self, names: list[str], folder: str) -> list[str]:
-        kept = [name for name in names if name[0] != "." and name not in CLUTTER]
-        if len(kept) < len(names):
-            for name in sorted(set(names).difference(kept)):
-                self.tally.add(clutter_kind(name, is_folder=False), joined(folder, name))
-        return kept
 
     def _follow(
         self, entries: list[os.DirEntry[str]], files: list[str], visit: _Visit, real_root: str
@@ -183,8 +175,8 @@ class StoreWalk(Lister):
         while stack:
             path = stack.pop()
             prefix = f"{path}/" if path else ""
-            names = self._without_clutter(files[path], prefix, is_folder=False)
-            below = self._without_clutter(folders[path], prefix, is_folder=True)
+            names = self.without_clutter(files[path], path, is_folder=False)
+            below = self.without_clutter(folders[path], path, is_folder=True)
             sizes = tuple(files[path][name].stat.size for name in names)
             yield Folder(path, tuple(names), bool(below), self._blobs(prefix, names), sizes)
             stack.extend(prefix + name for name in reversed(below))
@@ -209,15 +201,6 @@ class StoreWalk(Lister):
                 is_new = name not in folders[folder]
                 folders[folder][name] = None
         return files, folders
-
-    def _without_clutter(self, names: Iterable[str], prefix: str, *, is_folder: bool) -> list[str]:
-        kept = []
-        for name in sorted(names):
-            if kind := clutter_kind(name, is_folder=is_folder):
-                self.tally.add(kind, prefix + name)
-            else:
-                kept.append(name)
-        return kept
 
     def _blobs(self, prefix: str, files: list[str]) -> tuple[str, ...]:
         from imgrec.storage.remote.transfer import download_all
