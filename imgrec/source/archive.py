@@ -1,4 +1,4 @@
-"""Archives: which files are archives, how to open them, and which ones imgrec cannot read."""
+"""Archives: recognise and open them, and refuse those that imgrec cannot read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ArchiveFile(NamedTuple):
 
     path: str
     shown: str
-    """What messages call it."""
+    """Its name in messages."""
     packed_bytes: int
     """Its size where the user has it: it may be compressed in another archive."""
     stamp: Stamp

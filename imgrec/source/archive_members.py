@@ -217,9 +217,9 @@ class MemberTree(Lister):
     def strip_top(self, stem: str, *, even_of_images: bool = False) -> None:
         """Start in the only folder at the top while that is a wrapper.
 
-        A wrapper holds folders or archives but no images. A folder named like a split is none,
-        unless the archive has the same name. With `even_of_images`, a folder with the name of the
-        archive is a wrapper whatever it holds.
+        A wrapper holds folders or archives but no images. A folder with the name of a split counts
+        as one only if the archive has the same name. With `even_of_images`, so does any folder with
+        the name of the archive, whatever it holds.
         """
         while True:
             files, tops = self._folders[self.top].names()

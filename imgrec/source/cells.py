@@ -255,7 +255,7 @@ def missing_cells(
 ) -> str:
     """Return a warning about missing cells, which become the default.
 
-    `is_used` tells whether other cells hold the default, too.
+    `is_used`: whether other cells hold the default too.
     """
     shown = f'"{default}"' if isinstance(default, str) else default
     warning = f"{name}: {missing:,} of {cells:,} cells are missing, and become {shown}"

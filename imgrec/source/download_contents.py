@@ -104,7 +104,7 @@ class Contents:
 def read_contents(lister: Lister, context: Context, is_packed: Callable[[str], bool]) -> Contents:
     """List a download and read the files that may explain it. Images are not opened.
 
-    `is_packed` tells by its name whether a file may have images in it.
+    `is_packed` returns whether a file of that name may hold images.
     """
     files = _by_kind(lister.folders(), context.options, is_packed)
     contents = Contents(

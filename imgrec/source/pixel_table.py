@@ -77,7 +77,7 @@ class PixelFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Return its name for messages."""
         return name_of(os.path.basename(self.path))
 
 

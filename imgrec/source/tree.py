@@ -168,7 +168,7 @@ class Lister(ABC):
     """
 
     root: str
-    """What messages call the tree."""
+    """Its name in messages."""
     tally: Tally = field(default_factory=Tally)
     bad: list[Note] = field(default_factory=list)
     """Unreadable files."""

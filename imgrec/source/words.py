@@ -274,7 +274,7 @@ _SUGGESTED = (
     r"(?P<label>[^\W\d_]+)\.\w+$",
     r"^(?P<label>\d+)[-_]",
 )
-"""Patterns to suggest. They are not sure enough to be taken unasked."""
+"""Patterns to suggest. They match too much to be used without asking."""
 
 
 def _labels_in(names: Sequence[str], pattern: str) -> Counter[str]:
