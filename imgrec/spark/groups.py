@@ -7,14 +7,15 @@ images of each label each split has so far.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from imgrec.errors import PlanError
-from imgrec.model import TRAIN
-from imgrec.options import PackOptions
+from imgrec.model import TRAIN, Samples
 from imgrec.planning.groups import Dealer, fill_empty, find_units, turn_of
 from imgrec.spark.job import (
     DEALT,
@@ -68,11 +69,11 @@ def assign_groups(ranked: DataFrame, extras: Extras, job: Job) -> DataFrame:
         f.sum("images").alias("images"), f.count("*").alias("units")
     ).collect():  # fmt: skip
         totals[row["label"]], uses[row["label"]] = row["images"], row["units"]
-    dealing = Dealing(totals, uses, job.options)
-    turned = job.map_batches(units, dealing.add_turns, _TURNED)
+    dealer = Dealer(totals, uses, job.options)
+    turned = job.map_batches(units, partial(_add_turns, dealer), _TURNED)
     queue = turned.repartition(1).sortWithinPartitions("turn", "first")
-    dealt = job.persist(job.map_batches(queue, dealing, _DEALT))
-    moved = _moved(dealt, dealing.dealer().fractions)
+    dealt = job.persist(job.map_batches(queue, partial(_deal, dealer), _DEALT))
+    moved = _moved(dealt, dealer.fractions)
     home: Column = f.col(DEALT)
     for unit, split in moved.items():
         home = f.when(f.col("unit") == unit, split).otherwise(home)
@@ -100,45 +101,32 @@ def split_groups(rows: DataFrame, most: int) -> tuple[list[str], int]:
 def _nodes(rows: Columns) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the node (group or image) of each row, and pairs of groups that share an image."""
     units = find_units(samples_of(rows))
-    groups: dict[int, dict[str, None]] = {}
+    groups: dict[int, set[str]] = defaultdict(set)
     for unit, group in zip(units, rows["grp"], strict=True):
-        found = groups.setdefault(unit, {})
         if group:
-            found[group] = None
+            groups[unit].add(group)
+    names = {unit: sorted(own) for unit, own in groups.items()}
     nodes = [
-        f"g{group or next(iter(groups[unit]))}" if groups[unit] else f"c{content.hex()}"
-        for unit, group, content in zip(units, rows["grp"], rows["content"], strict=True)
+        f"g{names[unit][0]}" if unit in names else f"c{content.hex()}"
+        for unit, content in zip(units, rows["content"], strict=True)
     ]
-    links = []
-    for names in groups.values():
-        one, *others = sorted(names) if len(names) > 1 else ("",)
-        links += [(f"g{one}", f"g{other}") for other in others]
-    return nodes, links
+    return nodes, [(f"g{own[0]}", f"g{other}") for own in names.values() for other in own[1:]]
 
 
 def find_links(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield pairs of groups that share an image."""
     for _, rows in by_key(batches, "bucket"):
-        _, links = _nodes(rows)
-        if links:
-            ones, others = zip(*links, strict=True)
-            yield from batches_of({"one": list(ones), "other": list(others)}, _LINKS)
+        links = _nodes(rows)[1]
+        columns = {"one": [one for one, _ in links], "other": [other for _, other in links]}
+        yield from batches_of(columns, _LINKS)
 
 
-def _united(links: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Map each linked node to the smallest node of its unit."""
-    parents: dict[str, str] = {}
-
-    def root(node: str) -> str:
-        while (parent := parents.setdefault(node, node)) != node:
-            parents[node] = parents[parent]
-            node = parent
-        return node
-
-    for one, other in links:
-        low, high = sorted((root(one), root(other)))
-        parents[high] = low
-    return {node: root(node) for node in parents}
+def _united(links: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Map each linked node to the first node of its unit."""
+    nodes = tuple(chain.from_iterable(links))
+    pairs = tuple(b"%d" % (place // 2) for place in range(len(nodes)))
+    units = find_units(Samples(filenames=nodes, contents=pairs, groups=nodes))
+    return {node: nodes[unit] for node, unit in zip(nodes, units, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -184,45 +172,32 @@ def _units(named: DataFrame) -> DataFrame:
     return units.where("not is_elsewhere and first is not null").drop("is_elsewhere")
 
 
-@dataclass(frozen=True)
-class Dealing:
-    """Assigns units to splits, one after the other."""
+def _add_turns(dealer: Dealer, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add the turn of each unit."""
+    import pyarrow as pa
 
-    totals: Counter[int]
-    uses: Counter[int]
-    options: PackOptions
+    for batch in batches:
+        units = map(_labels, columns_of(batch)["counts"])
+        turns = [_FIRST if dealer.is_alone(unit) else turn_of(unit) for unit in units]
+        columns = [*batch.columns, pa.array(turns, pa.int64())]
+        yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "turn"])
 
-    def dealer(self) -> Dealer:
-        """Return a new dealer."""
-        return Dealer(self.totals, self.uses, self.options)
 
-    def add_turns(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Add the turn of each unit."""
-        import pyarrow as pa
-
-        dealer = self.dealer()
-        for batch in batches:
-            units = map(_labels, columns_of(batch)["counts"])
-            turns = [_FIRST if dealer.is_alone(unit) else turn_of(unit) for unit in units]
-            columns = [*batch.columns, pa.array(turns, pa.int64())]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "turn"])
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Assign units, sorted by turn."""
-        dealer, at = self.dealer(), 0
-        for batch in batches:
-            rows = columns_of(batch)
-            units, turns = list(map(_labels, rows["counts"])), rows["turn"]
-            columns: Columns = {
-                "unit": rows["unit"],
-                DEALT: [_home(dealer, unit, turn) for unit, turn in zip(units, turns, strict=True)],
-                "total": [unit.total() for unit in units],
-                "turn": turns,
-                "at": list(range(at, at + len(units))),
-            }
-            at += len(units)
-            if units:
-                yield from batches_of(columns, _DEALT)
+def _deal(dealer: Dealer, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Assign units, sorted by turn. Each task has its own dealer, which counts."""
+    at = 0
+    for batch in batches:
+        rows = columns_of(batch)
+        units, turns = list(map(_labels, rows["counts"])), rows["turn"]
+        columns: Columns = {
+            "unit": rows["unit"],
+            DEALT: [_home(dealer, unit, turn) for unit, turn in zip(units, turns, strict=True)],
+            "total": [unit.total() for unit in units],
+            "turn": turns,
+            "at": list(range(at, at + len(units))),
+        }
+        at += len(units)
+        yield from batches_of(columns, _DEALT)
 
 
 def _labels(counts: list[dict[str, int]]) -> Counter[int]:

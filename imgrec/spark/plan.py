@@ -105,28 +105,16 @@ def _contents(rows: Columns) -> list[bytes]:
     ]
 
 
-class Train(NamedTuple):
-    """The units of a bucket that may leave train."""
-
-    labels: Mapping[int, int]
-    """The label of each unit, by the place of its first row."""
-    units: Sequence[int]
-    """The unit of each row."""
-    splits: Sequence[str]
-    """The split of each row."""
-
-
-def train_of(samples: Samples, labels: list[int]) -> Train:
-    """Return the units of a bucket that may leave train, in no particular order."""
-    units = find_units(samples)
-    free = find_free_units(samples, labels, units, range(len(samples)), folds=False)
-    return Train(free.labels, units, [split or TRAIN for split in samples.splits])
+def _free_units(samples: Samples, labels: list[int], units: Sequence[int]) -> Mapping[int, int]:
+    """Return the label of each unit that may leave train, by the place of its first row."""
+    return find_free_units(samples, labels, units, range(len(samples)), folds=False).labels
 
 
 def list_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn rows of `RANKED` into rows of `UNITS`: the units that may leave train."""
     for _, rows in by_key(batches, "bucket"):
-        labels = train_of(samples_of(rows), rows["label"]).labels
+        samples = samples_of(rows)
+        labels = _free_units(samples, rows["label"], find_units(samples))
         columns: Columns = {
             "label": list(labels.values()),
             "draw": [rows["draw"][unit] for unit in labels],
@@ -251,15 +239,16 @@ class _Assigning:
                 yield from batches_of(rows, fields)
 
     def _splits(self, rows: Columns, samples: Samples) -> list[str]:
-        labels, units, splits = train_of(samples, rows["label"])
+        splits = [split or TRAIN for split in samples.splits]
         if DEALT in rows:
             dealt = zip(splits, rows[DEALT], strict=True)
             return [home if home and split == TRAIN else split for split, home in dealt]
         if not self.bounds:
-            return list(splits)
+            return splits
+        units = find_units(samples)
         homes = {
             unit: self.bounds[label].split_of((rows["draw"][unit], rows["content"][unit]))
-            for unit, label in labels.items()
+            for unit, label in _free_units(samples, rows["label"], units).items()
         }
         return [
             homes.get(unit, split) if split == TRAIN else split

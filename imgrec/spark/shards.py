@@ -60,7 +60,7 @@ UNSTABLE = (
     "or write it to a table and pack that"
 )
 WRITTEN = {"shard": "int", "records": "int"}
-_TOLD = ("filenames", "labels", "groups", "columns")
+_TASK_COLUMNS = ("filenames", "labels", "groups", "columns")
 """The columns of the task that the encoded result leaves out."""
 
 
@@ -135,9 +135,9 @@ class _Writing:
         )
         result = self.writer(task)
         refuse_loss(task, result)
-        told = json.dumps({name: getattr(task.samples, name) for name in _TOLD}).encode()
+        columns = json.dumps({name: getattr(task.samples, name) for name in _TASK_COLUMNS}).encode()
         write_result(
-            self.folder, f"{number}.result", told + b"\n" + json_files.encode_result(result)
+            self.folder, f"{number}.result", columns + b"\n" + json_files.encode_result(result)
         )
         write_result(self.folder, _facts_file(number), task_facts(task))
         yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
@@ -180,8 +180,8 @@ def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
 
 
 def _read_shard_result(folder: str, number: int, shard: ShardTask) -> ShardResult:
-    told, _, result = read_result(folder, f"{number}.result").partition(b"\n")
-    value = json.loads(told)
+    columns, _, result = read_result(folder, f"{number}.result").partition(b"\n")
+    value = json.loads(columns)
     samples = Samples(
         filenames=tuple(value["filenames"]),
         labels=tuple(value["labels"]),
