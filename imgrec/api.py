@@ -148,14 +148,12 @@ def verify(
     Example: `assert not imgrec.verify("flowers").faults`.
     """
     from imgrec.inspect.verify import verify_folder
-    from imgrec.inspect.verify.source import SourcePlace
     from imgrec.inspect.verify.state import find_folder
 
     folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
     with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         path = given_path(parse_text("source", source))
-        place = SourcePlace(path, spool) if source else None
-        return verify_folder(folder, job, decodes=decode, source=place)
+        return verify_folder(folder, job, decodes=decode, source=path, spool=spool)
 
 
 def unpack(
@@ -342,7 +340,6 @@ def preview(
     if type(count) is not int or not 1 <= count <= _MOST_PREVIEWED:
         raise OptionError(f"{{0}} must be from 1 to {_MOST_PREVIEWED}", "count")
     from imgrec.inspect.contact_sheet import (
-        Selection,
         choices_of_dataset,
         choices_of_plan,
         draw_preview,
@@ -357,14 +354,14 @@ def preview(
     refuse_no_file(target, "sheet.png")
     refuse_other_formats(target)
     name, options = _subject(what, source)
-    selection = Selection(parse_text("split", split), parse_text("class_name", class_name), count)
+    split, class_name = parse_text("split", split), parse_text("class_name", class_name)
     subject = find_subject(name, options, parse_text("data_dir", data_dir))
     with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         if isinstance(subject, Path):
             choices = choices_of_dataset(subject)
         else:
             choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
-        sheet = draw_preview(choices, selection, job)
+        sheet = draw_preview(choices, job, split=split, class_name=class_name, count=count)
     target = target or f"{layout.legal_name(choices.name)}_preview.png"
     write_out(target, encode_sheet(sheet.data, target))
     return replace(sheet, path=target)

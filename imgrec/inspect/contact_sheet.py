@@ -36,15 +36,6 @@ _MISSING = "\uffff"
 """A code point that no font has a glyph for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which images to show; an empty text means all."""
-
-    split: str
-    class_name: str
-    count: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """The images to choose from, by column."""
@@ -123,15 +114,18 @@ def _label_lists(
     return label_sets or [(label,) if label >= 0 else () for label in labels]
 
 
-def draw_preview(choices: Choices, selection: Selection, job: Job) -> Preview:
-    """Draw the selected images; raise UnknownName if there is no such split or class."""
-    found = _select(choices, selection)
+def draw_preview(choices: Choices, job: Job, *, split: str, class_name: str, count: int) -> Preview:
+    """Draw some images of a split and a class; "" stands for all.
+
+    Raises UnknownName if there is no such split or class.
+    """
+    found = _select(choices, split, class_name)
     rows = [row for row, _ in found]
-    if not selection.class_name:
+    if not class_name:
         rows = _in_turn(rows, choices.labels)
     split_of = dict(found)
     tiles = []
-    for row in rows[: selection.count]:
+    for row in rows[:count]:
         labels = ", ".join(choices.classes[label] for label in choices.labels[row]) or "no label"
         lines = (labels, f"{split_of[row]} {choices.names[row]}")
         tiles.append((Captioned(choices.where(row), lines),))
@@ -140,10 +134,10 @@ def draw_preview(choices: Choices, selection: Selection, job: Job) -> Preview:
     return Preview(name=choices.name, shown=len(tiles), total=len(found), data=data)
 
 
-def _select(choices: Choices, selection: Selection) -> list[tuple[int, str]]:
+def _select(choices: Choices, split: str, class_name: str) -> list[tuple[int, str]]:
     """Return the rows of all images that fit, with their splits."""
-    class_name, split_names = selection.class_name, [name for name, _ in choices.splits]
-    split = existing_name(selection.split, split_names)
+    split_names = [name for name, _ in choices.splits]
+    split = existing_name(split, split_names)
     known_names = {"split": (split, split_names), "class": (class_name, choices.classes)}
     for kind, (wanted, names) in known_names.items():
         if wanted and wanted not in names:

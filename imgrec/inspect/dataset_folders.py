@@ -22,7 +22,7 @@ from imgrec.inspect.tfrecord_files import (
     list_names,
     read_contents,
 )
-from imgrec.inspect.verify.shard import format_fault, takes_all_formats
+from imgrec.inspect.verify.shard import KINDS, format_fault, takes_all_formats
 from imgrec.read.documents import Documents, read_documents
 from imgrec.read.files import RegularFile, os_fault, present_files
 from imgrec.read.shards import shard_frames
@@ -46,7 +46,6 @@ _TRIED = 20
 _COUNTED = 200_000
 """Datasets of up to this many records are counted. `verify` counts any number."""
 _MOST_SHARDS = 10_000
-_KINDS = {bytes: "bytes", int: "whole numbers", float: "numbers"}
 
 
 def find_folders(start: str) -> Iterator[str]:
@@ -288,7 +287,7 @@ def _record_fault(paths: Iterable[str], declared: Mapping[str, Feature]) -> str:
             if not values and feature.length is not None:
                 return f"records have no {name!r}, which {layout.FEATURES} declares"
             if values and not isinstance(values[0], feature.kind):
-                has, wants = _KINDS[type(values[0])], _KINDS[feature.kind]
+                has, wants = KINDS[type(values[0])], KINDS[feature.kind]
                 return f"records have {has} as {name!r}, but {layout.FEATURES} declares {wants}"
         if not needs_formats:
             return ""

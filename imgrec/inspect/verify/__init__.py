@@ -17,7 +17,7 @@ from imgrec.faults import Code, Fault, Faults
 from imgrec.inspect.subject import Job
 from imgrec.inspect.verify.samples import check_samples
 from imgrec.inspect.verify.shard import Rules, check_shard
-from imgrec.inspect.verify.source import SourcePlace, compare_with_source
+from imgrec.inspect.verify.source import compare_with_source
 from imgrec.inspect.verify.state import (
     REMAINS,
     State,
@@ -62,12 +62,12 @@ class Verified:
 
 
 def verify_folder(
-    folder: Path, job: Job, *, decodes: bool = False, source: SourcePlace | None = None
+    folder: Path, job: Job, *, decodes: bool = False, source: str = "", spool: str = ""
 ) -> Verified:
     """Check all of a dataset. Damage of any kind is a fault in the result, not an error.
 
-    If `decodes` is true, every image is decoded to its end. Raises SourceError if a source is given
-    and cannot be read.
+    If `decodes` is true, every image is decoded to its end. Archives of a `source` are unpacked to
+    the folder `spool`. Raises SourceError if the source cannot be read.
     """
     started = time.monotonic()
     with State(folder, job) as state:
@@ -85,7 +85,7 @@ def verify_folder(
         check_leaks(state)
         check_counts(state)
         if source:
-            compare_with_source(source, state)
+            compare_with_source(source, spool, state)
         return Verified(
             name=state.documents.declared.name or folder.parent.name,
             version=state.documents.declared.version or folder.name,

@@ -31,7 +31,8 @@ _CHANNELS = {"JPEG": (0, 1, 3), "PNG": (0, 1, 3, 4), "BMP": (0, 3, 4)}
 
 0 stands for as many as the image has.
 """
-_KINDS = {bytes: "bytes", int: "whole numbers", float: "numbers"}
+KINDS = {bytes: "bytes", int: "whole numbers", float: "numbers"}
+"""What people call the values of features, by their type."""
 
 
 class ShardClaim(NamedTuple):
@@ -175,7 +176,7 @@ class _ShardCheck:
             if values is None:
                 self._faults.say(Code.NO_FEATURE, *where, feature=name)
             elif [value for value in values if type(value) is not feature.kind]:
-                kind = _KINDS[feature.kind]
+                kind = KINDS[feature.kind]
                 self._faults.say(Code.FEATURE_KIND, *where, feature=name, kind=kind)
             elif feature.length not in (None, len(values)):
                 facts = {"feature": name, "found": len(values), "expected": feature.length}

@@ -32,26 +32,18 @@ _UNNAMED = ("outside", "beside", "left out", "smaller", "beyond")
 """How the kinds of ignored files begin that the report counts but does not name."""
 
 
-class SourcePlace(NamedTuple):
-    """A source, and a folder into which its archives can be unpacked."""
-
-    source: str
-    spool: str
-
-
-def compare_with_source(place: SourcePlace, state: State) -> None:
+def compare_with_source(source: str, spool: str, state: State) -> None:
     """Add a fault for each record and each file that has no counterpart, or a different one.
 
     Raises SourceError if the source cannot be read, or has none of the dataset's files.
     """
-    documents, source = state.documents, place.source
-    if "filename" not in documents.features.by_name:
+    if "filename" not in state.documents.features.by_name:
         state.faults.say(Code.NO_NAMES_TO_COMPARE, layout.FEATURES, source=source)
         return
     packed = frozenset(
         record.filename for _, found in state.facts() for record in found.records if record.filename
     )
-    originals = _find_originals(place, state, packed)
+    originals = _find_originals(source, spool, state, packed)
     if packed and packed.isdisjoint(originals.files):
         raise SourceError(
             f"{source} has none of the dataset's files, such as {printable(min(packed))}",
@@ -71,7 +63,7 @@ class _Originals(NamedTuple):
     """The names of those that look like images."""
 
 
-def _find_originals(place: SourcePlace, state: State, packed: frozenset[str]) -> _Originals:
+def _find_originals(source: str, spool: str, state: State, packed: frozenset[str]) -> _Originals:
     """List the files of a source; follow links out of it if some files are missing."""
     report = state.documents.report
     options = SourceOptions()
@@ -82,13 +74,13 @@ def _find_originals(place: SourcePlace, state: State, packed: frozenset[str]) ->
         options=options,
         run=state.job.run,
         on_progress=lambda files: state.job.progress("scan", files, None),
-        spool=place.spool,
+        spool=spool,
     )
-    within = _list_source(place.source, report, context)
-    if packed <= within.files.keys() or not os.path.isdir(place.source):
+    within = _list_source(source, report, context)
+    if packed <= within.files.keys() or not os.path.isdir(source):
         return within
     context = replace(context, options=replace(options, follow_links=True))
-    beyond = _list_source(place.source, report, context)
+    beyond = _list_source(source, report, context)
     return max(within, beyond, key=lambda found: len(packed & found.files.keys()))
 
 
