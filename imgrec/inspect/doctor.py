@@ -119,7 +119,7 @@ def _probe(name: str, *, tries: bool) -> Package:
         return Package(name, found["version"], found["fault"])
     except subprocess.TimeoutExpired:
         return Package(name, "", f"importing it takes more than {_TIMEOUT_S} seconds")
-    except (ValueError, KeyError, TypeError):  # it did not get to print
+    except (ValueError, KeyError, TypeError):  # it ended before it printed
         return Package(name, "", f"importing it ends Python with code {done.returncode}")
 
 
@@ -147,7 +147,7 @@ def parse_call(text: str) -> Call:
 
 
 class Finding(NamedTuple):
-    """One cause for which `tfds.load` fails."""
+    """One reason why `tfds.load` fails."""
 
     cause: str
     what: str
@@ -155,7 +155,7 @@ class Finding(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One dataset: what is wrong with it, and what loads it nevertheless."""
+    """One dataset: what is wrong with it, and what loads it anyway."""
 
     path: str
     title: str
@@ -170,7 +170,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The causes, and the datasets in which they were looked for."""
+    """What is wrong, and with which datasets."""
 
     environment: Environment
     data_dir: str
@@ -186,7 +186,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What the causes are found in."""
+    """What the findings about the call are based on."""
 
     asked: str
     call: Call
@@ -194,7 +194,7 @@ class _Facts:
     """Where TFDS looks."""
     folders: tuple[DatasetFolder, ...]
     unfinished: Mapping[str, bool]
-    """Folders of packs that did not end, and whether one is running there right now."""
+    """Folders of unfinished packs, and whether the pack is still running."""
     others: tuple[str, ...]
     """The datasets in the data directory."""
     is_absent: bool
@@ -206,7 +206,7 @@ class _Facts:
 def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
     """Find out why TFDS does not load a dataset, given by name or path.
 
-    If nothing is asked for, look at all datasets of the data directory, and less closely.
+    Without a name, look at all datasets of the data directory, but count no records.
     """
     root = os.path.expanduser(data_dir) if data_dir else environment.default_data_dir
     path = os.path.expanduser(asked)
@@ -284,15 +284,15 @@ def _folders_of(call: Call, root: str, environment: Environment) -> list[str]:
 
 
 def _without_spelling(name: str) -> str:
-    """Return what all spellings of a name have in common."""
+    """Return a name without case and separators, to compare spellings."""
     return layout.legal_name(name).replace("_", "")
 
 
 def _unfinished(folder: str) -> dict[str, bool]:
-    """Return the folders of packs that did not end, and whether one is running there."""
+    """Return the folders of unfinished packs, and whether the pack is still running."""
     names = [name for name in list_names(folder) if INCOMPLETE in name]
     over = {path.name for path in find_leftovers(Path(folder))} if names else set()
-    # Folders of imgrec are hidden. Others are TFDS's, which has no lock that could be asked.
+    # Folders of imgrec are hidden. Others are TFDS's, which takes no lock.
     return {os.path.join(folder, name): name[0] == "." and name not in over for name in names}
 
 

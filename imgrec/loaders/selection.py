@@ -1,4 +1,4 @@
-"""Which records of a split a job reads, and how often: its part of them, or balanced epochs.
+"""Choose the records of a split that a job reads: its part of them, or balanced epochs.
 
 In a balanced epoch all classes come equally often, so images of rare classes are repeated. The
 classes take turns, row by row:
@@ -106,9 +106,9 @@ class Balance:
 
 
 def balance(numbers: Numbers, labels: Numbers, shard: tuple[int, int], batch_size: int) -> Balance:
-    """Return the balanced epochs of job `shard[0]` of `shard[1]`; those of all jobs are as long.
+    """Return the balanced epochs of job `shard[0]` of `shard[1]`, as long as those of all jobs.
 
-    All classes come as often as the largest, and the rows are dealt out to the jobs. If they cannot
+    All classes come as often as the largest, and the jobs share the rows. If the rows cannot
     be divided evenly, the last job starts again with the first rows.
     """
     job, jobs = shard

@@ -58,7 +58,7 @@ class _Pack(NamedTuple):
 class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # a class without types
     """Packs a source on first use and reads the pack, or reads an existing pack.
 
-    A project can have a builder of its own, which TFDS finds by the name of its class:
+    A project can define its own builder. TFDS finds it by the name of its class:
 
     class Flowers(imgrec.builder.Builder):
         SOURCE = "/data/flowers.zip"
@@ -68,12 +68,12 @@ class Builder(dataset_builder.FileReaderBuilder):  # type: ignore[misc]  # a cla
     name = _NAME
     VERSION = tfds.core.Version(PackOptions().version)
     SOURCE: ClassVar[str | PathLike[str]] = ""
-    """What a class of its own packs."""
+    """The source that a subclass packs."""
     OPTIONS: ClassVar[PackOptions] = PackOptions()
-    """The defaults of a class of its own."""
+    """The default options of a subclass."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Register the class with TFDS, with the version of its options unless it has one."""
+        """Register a subclass with TFDS. Its version defaults to that of its options."""
         if "VERSION" not in cls.__dict__:
             cls.VERSION = tfds.core.Version(cls.OPTIONS.version)
         super().__init_subclass__(**kwargs)

@@ -186,7 +186,7 @@ def refuse_bad_source(plan: Plan, count: int, found: Iterable[Note], options: Pa
     if len(bad) == total:
         raise SourceError(
             f"none of the {total} images can be packed: {_sum_up(bad)}",
-            hint="repair the source, or change the options that say how to read it",
+            hint="repair the source, or change the options for reading it",
         )
     total += plan.beyond_limit
     if plan.unplaced and not bad and options.on_bad is OnBad.FAIL:

@@ -6,17 +6,17 @@ import pickle
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from inline import pack
 from pictures import class_tree, jpeg, write_tree
 
 import imgrec
-from imgrec.api import open_dataset, pack
+from imgrec.api import open_dataset
 from imgrec.errors import DatasetError, OutOfRange, UnknownName, UsageError
 from imgrec.loaders import grain_source, load
-from imgrec.options import PackOptions, SourceOptions
+from imgrec.options import SourceOptions
 
 if HAS_GRAIN := find_spec("grain") is not None:
     import grain.python as grain
@@ -26,15 +26,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def packed(path: Path, data_dir: Path, **options: Any) -> Path:
-    pack(path, PackOptions(data_dir=str(data_dir), workers=1, **options))
-    return data_dir
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("grain")
-    return packed(class_tree(folder / "trees", {"ash": 9, "birch": 7}), folder / "data")
+    pack(class_tree(folder / "trees", {"ash": 9, "birch": 7}), folder / "data")
+    return folder / "data"
 
 
 def loader(root: Path, workers: int) -> grain.DataLoader:
@@ -66,7 +62,7 @@ def test_several_labels_are_a_zero_or_one_for_each_class(tmp_path: Path) -> None
     write_tree(tmp_path / "in", {"0.jpg": jpeg(0), "1.jpg": jpeg(1)})
     (tmp_path / "in" / "tags.csv").write_text("image,tags\n0.jpg,cat dog\n1.jpg,dog\n")
     options = SourceOptions(label_sep=" ")
-    source = grain_source(packed(tmp_path / "in/tags.csv", tmp_path / "data", source=options))
+    source = grain_source(pack(tmp_path / "in/tags.csv", tmp_path / "data", source=options))
     found = {source.records[at].filename: source[at]["labels"].tolist() for at in range(2)}
     assert found == {"0.jpg": [1, 1], "1.jpg": [0, 1]}
 
@@ -82,7 +78,7 @@ def test_a_label_can_be_a_zero_or_one_for_each_class(root: Path) -> None:
 def test_grey_images_alone_have_one_channel_in_every_loader(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     write_tree(tmp_path / "in", {f"x/{seed}.jpg": jpeg(seed, mode="L") for seed in range(2)})
-    dataset = packed(tmp_path / "in", tmp_path / "data")
+    dataset = pack(tmp_path / "in", tmp_path / "data")
     assert grain_source(dataset)[0]["image"].shape[2] == 1
     assert grain_source(dataset, channels=3)[0]["image"].shape[2] == 3
     assert imgrec.torch_dataset(dataset)[0][0].shape[0] == 1
@@ -119,7 +115,7 @@ def test_a_loader_resumes_from_a_checkpoint_in_a_dataset_opened_again(root: Path
 def test_its_repr_depends_on_the_data_and_not_on_the_place(root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").symlink_to(root / "trees")
     assert repr(grain_source(root)) == repr(grain_source(tmp_path / "elsewhere"))
-    other = packed(class_tree(tmp_path / "trees", {"ash": 9, "birch": 7}, 50), tmp_path / "data")
+    other = pack(class_tree(tmp_path / "trees", {"ash": 9, "birch": 7}, 50), tmp_path / "data")
     sources = [
         grain_source(root),
         grain_source(root, "train[:50%]"),
@@ -147,6 +143,6 @@ def test_wrong_use_is_an_error(root: Path, tmp_path: Path) -> None:
             function(root, image_sise=8)
         assert caught.value.hint.startswith("did you mean image_size? There is dataset, split, ")
     source = class_tree(tmp_path / "trees", {"ash": 2})
-    where = packed(source, tmp_path / "data", compression="gzip")
+    where = pack(source, tmp_path / "data", compression="gzip")
     with pytest.raises(DatasetError, match="the shards of trees are compressed"):
         grain_source(where)

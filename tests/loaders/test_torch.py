@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
+from inline import pack
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 
-from imgrec.api import open_dataset, pack
+from imgrec.api import open_dataset
 from imgrec.errors import (
     BadImage,
     DatasetError,
@@ -29,7 +30,7 @@ from imgrec.errors import (
     UsageError,
 )
 from imgrec.loaders import torch_dataset
-from imgrec.options import Check, PackOptions, SourceOptions
+from imgrec.options import Check, SourceOptions
 
 HAS_TORCH = find_spec("torch") is not None
 if HAS_TORCH:
@@ -51,18 +52,14 @@ pytestmark = [
 BILINEAR = Image.Resampling.BILINEAR
 
 
-def packed(path: Path, data_dir: Path, **options: Any) -> Path:
-    pack(path, PackOptions(data_dir=str(data_dir), workers=1, **options))
-    return data_dir
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with `trees`: JPEGs of 24x16 in three classes, unlabelled ones in test."""
     folder = tmp_path_factory.mktemp("torch")
     class_tree(folder / "trees/train", {"ash": 5, "birch": 7, "2": 4})
     write_tree(folder / "trees", {f"test/{number}.jpg": jpeg(100 + number) for number in range(3)})
-    return packed(folder / "trees", folder / "data")
+    pack(folder / "trees", folder / "data")
+    return folder / "data"
 
 
 @pytest.fixture
@@ -72,7 +69,7 @@ def pack_images(tmp_path: Path) -> Callable[..., Path]:
     def make(*images: bytes, **options: Any) -> Path:
         files = {f"things/{number}": data for number, data in enumerate(images)}
         source = write_tree(tmp_path / "source", files)
-        return packed(source, tmp_path / "data", name="things", **options)
+        return pack(source, tmp_path / "data", name="things", **options)
 
     return make
 
@@ -241,7 +238,7 @@ def test_several_labels_are_a_zero_or_one_for_each_class(tmp_path: Path) -> None
     rows = ["image,tags", "0.jpg,cat dog", "1.jpg,", "2.jpg,dog", "3.jpg,eel cat"]
     (tmp_path / "in" / "tags.csv").write_text("\n".join(rows))
     options = SourceOptions(label_sep=" ")
-    data = torch_dataset(packed(tmp_path / "in/tags.csv", tmp_path / "data", source=options))
+    data = torch_dataset(pack(tmp_path / "in/tags.csv", tmp_path / "data", source=options))
     found = {record.filename: data[at][1].tolist() for at, record in enumerate(data.records)}
     assert data.classes == ["cat", "dog", "eel"]
     expected = {"0.jpg": [1, 1, 0], "1.jpg": [0, 0, 0], "2.jpg": [0, 1, 0], "3.jpg": [1, 0, 1]}

@@ -324,7 +324,7 @@ def _by(shape: Sequence[object]) -> str:
 
 
 def _spans(index: bytes | None) -> list[tuple[int, int]]:
-    """Parse an index, to find the next record behind a damaged length; [] if it is malformed."""
+    """Parse an index, to find the next record after a damaged length; [] if it is malformed."""
     try:
         return parse_index(index or b"")
     except ValueError:
