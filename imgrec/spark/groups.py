@@ -124,8 +124,8 @@ def find_links(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _united(links: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Map each linked node to the first node of its unit."""
     nodes = tuple(chain.from_iterable(links))
-    pairs = tuple(b"%d" % (place // 2) for place in range(len(nodes)))
-    units = find_units(Samples(filenames=nodes, contents=pairs, groups=nodes))
+    contents = chain.from_iterable([b"%d" % number] * 2 for number in range(len(links)))
+    units = find_units(Samples(filenames=nodes, contents=tuple(contents), groups=nodes))
     return {node: nodes[unit] for node, unit in zip(nodes, units, strict=True)}
 
 
