@@ -1,4 +1,4 @@
-"""What to inspect: a dataset or a source, its records and images; and who does the work."""
+"""Find what to inspect: a dataset or a source, its records and images."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Who does the work, and who hears of its progress."""
+    """The engine that runs the tasks, and the callback for progress."""
 
     run: Run
     on_progress: OnProgress | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from imgrec import layout
+from imgrec.codec.json_files import encode_table
 from imgrec.errors import SourceError, UsageError
 from imgrec.inspect.image_files import (
     Image,
@@ -387,14 +386,8 @@ def _table(files: _Files, splits: Sequence[str], groups: Sequence[str]) -> tuple
         header.append(name)
         cells.append([image.columns.get(name, "") for image in files.images])
         options += ["--column", f"{name}:{_KINDS.get(kinds[name], ColumnKind.TEXT)}"]
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    quoted = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    table.writerow(header)
-    for row in zip(*cells, strict=True):
-        # Without quotes a carriage return would end its line.
-        (quoted if any("\r" in str(cell) for cell in row) else table).writerow(row)
-    return printable(out.getvalue()).encode(), options
+    rows = (list(map(str, row)) for row in zip(*cells, strict=True))
+    return encode_table(header, rows), options
 
 
 def _separator(classes: Sequence[str]) -> str:
