@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         diff,
         info,
         leaks,
+        list_datasets,
         open_dataset,
         pack,
         plan,
@@ -66,9 +67,9 @@ __all__ = [
     "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
     "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed",
     "Plan", "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "diff", "grain_source", "info", "leaks", "load",
-    "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack", "verify",
-    "write_submission",
+    "UsageError", "class_weights", "clean", "diff", "grain_source", "info", "leaks",
+    "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report", "torch_dataset",
+    "unpack", "verify", "write_submission",
 ]  # fmt: skip
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from imgrec.inspect.contact_sheet import Preview
     from imgrec.inspect.diff import Difference
     from imgrec.inspect.leaks import Leaks
+    from imgrec.inspect.listing import Listing
     from imgrec.inspect.report.page import ReportPage
     from imgrec.inspect.subject import Job
     from imgrec.inspect.submission import Submitted
@@ -181,32 +182,39 @@ def unpack(
         return unpack_folder(folder, place, job, split=split, split_folders=split_folders)
 
 
-def clean(*, data_dir: AnyPath = "", dry_run: bool = False) -> tuple[Leftover, ...]:
-    """Remove the hidden folders of interrupted packs; return them with their sizes.
+def clean(
+    dataset: str = "",
+    *,
+    versions: int | None = None,
+    data_dir: AnyPath = "",
+    dry_run: bool = False,
+) -> tuple[Leftover, ...]:
+    """Remove the hidden folders of interrupted packs; return them with the bytes that this frees.
 
     Notes about datasets that no longer exist are removed too. A dataset whose replacement was
-    interrupted is restored. With `dry_run`, nothing is changed.
+    interrupted is restored. With `versions`, all but the newest so many complete versions of each
+    dataset are removed as well; never those that imgrec did not make or cannot read. With
+    `dataset`, only that one is cleaned. With `dry_run`, nothing is changed.
     """
-    from imgrec.outcome import Leftover
-    from imgrec.storage.leftovers import (
-        find_leftovers,
-        find_orphans,
-        remove_leftover,
-        restorable,
-        size_of,
-    )
+    from imgrec.inspect.cleaning import clean_data_dir
 
+    if versions is not None and (type(versions) is not int or versions < 1):
+        raise OptionError("{0} must be at least 1", "versions")
     where = parse_text("data_dir", data_dir) or layout.default_data_dir()
     refuse_remote(where, "imgrec clean")
-    root = to_path(where)
-    folders = [path for path in sorted(root.glob("*")) if path.is_dir() and not path.is_symlink()]
-    left = []
-    places = (root, *folders)  # it may be a dataset's own folder
-    for path in [*find_leftovers(*places), *find_orphans(*places)]:
-        left.append(Leftover(path=str(path), size=size_of(path), restored=restorable(path)))
-        if not dry_run:
-            remove_leftover(path)
-    return tuple(left)
+    return clean_data_dir(to_path(where), dataset=dataset, versions=versions, dry_run=dry_run)
+
+
+def list_datasets(*, data_dir: AnyPath = "") -> Listing:
+    """List the datasets of a data directory, here or in a store, from their metadata.
+
+    `data_dir` defaults to where TFDS looks. Files that versions share count once.
+
+    Example: `[one.name for one in imgrec.list_datasets().datasets]`.
+    """
+    from imgrec.inspect.listing import list_data_dir
+
+    return list_data_dir(to_path(parse_text("data_dir", data_dir) or layout.default_data_dir()))
 
 
 def leaks(

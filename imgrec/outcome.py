@@ -191,10 +191,10 @@ class Packed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """The hidden folder of an interrupted run."""
+    """What `imgrec clean` removes: what an interrupted run left, or an old version."""
 
     path: str
     size: int
-    """In bytes."""
+    """The bytes that its removal frees; files that are also elsewhere free nothing."""
     restored: str = ""
     """The dataset that it becomes again, if an overwrite was interrupted."""

@@ -16,9 +16,9 @@ PUBLIC = [
     "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
     "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
     "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "diff", "grain_source", "info", "leaks", "load",
-    "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack", "verify",
-    "write_submission",
+    "UsageError", "class_weights", "clean", "diff", "grain_source", "info", "leaks",
+    "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report", "torch_dataset",
+    "unpack", "verify", "write_submission",
 ]  # fmt: skip
 
 

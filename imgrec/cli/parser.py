@@ -30,7 +30,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "leaks": ("checks", "find exact and near-duplicates"),
     "submit": ("export", "write predictions as a competition expects them"),
     "doctor": ("checks", "explain why tfds.load fails"),
-    "clean": ("maintenance", "remove the remains of interrupted packs"),
+    "list": ("maintenance", "list the datasets of a data directory"),
+    "clean": ("maintenance", "remove the remains of interrupted packs, or old versions"),
     "completion": ("maintenance", "print a script that completes imgrec in a shell"),
 }
 """The module of each verb, imported only for that verb (all take 0.2 s), and what the verb does."""

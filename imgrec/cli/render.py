@@ -37,8 +37,11 @@ SplitRow: TypeAlias = tuple[str, int, int, int]
 
 def emit(parsed: Namespace, value: Mapping[str, object], lines: Iterable[str]) -> None:
     """Print the outcome of a verb: one JSON object with --json, otherwise lines of text."""
-    text = json.dumps(plain(value), indent=2) if parsed.json else "\n".join(lines)
-    print(text, flush=True)
+    if parsed.json:
+        json.dump(plain(value), sys.stdout, indent=2)  # in small parts: the text may be large
+        print(flush=True)
+    else:
+        print("\n".join(lines), flush=True)
 
 
 def plain(value: object) -> object:

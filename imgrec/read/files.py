@@ -295,7 +295,7 @@ def _problem(path: Path) -> tuple[str, str] | None:
     """Return why an existing path is not a dataset, and what to do about it."""
     if _is_file(path):
         return f"{path} is a file", f"give the folder of the dataset, such as {path.parent}"
-    for folder in (path, *_folders(path)):
+    for folder in (path, *folders_in(path)):
         names = present_files(folder)
         missing = [name for name in _NEEDED if not _is_file(folder / name)]
         if missing and folder.name.endswith(INCOMPLETE):
@@ -349,7 +349,7 @@ def _versions(path: Path) -> list[Path]:
     """Return the version folders directly below `path`, the highest last."""
     numbered = [
         (number, child)
-        for child in _folders(path)
+        for child in folders_in(path)
         if (number := layout.parse_version(child.name)) and _is_version_folder(child)
     ]
     return [child for _, child in sorted(numbered)]
@@ -357,10 +357,11 @@ def _versions(path: Path) -> list[Path]:
 
 def _datasets(data_dir: Path) -> list[Path]:
     """Return the highest version folder of each dataset directly below `data_dir`."""
-    return [versions[-1] for child in _folders(data_dir) if (versions := _versions(child))]
+    return [versions[-1] for child in folders_in(data_dir) if (versions := _versions(child))]
 
 
-def _folders(path: Path) -> Iterator[Path]:
+def folders_in(path: Path) -> Iterator[Path]:
+    """Yield the folders directly below `path`, sorted; on a store, those that datasets may use."""
     names = sorted(present_files(path))
     if is_remote(path):  # checking takes a request each, and no dataset has a dot in its name
         return (path / name for name in names if "." not in name or layout.parse_version(name))

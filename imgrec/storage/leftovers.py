@@ -47,14 +47,6 @@ def find_orphans(*dataset_folders: Path) -> Iterator[Path]:
         yield from orphans
 
 
-def size_of(path: Path) -> int:
-    """Return the size of a file, or of all files in a folder."""
-    with os_errors_as(path):
-        if not path.is_dir():
-            return path.lstat().st_size
-        return sum(found.lstat().st_size for found in path.rglob("*") if not found.is_dir())
-
-
 def restorable(path: Path) -> str:
     """Return the path to restore a dataset to if a run died while replacing it, or ""."""
     target = _target(path)
@@ -83,13 +75,39 @@ def remove_leftover(path: Path) -> None:
         finally:
             os.close(held)
     except OSError as error:
-        raise ExecutionError(
-            f"cannot remove {path}: {error.strerror or error}",
-            hint="check that nobody uses it and that you may remove it, then run this again",
-            path=str(path),
-        ) from error
+        raise _cannot_remove(path, error) from error
     with suppress(OSError):  # unless there is a dataset in it
         path.parent.rmdir()
+
+
+def _cannot_remove(path: Path, error: OSError) -> ExecutionError:
+    return ExecutionError(
+        f"cannot remove {path}: {error.strerror or error}",
+        hint="check that nobody uses it and that you may remove it, then run this again",
+        path=str(path),
+    )
+
+
+def remove_version(path: Path) -> None:
+    """Remove a dataset: it disappears at once, and its files after that.
+
+    Raises ExecutionError if a run is making the same version.
+    """
+    guard = path.with_name(f".{path.name}{INCOMPLETE}")
+    try:
+        held = make_locked(guard)
+        try:
+            path.rename(guard)  # which replaces an empty folder only
+            remove_stage(guard)
+            remove_all(origin_path(path))
+        except OSError:
+            with suppress(OSError):  # unless there is something in it
+                guard.rmdir()
+            raise
+        finally:
+            os.close(held)
+    except OSError as error:
+        raise _cannot_remove(path, error) from error
 
 
 def remove_stage(path: Path) -> None:

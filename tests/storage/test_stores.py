@@ -341,3 +341,23 @@ def test_a_local_folder_is_found_whatever_the_default_data_directory_is(
     assert imgrec.verify(data_dir / "flowers").faults == ()
     info = imgrec.info(data_dir / "flowers")
     assert imgrec.info("flowers", data_dir=data_dir) == info
+
+
+def test_versions_on_a_store_are_listed_and_compared_without_reading_a_shard(
+    store: Store, data_dir: Path
+) -> None:
+    pack_there(store)
+    pack_there(store, version="1.1.0", seed=7)
+    store.proxy.seen.clear()
+    [listed] = imgrec.list_datasets(data_dir=store / "data").datasets
+    assert [one.version for one in listed.versions] == ["1.0.0", "1.1.0"]
+    assert {(one.state, one.by_imgrec) for one in listed.versions} == {("complete", True)}
+    assert listed.versions[0].size == sum(map(len, there(store).values()))
+    found = imgrec.diff("flowers", data_dir=store / "data")
+    assert [change.name for change in found.options or ()] == ["seed"]
+    assert found.before.images == found.after.images
+    read = [path for method, path in store.proxy.seen if method == "GET" and "-of-" in path]
+    assert read == []
+    packed_here(data_dir)
+    across = imgrec.diff(store / "data/flowers/1.0.0", data_dir / "flowers")
+    assert not across.is_different
