@@ -1,24 +1,21 @@
-"""The files that take the records of a shard: TFRecord, plain or compressed, and ArrayRecord."""
+"""The formats of a shard's records: the names of its files, TFRecord, and ArrayRecord."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
-from imgrec.codec import tfrecord
+from imgrec.codec.tfrecord import RecordWriter, compressor
 from imgrec.errors import ExecutionError, import_extra
 from imgrec.layout import INDEX_SUFFIX, twin_filename
 from imgrec.options import AlsoFormat
 from imgrec.storage.files import HashingFile, create, renamed_when_complete
 from imgrec.text import name_of
 
-_BUFFER_BYTES = 1 << 18
-"""Records are written in blocks of this size: few calls, and each block is still in the CPU cache
-while it is hashed."""
 _ARRAY_RECORD_OPTIONS = "group_size:1,uncompressed"
 """One record per chunk, as TFDS writes it, so that one is read at a time. Images are compressed
 already; leaving out zstd is twice as fast and gives the same bytes with every version of it."""
@@ -47,69 +44,38 @@ class RecordFormat:
 PLAIN = RecordFormat()
 
 
-class RecordFiles:
-    """Appends records to every file of a shard."""
+class RecordFiles(NamedTuple):
+    """The open files of a shard."""
 
-    def __init__(
-        self, write: Callable[[bytes], object], twins: Sequence[ArrayRecordFile] = ()
-    ) -> None:
-        self._write = write
-        self._twins = twins
-        self._buffer: list[bytes] = []
-        self._written = 0
-        self.position = 0
-        """Where the next record begins, before compression."""
-
-    def add(self, before: bytes, data: bytes, after: bytes) -> int:
-        """Append a record that is given in three pieces; return where it ends."""
-        head, foot = tfrecord.frame(before, data, after)
-        self._buffer += (head, before, data, after, foot)
-        self.position += tfrecord.OVERHEAD + len(before) + len(data) + len(after)
-        if self.position - self._written > _BUFFER_BYTES:
-            self.flush()
-        for twin in self._twins:
-            twin.write(before + data + after)
-        return self.position
-
-    def flush(self) -> None:
-        """Write the buffered records."""
-        self._write(b"".join(self._buffer))
-        self._buffer.clear()
-        self._written = self.position
+    records: RecordWriter
+    """Takes the records for `file`."""
+    file: HashingFile
+    """The shard itself."""
+    twins: tuple[ArrayRecordFile, ...]
+    """Take the same records."""
 
 
 @contextmanager
 def create_records(
     path: str, record_format: RecordFormat, *, expected_bytes: int
-) -> Iterator[tuple[RecordFiles, HashingFile]]:
-    """Write the files of a shard, which get their names only when they are complete.
-
-    Yields the object that takes the records, and the file of the shard itself.
-    """
+) -> Iterator[RecordFiles]:
+    """Write the files of a shard, which get their names only when they are complete."""
+    # The size of a compressed shard is unknown, so nothing is reserved: the disk may have room for
+    # just that.
+    expected_bytes = 0 if record_format.compression else expected_bytes
     with ExitStack() as stack:
-        if record_format.compression:
-            # The size is unknown, so nothing is reserved: the disk may have room for just that.
-            file = stack.enter_context(create(path))
-            write = stack.enter_context(_compressed(file, record_format.compression))
-        else:
-            file = stack.enter_context(create(path, expected_bytes=expected_bytes))
-            write = file.write
+        file = stack.enter_context(create(path, expected_bytes=expected_bytes))
+        stream = compressor(record_format.compression) if record_format.compression else None
         twins = [
             stack.enter_context(create_array_record(twin))
             for twin in record_format.twin_paths(path)
         ]
-        records = RecordFiles(write, twins)
-        yield records, file
+        write = (lambda data: file.write(stream.compress(data))) if stream else file.write
+        records = RecordWriter(write)
+        yield RecordFiles(records, file, tuple(twins))
         records.flush()
-
-
-@contextmanager
-def _compressed(file: HashingFile, compression: str) -> Iterator[Callable[[bytes], None]]:
-    from imgrec.codec.tfrecord import compressor
-
-    stream = compressor(compression)
-    yield lambda data: file.write(stream.compress(data))
-    file.write(stream.flush())
+        if stream:
+            file.write(stream.flush())
 
 
 class ArrayRecordFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import sub
@@ -12,6 +13,7 @@ from xxhash import xxh3_128_digest
 
 from imgrec.codec import descriptor, example, exif
 from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
+from imgrec.codec.tfrecord import RecordWriter
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import Pixels, Samples, ShardTask, picked
@@ -21,7 +23,7 @@ from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, seal_of, write_file
 from imgrec.storage.read_ahead import reader
-from imgrec.write.records import PLAIN, RecordFiles, RecordFormat, create_records
+from imgrec.write.records import PLAIN, ArrayRecordFile, RecordFormat, create_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +45,12 @@ class ShardWriter:
         The result lists the samples that could not be packed in `bad`, with the reasons.
         """
         path = os.path.join(self.folder, task.filename)
-        shard = _Shard(task, signs=self.signs)
         # Nobody knows how small images get when they are shrunk.
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
-        with create_records(path, self.record_format, expected_bytes=expected_bytes) as (out, file):
-            shard.pack_images(out, self.check, self.shrink_to, self.newest_ns)
+        with create_records(path, self.record_format, expected_bytes=expected_bytes) as files:
+            out, file, twins = files
+            shard = _Shard(task, out, twins, signs=self.signs)
+            shard.pack_images(self.check, self.shrink_to, self.newest_ns)
         index, others = path + INDEX_SUFFIX, self.record_format.filenames(path)[1:]
         beside = tuple(
             write_file(other, shard.index()) if other == index else seal_of(other)
@@ -69,17 +72,25 @@ class ShardExaminer:
 
     def __call__(self, task: ShardTask) -> ShardResult:
         """Return the result of a task."""
-        shard = _Shard(task, signs=True, needs_tones=True)
-        out = RecordFiles(lambda _data: None)
-        shard.pack_images(out, self.check, None, 0)
+        out = RecordWriter(lambda _data: None)
+        shard = _Shard(task, out, signs=True, needs_tones=True)
+        shard.pack_images(self.check, None, 0)
         return shard.result(Seal(task.filename, out.position, ""), "", ())
 
 
 class _Shard:
     """A shard while it grows."""
 
-    def __init__(self, task: ShardTask, *, signs: bool, needs_tones: bool = False) -> None:
-        self.task = task
+    def __init__(
+        self,
+        task: ShardTask,
+        out: RecordWriter,
+        twins: Sequence[ArrayRecordFile] = (),
+        *,
+        signs: bool,
+        needs_tones: bool = False,
+    ) -> None:
+        self.task, self.out, self.twins = task, out, twins
         self.needs_tones = needs_tones
         self.sketches: list[descriptor.Sketch | None] | None = [] if signs else None
         self.is_plain = not task.samples.label_sets and not task.samples.columns
@@ -88,9 +99,7 @@ class _Shard:
         self.tones: list[bytes] = []
         self.notes: list[Note] = []
 
-    def pack_images(
-        self, out: RecordFiles, check: Check, shrink_to: ShrinkOptions | None, newest_ns: int
-    ) -> None:
+    def pack_images(self, check: Check, shrink_to: ShrinkOptions | None, newest_ns: int) -> None:
         """Read, check and add all samples of the task; note those that cannot be packed."""
         samples = self.task.samples
         read = reader(samples.blobs, samples.sizes)
@@ -106,7 +115,7 @@ class _Shard:
             except BadImage as error:
                 self.notes.append(Note(filename, str(error), NoteKind.BAD))
                 continue
-            self._add(out, image, place, xxh3_128_digest(data))
+            self._add(image, place, xxh3_128_digest(data))
             levels = image.grey
             if levels is None and type(blob) is Pixels:
                 levels = descriptor.levels_of_pixels(data)
@@ -115,7 +124,7 @@ class _Shard:
             self.tones.append(descriptor.tone(levels))
         close_files()
 
-    def _add(self, out: RecordFiles, image: Packable, place: int, content_hash: bytes) -> None:
+    def _add(self, image: Packable, place: int, content_hash: bytes) -> None:
         data, shape, image_format, transcoded, damaged, resized, grey, orientation = image
         samples = self.task.samples
         filename = samples.filenames[place]
@@ -129,7 +138,9 @@ class _Shard:
         else:
             features = _features(samples, place, shape)
             before, after = example.encode_all_around(len(data), features=features)
-        end = out.add(before, data, after)
+        end = self.out.add(before, data, after)
+        for twin in self.twins:
+            twin.write(before + data + after)
         turn = orientation or exif.orientation(data)
         self.rows.append((place, shape, image_format, end, content_hash, turn))
         if self.sketches is not None:

@@ -230,7 +230,7 @@ def test_a_damaged_dataset_is_not_taken_for_packed(
 @kinds
 def test_a_disk_needs_room_only_for_the_compressed_shard(tmp_path: Path, kind: str) -> None:
     how = RecordFormat(compression=kind)
-    with create_records(str(tmp_path / "a"), how, expected_bytes=1 << 60) as (out, file):
+    with create_records(str(tmp_path / "a"), how, expected_bytes=1 << 60) as (out, file, _):
         out.add(b"before", b"data" * 1000, b"after")
     assert (tmp_path / "a").stat().st_size == file.position < out.position == 4027
     assert [payload for _, payload in read_shard(str(tmp_path / "a"), kind)] == [
