@@ -29,8 +29,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benching import figures, resume
-from benching.environments import (
+from benching import figures
+from benching.images import QUICK_SETS, SETS
+from benching.loaders import LOADERS, READERS, Loader
+from benching.packers import PACKERS, Packer
+from benching.races import Packing, Track, race_loaders
+from benching.runs import (
+    CHECKOUT,
     NEEDS,
     THIS_PYTHON,
     Environment,
@@ -38,11 +43,6 @@ from benching.environments import (
     here,
     make_environment,
 )
-from benching.images import QUICK_SETS, SETS
-from benching.loaders import LOADERS, READERS, Loader
-from benching.packers import PACKERS, Packer
-from benching.races import Packing, Track, race_loaders
-from benching.runs import CHECKOUT
 
 PARTS = ("pack", "load", "random", "cold", "resume")
 USUAL = PARTS[:4]
@@ -72,8 +72,7 @@ class Bench:
             print(f"\npack {name}", file=sys.stderr)
             yield "pack", name, self.packs.run(self.sets[name], self.rounds)
         if not self.options.quick:
-            for name, seconds in self.packs.start(START_ROUNDS).items():
-                yield "start", name, seconds
+            yield "start", "", self.packs.start(START_ROUNDS)
 
     def load(self) -> Iterator[Measured]:
         """Race the loaders."""
@@ -96,7 +95,7 @@ class Bench:
 
     def resume(self) -> Iterator[Measured]:
         """Measure what it costs to continue a pack that was killed."""
-        yield "resume", "", resume.measure(self.work, self.sets["photos20k"], self.rounds)
+        yield "resume", "", self.packs.resume(self.sets["photos20k"], self.rounds)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the peers' packages."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from benching.loaders import LOADERS, READERS, Loader
 from benching.packers import PACKERS
-from benching.resume import median_ratio
 
 Figures = Mapping[str, Any]
 BEGIN, END = "<!-- figures: scripts/bench.py --manual -->", "<!-- end of figures -->"
@@ -54,20 +53,21 @@ def ratios(figures: Figures) -> str:
             rows.append([f"{part} {images}: {ours} / {other}", f"{value:.2f}", f"<= {most:.2f}"])
     if resume := figures.get("resume"):
         rows.append(
-            ["rest of a killed pack / whole pack", f"{median_ratio(resume):.2f}", "<= 0.20"]
+            ["rest of a killed pack / whole pack", f"{_resume_ratio(resume):.2f}", "<= 0.20"]
         )
     return table(rows)
 
 
 def _median_seconds(race: Figures) -> dict[str, float]:
     """Return the median seconds of each packer of a race."""
-    if "runs" in race:
-        return {name: _median_run(runs) for name, runs in race["runs"].items()}
-    return {name: statistics.median(each) for name, each in race.get("seconds", {}).items()}
+    runs = race.get("runs", {}).items()
+    return {name: statistics.median(run["wall_s"] for run in each) for name, each in runs}
 
 
-def _median_run(runs: Sequence[Mapping[str, float]]) -> float:
-    return statistics.median(run["wall_s"] for run in runs)
+def _resume_ratio(race: Figures) -> float:
+    """Return the time of the rest of a killed pack, as a fraction of a whole pack."""
+    seconds = _median_seconds(race)
+    return seconds["rest"] / seconds["whole"]
 
 
 def _median_rate(result: Figures) -> float:
@@ -106,7 +106,7 @@ def _parts(figures: Figures) -> Iterator[str]:
         times = [f"{PACKERS[each].title} {s:.2f} s" for each, s in _median_seconds(race).items()]
         yield f"From a cold cache, {SETS[name]}: {', '.join(times) or race['skipped']}."
     if resume := figures.get("resume"):
-        yield f"Continuing a pack that was killed at 90 %: {median_ratio(resume):.2f} of a whole."
+        yield f"Continuing a pack that was killed at 90 %: {_resume_ratio(resume):.2f} of a whole."
     facts = figures["setting"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     yield (
@@ -121,10 +121,10 @@ def _packing(figures: Figures) -> str:
     races = {name: race for name, race in figures["pack"].items() if race["runs"]}
     largest = races.get("photos20k") or next(iter(races.values()))
     rows = [["", *(SETS[name] for name in races), "memory", "start-up"]]
+    start = _median_seconds(figures.get("start", {}))
     for name, packer in PACKERS.items():
         if any(name in race["runs"] for race in races.values()):
             memory = max((run["peak_bytes"] for run in largest["runs"].get(name, ())), default=0)
-            start = figures.get("start", {}).get(name)
             rows.append(
                 [
                     packer.title,
@@ -133,7 +133,7 @@ def _packing(figures: Figures) -> str:
                         for race in races.values()
                     ),
                     f"{memory / 1e6:,.0f} MB" if memory else "",
-                    f"{statistics.median(start):.2f} s" if start else "",
+                    f"{start[name]:.2f} s" if name in start else "",
                 ]
             )
     return table(rows)

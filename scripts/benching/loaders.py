@@ -382,12 +382,8 @@ LOADERS: Mapping[str, Loader] = {
     ),
     "tfds": Loader("`tfds.load`, as documented", TF, _tfds, "tfds", "tensorflow", "load_float"),
     "tfds_tuned": Loader(
-        "`tfds.load`, as its performance guide has it",
-        TF8,
-        _tfds_tuned,
-        "tfds",
-        "tensorflow",
-        "load",
+        "`tfds.load`, as its performance guide has it", TF8, _tfds_tuned,
+        "tfds", "tensorflow", "load",
     ),
     "keras": Loader(
         "`keras.utils.image_dataset_from_directory`", TF, _keras, "", "tensorflow", "load_float"
@@ -402,22 +398,14 @@ LOADERS: Mapping[str, Loader] = {
         "Hugging Face `datasets`", PIL, _huggingface, "huggingface", "huggingface", "torch"
     ),
     "grain_threads": Loader(
-        "Grain and array_record, threads",
-        PIL,
-        _threads(_array_records),
-        "array_record",
-        "grain",
-        "grain",
+        "Grain and array_record, threads", PIL, _threads(_array_records),
+        "array_record", "grain", "grain",
     ),
     "grain_processes": Loader(
-        "Grain and array_record, 2 processes",
-        PIL,
-        _processes(_array_records),
-        "array_record",
-        "grain",
-        "grain2",
+        "Grain and array_record, 2 processes", PIL, _processes(_array_records),
+        "array_record", "grain", "grain2",
     ),
-}
+}  # fmt: skip
 READERS: Mapping[str, Loader] = {
     "imgrec": Loader(
         "**`imgrec.open_dataset`**, checksums checked", "bytes", _imgrec_at_random, OURS
@@ -425,10 +413,10 @@ READERS: Mapping[str, Loader] = {
     "array_record": Loader(
         "array_record", "bytes", _array_record_at_random, "array_record", "grain", "imgrec"
     ),
-    "mds": Loader("MosaicML `StreamingDataset`", "bytes", _mds, "mds", "mosaicml", "imgrec"),
-    "huggingface": Loader(
-        "Hugging Face `datasets`", "bytes", _huggingface, "huggingface", "huggingface", "imgrec"
-    ),
+    **{
+        name: LOADERS[name]._replace(pixels="bytes", against="imgrec")
+        for name in ("mds", "huggingface")
+    },
 }
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from benching.environments import Environment
 from benching.images import ImageSet, make_images, read_all
 from benching.loaders import LOADERS, READERS, Loader, Task
-from benching.packers import PACKERS
+from benching.packers import PACKERS, imgrec_pack
 from benching.runs import (
+    Environment,
     FailedError,
     Run,
     Server,
     bytes_of,
     cleared,
     drop_caches,
+    environment,
     interleaved,
     last_line,
     timed,
@@ -27,6 +31,9 @@ from benching.runs import (
 START = ImageSet("photos", 10)
 """So few images that packing them is all start-up."""
 SIZE_SLACK = 0.01
+SHARDS, FINISHED = 50, 45
+Race: TypeAlias = dict[str, Any]
+"""The figures of a race, as JSON."""
 
 
 @dataclass(slots=True)
@@ -39,38 +46,66 @@ class Packing:
     readers: Mapping[str, Environment]
     """The environment that reads its output back."""
 
-    def run(self, images: ImageSet, rounds: int) -> dict[str, object]:
-        """Let all pack the images in turn; return the figures as JSON."""
+    def run(self, images: ImageSet, rounds: int) -> Race:
+        """Let all pack the images in turn."""
+        names = [n for n in self.pythons if images.is_photos or not PACKERS[n].photos_only]
+        return self._race(images, names, rounds)
+
+    def start(self, rounds: int) -> Race:
+        """Let all pack ten images."""
+        return self._race(START, [*self.pythons], rounds)
+
+    def cold(self, images: ImageSet, rounds: int) -> Race:
+        """Let tar and imgrec read the images from the disk, if the caches can be dropped."""
+        if reason := drop_caches():
+            return {"skipped": reason}
+        names = [name for name in ("tar", "structure", "decode") if name in self.pythons]
+        return self._race(images, names, rounds, is_cold=True)
+
+    def _race(
+        self, images: ImageSet, names: Sequence[str], rounds: int, *, is_cold: bool = False
+    ) -> Race:
         source = make_images(self.work, images)
         expected = images.count, read_all(source)
-        names = [n for n in self.pythons if images.is_photos or not PACKERS[n].photos_only]
-        runs: dict[str, list[Run]] = {name: [] for name in names}
+        runs: dict[str, list[Run]] = {}
         sizes: dict[str, int] = {}
         failed: dict[str, str] = {}
         for number, name in interleaved(names, rounds):
             if name in failed:
                 continue
+            if is_cold:
+                drop_caches()
             try:
                 run = self._pack(name, source)
                 self._check(name, expected, sizes)
             except FailedError as err:
                 failed[name] = last_line(str(err))
                 print(f"  {name} is out: {failed[name]}", file=sys.stderr)
+                runs.pop(name, None)
                 continue
-            runs[name].append(run)
+            runs.setdefault(name, []).append(run)
             print(f"  round {number + 1}: {name} {run.wall_s:.2f} s", file=sys.stderr)
         cleared(self.work / "output")
         return {
             "images": images.count,
             "bytes": expected[1],
-            "runs": {
-                name: [run.as_value() for run in each]
-                for name, each in runs.items()
-                if name not in failed
-            },
+            "runs": _as_json(runs),
             "output_bytes": sizes,
             "failed": failed,
         }
+
+    def resume(self, images: ImageSet, rounds: int) -> Race:
+        """Time a whole pack, and the rest of one killed when 45 of its 50 shards were finished."""
+        source, output = make_images(self.work, images), self.work / "output"
+        command = imgrec_pack(source, output, "--shards", str(SHARDS))
+        runs: dict[str, list[Run]] = {"whole": [], "rest": []}
+        for _ in range(rounds):
+            cleared(output)
+            runs["whole"].append(timed(command)[0])
+            cleared(output)
+            _kill(command, output)
+            runs["rest"].append(timed(command)[0])
+        return {"runs": _as_json(runs)}
 
     def _pack(self, name: str, source: Path, output: Path | None = None) -> Run:
         packer, output = PACKERS[name], cleared(output or self.work / "output")
@@ -94,38 +129,6 @@ class Packing:
         elif abs(size - sizes[name]) > SIZE_SLACK * sizes[name]:
             raise FailedError(f"made {size:,} bytes, but {sizes[name]:,} before")
 
-    def start(self, rounds: int) -> dict[str, list[float]]:
-        """Pack ten images; return the seconds of each packer."""
-        return self._seconds(START, [*self.pythons], rounds, is_cold=False)
-
-    def cold(self, images: ImageSet, rounds: int) -> dict[str, object]:
-        """Let tar and imgrec read the images from the disk, if the caches can be dropped."""
-        if reason := drop_caches():
-            return {"skipped": reason}
-        names = [name for name in ("tar", "structure", "decode") if name in self.pythons]
-        return {
-            "images": images.count,
-            "seconds": self._seconds(images, names, rounds, is_cold=True),
-        }
-
-    def _seconds(
-        self, images: ImageSet, names: Sequence[str], rounds: int, *, is_cold: bool
-    ) -> dict[str, list[float]]:
-        source = make_images(self.work, images)
-        seconds: dict[str, list[float]] = {}
-        for number, name in interleaved(names, rounds):
-            if is_cold:
-                drop_caches()
-            try:
-                run = self._pack(name, source)
-            except FailedError as err:
-                print(f"  {name} failed: {last_line(str(err))}", file=sys.stderr)
-                continue
-            seconds.setdefault(name, []).append(run.wall_s)
-            print(f"  round {number + 1}: {name} {run.wall_s:.2f} s", file=sys.stderr)
-        cleared(self.work / "output")
-        return seconds
-
     def kept(self, name: str, images: ImageSet) -> Path:
         """Return a packer's output; pack on first use."""
         folder = self.work / "peer-packs" / name / images.folder
@@ -136,6 +139,21 @@ class Packing:
         if PACKERS[name].is_ours:
             (folder,) = (path.parent for path in folder.glob("*/*/dataset_info.json"))
         return folder
+
+
+def _as_json(runs: Mapping[str, Sequence[Run]]) -> dict[str, list[dict[str, float]]]:
+    return {name: [asdict(run) for run in each] for name, each in runs.items()}
+
+
+def _kill(command: Sequence[str], output: Path) -> None:
+    packing = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment())
+    while packing.poll() is None:
+        if len(list(output.glob("*/.*.incomplete/.notes/*tfrecord*"))) >= FINISHED:
+            packing.kill()
+            packing.wait()
+            return
+        time.sleep(0.002)
+    raise FailedError("the pack ended before it was killed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +175,8 @@ class Track:
 
 def race_loaders(
     track: Track, contenders: Mapping[str, Environment], packs: Packing, rounds: int
-) -> dict[str, object]:
-    """Let all load the images in turn; return the figures as JSON."""
+) -> Race:
+    """Let all load the images in turn."""
     source = make_images(packs.work, track.images)
     image_bytes = read_all(source)
     known = track.loaders()
