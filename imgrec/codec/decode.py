@@ -27,8 +27,6 @@ Size = tuple[int, int]
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _COLOUR_SPACES = {1: "GRAY", 3: "RGB", 4: "RGBA"}
-_SIMPLE = frozenset({"Gray", "YCbCr", "RGB"})
-"""Colours that TurboJPEG converts to grey or RGB as other decoders do."""
 _INKS = frozenset({"CMYK", "YCCK"})
 _THUMBNAIL_QUALITY = 80
 _OWN_BYTES = 1 << 13
@@ -178,7 +176,7 @@ def _decoded_jpeg(
     header = jpeg.read_header(data)
     pillow.refuse_bomb(*header.shape[:2])
     is_ink = channels == 3 and header.colours in _INKS
-    if is_ink or (header.colours in _SIMPLE and channels in _COLOUR_SPACES):
+    if is_ink or (header.colours in jpeg.SIMPLE_COLOURS and channels in _COLOUR_SPACES):
         scale = _scale(header.shape[:2], cover) if cover and header.is_common else 1
         colours = "CMYK" if is_ink else _COLOUR_SPACES[channels]
         for is_bare in (False, True):

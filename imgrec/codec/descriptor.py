@@ -54,8 +54,6 @@ _CACHED_CELLS = 1 << 8
 """The longest waves that are cached: 16 KiB each."""
 _UNIT = 1 << 16
 _LUMA = (299, 587, 114)
-_SIMPLE = frozenset({"Gray", "YCbCr", "RGB"})
-"""The colour spaces that libjpeg-turbo converts like other decoders."""
 
 TONE_BYTES = 2
 NOT_DECODED = 255
@@ -135,7 +133,7 @@ def _sketch_jpeg(data: bytes) -> Sketch | None:
     header = jpeg.read_header(data)
     height, width, channels = header.shape
     pillow.refuse_bomb(height, width)
-    if not header.is_common or header.colours not in _SIMPLE:
+    if not header.is_common or header.colours not in jpeg.SIMPLE_COLOURS:
         return None
     scale = next((s for s in jpeg.SCALES if min(height, width) >= s * _CELLS), 1)
     colours = "GRAY" if channels == 1 else "RGB"

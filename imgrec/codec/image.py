@@ -38,8 +38,6 @@ _STRANGE_BMP = "BMP of a kind TensorFlow does not read"
 _PNG_MODES = {2: "LA", 3: "RGB", 4: "RGBA"}
 _PHOTOS = frozenset({"JPEG", "HEIF", "AVIF", "WEBP", "JPEG2000", "JXL"})
 _JPEG_MODES = frozenset({"L", "RGB"})
-_COLOUR_SPACES = {"Gray": "GRAY", "YCbCr": "RGB", "RGB": "RGB"}
-"""The colour space to ask libjpeg-turbo for, by that of the JPEG; Pillow decodes others."""
 _REDUCING_GAP = 2
 """Cheap steps (a scaled decode, averaging) leave this many times the size to the filter.
 
@@ -131,8 +129,8 @@ def _prepare_jpeg(data: bytes, image_format: str, request: _Request) -> Packable
     pillow.refuse_bomb(height, width)
     if not header.is_common:
         return _transcode(data, image_format, request, "JPEG of a kind TensorFlow does not read")
-    packable = Packable(data, header.shape, image_format, "", "", "", None, header.orientation)
-    size = request.smaller(height, width) if request.shrink_to else None
+    packable = Packable(data, header.shape, image_format, orientation=header.orientation)
+    size = request.smaller(height, width)
     if request.check is Check.HEADER and size is None:
         return packable
     if not jpeg.reaches_end(data, header):
@@ -144,7 +142,7 @@ def _prepare_jpeg(data: bytes, image_format: str, request: _Request) -> Packable
         return packable
     grey, fault = jpeg.strict_decode(data)
     if not fault:
-        return Packable(data, header.shape, image_format, "", "", "", grey, header.orientation)
+        return packable._replace(grey=grey)
     pillow.decode(data, image_format)
     if not jpeg.is_well_formed(data, header):
         return _transcode(data, image_format, request, f"damaged JPEG: {fault}")
@@ -291,9 +289,9 @@ def decode_smaller(data: bytes, header: jpeg.JpegHeader, size: Size) -> tuple[Im
     from PIL import Image
 
     height, width, _ = header.shape
-    space = _COLOUR_SPACES.get(header.colours)
-    if space is None:
+    if header.colours not in jpeg.SIMPLE_COLOURS:
         return None, jpeg.strict_decode(data)[1]
+    space = "GRAY" if header.colours == "Gray" else "RGB"
     sides = ((height, size[0]), (width, size[1]))
     scale = next(
         (s for s in jpeg.SCALES if all(old >= s * _REDUCING_GAP * new for old, new in sides)), 1

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SCALES = (8, 4, 2)
 """A JPEG decodes faster to 1/8, 1/4 or 1/2 of its size. Other scales are slower than full size."""
+SIMPLE_COLOURS = frozenset({"Gray", "YCbCr", "RGB"})
+"""Colours that libjpeg-turbo converts to grey or RGB as other decoders do."""
 CHECK_SCALE = 8
 """A check decodes to 1/8 of the size, the smallest scale of libjpeg."""
 

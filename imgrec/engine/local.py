@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -20,10 +19,13 @@ from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import IO, Any, Self, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from imgrec.engine import Engine, answer
 from imgrec.errors import ExecutionError, ImgrecError
+
+if TYPE_CHECKING:
+    import subprocess
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -162,10 +164,10 @@ class _Worker:
 
 def _exit_code(process: Process) -> int:
     """Wait for a process; return its exit code, or the negative number of the signal."""
-    if isinstance(process, subprocess.Popen):
-        return process.wait()
-    process.join()
-    return process.exitcode or 0
+    if isinstance(process, BaseProcess):
+        process.join()
+        return process.exitcode or 0
+    return process.wait()
 
 
 def _can_fork() -> bool:
@@ -201,6 +203,8 @@ def _serve_forked(connection: int, output: int) -> None:
 
 
 def _spawn(connection: Connection, output: IO[bytes]) -> Process:
+    import subprocess  # most runs can fork
+
     return subprocess.Popen(
         [sys.executable, "-P", "-c", _SPAWNED, str(connection.fileno())],
         stdin=subprocess.DEVNULL,

@@ -23,6 +23,7 @@ from imgrec.codec.tfrecord import Decompressed, Frame, compression_of
 from imgrec.errors import CorruptRecord, DatasetError
 from imgrec.outcome import DatasetInfo
 from imgrec.read.files import RegularFile, open_regular, read_document
+from imgrec.storage.blobs import OpenFile
 from imgrec.storage.paths import is_remote, to_path
 from imgrec.storage.urls import is_url
 
@@ -134,24 +135,12 @@ def open_shards(info: DatasetInfo) -> Shards:
     return _StoreShards(info) if is_remote(info.path) else _LocalShards(info)
 
 
-class _Handle:
-    """A file that stays open while anyone holds this."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self.fd)  # at exit, `os` may be gone before this runs
-
-
 class _LocalShards(Shards):
     """Shards on a disk. Threads and forked processes may share one; a pickled one reopens files."""
 
     def __init__(self, info: DatasetInfo) -> None:
         super().__init__(info)
-        self._handles: dict[int, _Handle] = {}
+        self._handles: dict[int, OpenFile] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return {"_paths": self._paths, "_starts": self._starts}
@@ -167,7 +156,7 @@ class _LocalShards(Shards):
         offset = ends[place - 1] if place else 0
         handle = self._handles.get(shard) or self._open(shard, ends[-1])
         try:
-            framed = os.pread(handle.fd, ends[place] - offset, offset)
+            framed = os.pread(handle.descriptor, ends[place] - offset, offset)
         except OSError as error:
             raise _unreadable(self._paths[shard], error) from error
         span = tfrecord.payload_span(framed, path=self._paths[shard], offset=offset)
@@ -176,13 +165,13 @@ class _LocalShards(Shards):
     def stream(self, numbers: Sequence[int]) -> Iterator[Payload]:
         return map(self.read, numbers)
 
-    def _open(self, shard: int, expected_bytes: int) -> _Handle:
+    def _open(self, shard: int, expected_bytes: int) -> OpenFile:
         path = self._paths[shard]
         try:
             descriptor, size = self._retry(lambda: open_regular(path))
         except OSError as error:
             raise _unreadable(path, error) from error
-        handle = _Handle(descriptor)
+        handle = OpenFile(descriptor)
         if size != expected_bytes:
             _refuse_undeclared_compression(path)
             raise CorruptRecord(

@@ -11,7 +11,7 @@ import stat
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -182,28 +182,30 @@ def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
     _check(blob, size, count, crc32)
 
 
-class _Handle:
-    """A file that stays open while its parts are read."""
+class OpenFile:
+    """A descriptor that is closed when nobody holds this any more."""
 
-    def __init__(self, path: str) -> None:
-        self.descriptor = -1
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as in read_file_head
+    __slots__ = ("descriptor",)
 
-    def __del__(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.descriptor)  # at exit, `os` may be gone before this runs
 
 
-_handle = lru_cache(maxsize=_OPEN_FILES)(_Handle)
+@lru_cache(maxsize=_OPEN_FILES)
+def _open(path: str) -> OpenFile:
+    return OpenFile(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # as in read_file_head
 
 
 def close_files() -> None:
     """Close the files whose parts were read, so that the next reader opens them again."""
-    _handle.cache_clear()
+    _open.cache_clear()
 
 
 def _pread(path: str, size: int, offset: int) -> bytes:
-    descriptor = _handle(path).descriptor
+    descriptor = _open(path).descriptor
     data = os.pread(descriptor, min(size, _READ_BYTES), offset)
     while len(data) < size and (more := os.pread(descriptor, size - len(data), offset + len(data))):
         data += more
