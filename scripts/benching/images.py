@@ -6,8 +6,9 @@ import os
 import shutil
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,15 +41,6 @@ class ImageSet:
         return self.kind == "photos"
 
 
-class Cut(NamedTuple):
-    """A piece of a canvas, and what is made of it."""
-
-    canvas: int
-    box: tuple[int, int, int, int]
-    size: tuple[int, int]
-    quality: int
-
-
 SETS = {
     "photos5k": ImageSet("photos", 5_000),
     "photos20k": ImageSet("photos", 20_000),
@@ -71,23 +63,16 @@ def make_images(work: Path, images: ImageSet) -> Path:
             (part / f"class_{label:02d}").mkdir(parents=True)
         print(f"drawing {images.count:,} {images.kind} into {folder}", flush=True)
         starts = range(0, images.count, BATCH)
-        with ProcessPoolExecutor(os.cpu_count(), initializer=draw_canvases) as pool:
+        with ProcessPoolExecutor(os.cpu_count()) as pool:
             for _ in pool.map(_draw_batch, [part] * len(starts), [images] * len(starts), starts):
                 pass
         part.rename(folder)
     return folder
 
 
-_canvases: list[NDArray[np.uint8]] = []
-"""What the images are cut from; drawn once in each process of the pool."""
-
-
-def draw_canvases() -> None:
-    """Draw what all images are cut from."""
-    _canvases.extend(_canvas(number) for number in range(CANVASES))
-
-
+@cache
 def _canvas(number: int) -> NDArray[np.uint8]:
+    """Draw what images are cut from."""
     import numpy as np
     from PIL import Image
 
@@ -105,33 +90,28 @@ def _canvas(number: int) -> NDArray[np.uint8]:
 
 
 def _draw_batch(root: Path, images: ImageSet, start: int) -> None:
-    """Draw the images from number `start` on; each depends on its set and its number alone."""
+    """Draw the images from number `start` on; each depends on its set and its number alone.
+
+    Photos are pieces of about 500x375 pixels and 70 KB; tiny images are pieces shrunk to 32x32.
+    """
+    import numpy as np
     from PIL import Image
 
     for number in range(start, min(start + BATCH, images.count)):
-        cut = _cut(images, number)
-        left, upper, right, lower = cut.box
-        picture = Image.fromarray(_canvases[cut.canvas][upper:lower, left:right])
+        chance = np.random.default_rng([images.count, number])
+        if images.is_photos:
+            width = int(np.clip(chance.normal(500, 60), 300, 700))
+            height = int(np.clip(width * chance.normal(0.75, 0.08), 200, 700))
+            size, quality = (width, height), int(chance.integers(87, 97))
+        else:
+            width = height = int(chance.integers(64, 257))
+            size, quality = (32, 32), 90
+        left = int(chance.integers(CANVAS[0] - width))
+        upper = int(chance.integers(CANVAS[1] - height))
+        canvas = _canvas(int(chance.integers(CANVASES)))
+        picture = Image.fromarray(canvas[upper : upper + height, left : left + width])
         name = f"class_{number % CLASSES:02d}/{images.kind}_{number:06d}.jpg"
-        picture.resize(cut.size).save(root / name, quality=cut.quality)
-
-
-def _cut(images: ImageSet, number: int) -> Cut:
-    """Choose a piece: photos are about 500x375 and 70 KB, tiny images are shrunk to 32x32."""
-    import numpy as np
-
-    chance = np.random.default_rng([images.count, number])
-    if images.is_photos:
-        width = int(np.clip(chance.normal(500, 60), 300, 700))
-        height = int(np.clip(width * chance.normal(0.75, 0.08), 200, 700))
-        size, quality = (width, height), int(chance.integers(87, 97))
-    else:
-        width = height = int(chance.integers(64, 257))
-        size, quality = (32, 32), 90
-    left = int(chance.integers(CANVAS[0] - width))
-    upper = int(chance.integers(CANVAS[1] - height))
-    box = (left, upper, left + width, upper + height)
-    return Cut(int(chance.integers(CANVASES)), box, size, quality)
+        picture.resize(size).save(root / name, quality=quality)
 
 
 def read_all(source: Path) -> int:
