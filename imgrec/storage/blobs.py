@@ -50,7 +50,7 @@ def read_head(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str 
     """
     try:
         if isinstance(blob, str):
-            return BlobHead(*read_file_head(blob, head_bytes, dated=dated))
+            return read_file_head(blob, head_bytes, dated=dated)
         if isinstance(blob, ZipMember):
             return BlobHead(size, NO_STAMP, _read_head(blob, min(size, head_bytes)))
         return BlobHead(size, NO_STAMP, _pread(blob[0], min(size, head_bytes), blob[1]))
@@ -59,8 +59,8 @@ def read_head(blob: Blob, size: int, head_bytes: int, *, dated: bool, name: str 
         raise image_fault(error, blob, name) from error
 
 
-def read_file_head(path: str, head_bytes: int, *, dated: bool) -> tuple[int, Stamp, bytes]:
-    """Read the beginning of a file, as `read_head` does, as a plain tuple; may raise OSError.
+def read_file_head(path: str, head_bytes: int, *, dated: bool) -> BlobHead:
+    """Read the beginning of a file, as `read_head` does; may raise OSError.
 
     The stamp of a file that fits into its head has no state: the head is compared instead.
     """
@@ -70,12 +70,12 @@ def read_file_head(path: str, head_bytes: int, *, dated: bool) -> tuple[int, Sta
         head = os.read(descriptor, head_bytes)
         size = len(head)
         if not dated and 0 < size < head_bytes:
-            return size, NO_STAMP, head  # complete: fstat would cost a fifth more
+            return BlobHead(size, NO_STAMP, head)  # complete: fstat would cost a fifth more
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BadImage("unreadable: not a regular file")
         state = state_of(path, status) if status.st_size != size else 0
-        return status.st_size, Stamp(status.st_ctime_ns, state), head
+        return BlobHead(status.st_size, Stamp(status.st_ctime_ns, state), head)
     finally:
         os.close(descriptor)
 
