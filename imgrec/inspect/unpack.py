@@ -362,8 +362,9 @@ def _table(files: _Files, splits: Sequence[str], groups: Sequence[str]) -> tuple
     """Return a table of what the records hold, and the options that read it."""
     kinds = {name: type(value) for name, value in files.images[0].columns.items()}
     # Records sort their columns; the layout lists them in the order in which they were asked for.
+    # A column may have other uses before, such as that of groups.
     used = files.report.layout.columns if files.report else ()
-    names = [name for name, _ in used[1:]]  # the first is the path
+    names = [name for name, use in used if use.endswith(" feature")]
     columns = sorted(kinds, key=lambda name: names.index(name) if name in names else -1)
     label_column = _LABELS if files.is_multilabel else _LABEL
     separator = _separator(files.classes) if files.is_multilabel else ""

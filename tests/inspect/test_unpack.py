@@ -175,6 +175,12 @@ TABLES: dict[str, tuple[bytes, SourceOptions]] = {
     "groups": (
         rows(12, "label='ab'[n % 2]", "patient=f'p{n // 3}'"), SourceOptions(group_col="patient"),
     ),
+    "groups that are a column, too": (
+        rows(12, "label='ab'[n % 2]", "patient=f'p{n // 3}'", "age=n"),
+        SourceOptions(
+            group_col="patient", column=tuple(map(imgrec.ColumnOption, ("age", "patient")))
+        ),
+    ),
     "a carriage return": (
         rows(4, "label='ab'[n % 2]", "note='\"cr\\rx\"'"),
         SourceOptions(column=(imgrec.ColumnOption("note", imgrec.ColumnKind.TEXT),)),
