@@ -127,6 +127,7 @@ def test_a_damaged_archive_gives_a_catalog_or_our_error(folder: Path, data: byte
     fed(folder, data)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("corpus", CORPORA, ids=lambda corpus: str(corpus.parent.name))
 def test_a_corpus_of_crashes_gives_catalogs_or_our_errors(folder: Path, corpus: Path) -> None:
     if not corpus.is_dir():
@@ -135,6 +136,7 @@ def test_a_corpus_of_crashes_gives_catalogs_or_our_errors(folder: Path, corpus: 
         fed(folder, path.read_bytes())
 
 
+@pytest.mark.exhaustive
 def test_a_real_download_of_nested_classes_is_read_whole() -> None:
     if not OMNIGLOT.is_file():
         pytest.skip(f"{OMNIGLOT} is not there")
