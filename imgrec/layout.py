@@ -35,6 +35,7 @@ _SAMPLES_COLUMNS = frozenset(
      "class_name", "class_names", "group"}
 )  # fmt: skip
 """Columns of `SAMPLES` that are not features of records."""
+_USUAL_FEATURES = frozenset({"filename", "label", "labels"})
 FILEPATH_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 """The format of `shard_filename` as TFDS writes it."""
 FILE_FORMATS = {"": "tfrecord", "gzip": "tfrecord.gz", "zlib": "tfrecord.zlib"}
@@ -88,6 +89,15 @@ def samples_column(feature: str) -> str:
     ('age', 'split_', 'split__')
     """
     return f"{feature}_" if feature.rstrip("_") in _SAMPLES_COLUMNS else feature
+
+
+def is_extra_column(name: str) -> bool:
+    """Return whether a column of `SAMPLES` holds groups, or comes from a table of the source.
+
+    >>> is_extra_column("age"), is_extra_column("group"), is_extra_column("width")
+    (True, True, False)
+    """
+    return name == "group" or name not in _SAMPLES_COLUMNS | _USUAL_FEATURES
 
 
 def dataset_name(source_name: str, wanted: str) -> str:

@@ -79,21 +79,28 @@ class SamplesFile:
         return first
 
 
-def read_table(folder: Path, info: DatasetInfo, columns: Sequence[str]) -> pa.Table:
-    """Read those of `columns` that exist; raise DatasetError unless each record has a row."""
-    table = _read_table(folder, columns)
+def read_table(
+    folder: Path, info: DatasetInfo, columns: Sequence[str], *, with_extra: bool = False
+) -> pa.Table:
+    """Read those of `columns` that exist, and with `with_extra` those of `layout.is_extra_column`.
+
+    Raises DatasetError unless each record has a row.
+    """
+    table = _read_table(folder, columns, with_extra=with_extra)
     count = sum(split.examples for split in info.splits)
     if table.num_rows != count:
         raise wrong_table(folder, f"has {table.num_rows} rows for {count} records")
     return table
 
 
-def _read_table(folder: Path, columns: Sequence[str]) -> pa.Table:
+def _read_table(folder: Path, columns: Sequence[str], *, with_extra: bool = False) -> pa.Table:
     import pyarrow as pa
 
     try:
         repeated = [name for name in ("format",) if name in columns]
-        return SamplesFile(folder, repeated).read(columns)
+        file = SamplesFile(folder, repeated)
+        extra = filter(layout.is_extra_column, file.column_names) if with_extra else ()
+        return file.read([*columns, *extra])
     # KeyError: a table without the column `format`. ValueError: also names that are not UTF-8.
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise wrong_table(folder, "cannot be read") from error

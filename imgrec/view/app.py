@@ -7,8 +7,9 @@ rebinding) is given away by the Host header. Records go by number; no address na
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from secrets import compare_digest
 from urllib.parse import quote
@@ -30,6 +31,7 @@ from imgrec.errors import BadImage, DatasetError, UsageError
 from imgrec.model import UNLABELLED
 from imgrec.text import printable
 from imgrec.view.catalogue import SIZES, Matches, Query
+from imgrec.view.facets import ColumnFilter
 from imgrec.view.records import MEDIA_TYPES, SIDES, ViewedDataset
 
 _STATIC = Path(__file__).with_name("static")
@@ -141,6 +143,11 @@ class _Answers:
                 "sizes": SIZES,
                 "sides": SIDES,
                 "gathered": viewed.gathered,
+                "findings": viewed.catalogue.findings.titles,
+                "columns": {
+                    name: column.describe() for name, column in viewed.catalogue.columns.items()
+                },
+                "has_copies": viewed.catalogue.has_copies,
             }
         )
 
@@ -211,6 +218,7 @@ def _query(parameters: QueryParams, classes: int) -> Query:
     labels = [
         _integer(label, UNLABELLED, classes - 1, "class") for label in parameters.getlist("class")
     ]
+    sort = parameters.get("sort", "")
     return Query(
         splits=frozenset(parameters.getlist("split")),
         classes=frozenset(labels),
@@ -218,7 +226,33 @@ def _query(parameters: QueryParams, classes: int) -> Query:
         min_side=_integer(parameters.get("min") or "0", 0, _MAX_SIDE, "min"),
         max_side=_integer(parameters.get("max") or "0", 0, _MAX_SIDE, "max"),
         text=text,
+        findings=frozenset(parameters.getlist("finding")),
+        columns=frozenset(_column_filters(parameters)),
+        sort=sort.removeprefix("-"),
+        is_descending=sort.startswith("-"),
     )
+
+
+def _column_filters(parameters: QueryParams) -> Iterator[ColumnFilter]:
+    """Yield filters: `in.site=arm&in.site=leg`, `from.age=18&to.age=65`, `has.note=blood`."""
+    found = [key.partition(".") for key in parameters if "." in key]
+    for name in {name for kind, _, name in found if kind in ("in", "from", "to", "has")}:
+        text = parameters.get(f"has.{name}", "")
+        if len(text) > _MAX_TEXT:
+            raise UsageError(f"has.{name} is longer than {_MAX_TEXT} characters")
+        values = frozenset(parameters.getlist(f"in.{name}"))
+        least, most = (_number(parameters.get(f"{bound}.{name}")) for bound in ("from", "to"))
+        yield ColumnFilter(name, values, least, most, text)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        number = math.nan
+    if number is not None and math.isnan(number):
+        raise UsageError(f"{text!r} is not a number")
+    return number
 
 
 def _integer(text: str, least: int, most: int, name: str) -> int:

@@ -1,33 +1,39 @@
-"""Search all records of a dataset: by split, class, format, size and file name."""
+"""Search and sort all records of a dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from imgrec.errors import UsageError
 from imgrec.model import UNLABELLED
 from imgrec.outcome import DatasetInfo
 from imgrec.read.samples import read_table, wrong_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Integers: TypeAlias = "NDArray[np.int64]"
-Mask: TypeAlias = "NDArray[np.bool_]"
-ArrowColumn: TypeAlias = Any
-"""An Arrow array, chunked or not: pyarrow's stubs and its functions disagree on the types."""
+from imgrec.text import suggestion
+from imgrec.view.facets import (
+    ArrowColumn,
+    Column,
+    ColumnFilter,
+    Integers,
+    Mask,
+    are_in,
+    contains,
+    extra_columns,
+    integers,
+)
+from imgrec.view.findings import Named, find, read_findings
 
 SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 """The upper bounds of the size groups, by longer side. The last group holds all larger images."""
-_CACHED_RESULTS = 16
-"""For a million records, one result takes 8 MB."""
+_CACHED_RESULTS, _CACHED_ORDERS = 16, 4
+"""For a million records, one result or order takes 8 MB."""
 _MAX_SIDE = 1 << 31
 _TYPES = {
     "labels": pa.list_(pa.int64()),
@@ -35,6 +41,7 @@ _TYPES = {
     "height": pa.int64(),
     "width": pa.int64(),
     "format": pa.string(),
+    "length": pa.int64(),
 }
 
 
@@ -47,6 +54,8 @@ class Row(NamedTuple):
     height: int = 0
     width: int = 0
     format: str = ""
+    length: int = 0
+    """Bytes of the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,30 +71,40 @@ class Query:
     """Inclusive bounds of the longer side; 0 is no bound."""
     text: str = ""
     """A part of the file name, in any case."""
+    findings: frozenset[str] = frozenset()
+    """The keys of findings; records with any of them match."""
+    columns: frozenset[ColumnFilter] = frozenset()
+    sort: str = ""
+    """One of `Catalogue.sorts`; empty for the order of the dataset."""
+    is_descending: bool = False
 
 
 class Matches(NamedTuple):
     """The records that match a query."""
 
     numbers: Integers
-    """In ascending order."""
+    """In the wanted order."""
     counts: Mapping[str, list[int]]
     """The number of matches for every value of a filter, with the other filters unchanged.
 
-    By split, class, format and size group. The first class is "without a label".
+    By split, class, format, size group, finding, and "column NAME". The first class is "without a
+    label".
     """
 
     def position_of(self, number: int) -> int | None:
         """Return the position of a record among the matches, or None."""
-        at = int(np.searchsorted(self.numbers, number))
-        return at if at < len(self.numbers) and self.numbers[at] == number else None
+        found = np.flatnonzero(self.numbers == number)
+        return int(found[0]) if len(found) else None
 
 
 class Catalogue:
     """All records of a dataset by column, searchable. Threads may share one."""
 
-    def __init__(self, table: pa.Table, info: DatasetInfo) -> None:
-        """Take over a table with the columns of samples.parquet, in the order of records."""
+    def __init__(self, table: pa.Table, info: DatasetInfo, named: Sequence[Named] = ()) -> None:
+        """Take over a table with the columns of samples.parquet, in the order of records.
+
+        `named` are findings about files.
+        """
         self.split_names = tuple(split.name for split in info.splits)
         counts = [split.examples for split in info.splits]
         self.splits: Integers = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
@@ -93,12 +112,12 @@ class Catalogue:
         is_known = (labels >= 0) & (labels < len(info.classes))
         self._labels: Integers = np.where(is_known, labels, UNLABELLED)
         self._filenames = _texts(table.column("filename"))
-        self._heights = _integers(table.column("height"))
-        self._widths = _integers(table.column("width"))
+        self._heights = integers(table.column("height"))
+        self._widths = integers(table.column("width"))
         formats = _texts(table.column("format"))
         self.format_names: tuple[str, ...] = tuple(sorted(formats.unique().to_pylist()))
         known = pa.array(self.format_names, pa.string())
-        self._formats = _integers(pc.index_in(formats, value_set=known))
+        self._formats = integers(pc.index_in(formats, value_set=known))
         self._sides = np.maximum(self._heights, self._widths)
         self._facets: Mapping[str, tuple[Integers, int]] = {
             "split": (self.splits, len(self.split_names)),
@@ -106,10 +125,31 @@ class Catalogue:
             "format": (self._formats, len(self.format_names)),
             "size": (np.searchsorted(np.array(SIZES), self._sides), len(SIZES) + 1),
         }
+        self.findings = find(named, self._filenames, (self._widths, self._heights))
+        self.columns: dict[str, Column] = {}
+        firsts = self._labels[np.searchsorted(self._owners, np.arange(len(self)))]
+        self._sort_keys: dict[str, ArrowColumn] = {
+            "name": self._filenames,
+            "class": pa.array(firsts, mask=firsts < 0),
+            "size": pa.array(self._widths * self._heights),
+            "bytes": table.column("length"),
+            "copies": self.findings.cases,
+        }
+        for name, values, column in extra_columns(table):
+            self.columns[name] = column
+            self._sort_keys[f"column {name}"] = values
         self.find = lru_cache(maxsize=_CACHED_RESULTS)(self._find)
+        self._select = lru_cache(maxsize=_CACHED_RESULTS)(self._select_unsorted)
+        self._order = lru_cache(maxsize=_CACHED_ORDERS)(self._order_by)
 
     def __len__(self) -> int:
         return len(self.splits)
+
+    @property
+    def has_copies(self) -> bool:
+        """Return whether some records are copies of each other, to be sorted by."""
+        cases = self.findings.cases
+        return bool(len(cases) > cases.null_count)
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """Return the rows of some records."""
@@ -117,14 +157,38 @@ class Catalogue:
         filenames = self._filenames.take(pa.array(places)).to_pylist()
         sizes = (self._heights[places].tolist(), self._widths[places].tolist())
         formats = [self.format_names[code] for code in self._formats[places]]
+        lengths = self._sort_keys["bytes"].take(pa.array(places)).to_pylist()
         labels = map(self._labels_of, places.tolist())
-        return [Row(*row) for row in zip(labels, filenames, *sizes, formats, strict=True)]
+        return [Row(*row) for row in zip(labels, filenames, *sizes, formats, lengths, strict=True)]
 
     def _labels_of(self, number: int) -> tuple[int, ...]:
         first, last = np.searchsorted(self._owners, [number, number + 1])
         return tuple(label for label in self._labels[first:last].tolist() if label != UNLABELLED)
 
     def _find(self, query: Query) -> Matches:
+        selected = self._select(replace(query, sort="", is_descending=False))
+        if not query.sort and not query.is_descending:
+            return selected
+        order = self._order(query.sort, query.is_descending)
+        if len(selected.numbers) < len(self):
+            is_selected = np.zeros(len(self), dtype=np.bool_)
+            is_selected[selected.numbers] = True
+            order = order[is_selected[order]]
+        return selected._replace(numbers=order)
+
+    def _order_by(self, sort: str, is_descending: bool) -> Integers:
+        """Return all records in an order; ties are in the order of the dataset."""
+        if not sort:
+            return np.arange(len(self))[::-1]
+        if sort not in self._sort_keys:
+            hint = suggestion(list(self._sort_keys), sort)
+            raise UsageError(f"cannot sort by {sort!r}", hint=hint)
+        direction: Literal["ascending", "descending"]
+        direction = "descending" if is_descending else "ascending"
+        keys = self._sort_keys[sort]
+        return integers(pc.array_sort_indices(keys, order=direction, null_placement="at_end"))
+
+    def _select_unsorted(self, query: Query) -> Matches:
         masks = self._masks(query)
         counts = {}
         for facet, (codes, length) in self._facets.items():
@@ -132,6 +196,15 @@ class Catalogue:
             if mask is not None:
                 codes = codes[mask[self._owners] if facet == "class" else mask]
             counts[facet] = np.bincount(codes, minlength=length).tolist()
+        mask = _intersection(mask for name, mask in masks.items() if name != "finding")
+        counts["finding"] = [
+            int(np.count_nonzero(found if mask is None else found & mask))
+            for found in map(self.findings.masks.__getitem__, self.findings.titles)
+        ]
+        for column, values in self.columns.items():
+            facet = f"column {column}"
+            mask = _intersection(mask for name, mask in masks.items() if name != facet)
+            counts[facet] = values.counts(mask)
         mask = _intersection(masks.values())
         numbers = np.arange(len(self)) if mask is None else np.flatnonzero(mask)
         return Matches(numbers.astype(np.int64, copy=False), counts)
@@ -140,21 +213,27 @@ class Catalogue:
         """Return which records match, for each filter that is set."""
         masks: dict[str, Mask] = {}
         if query.splits:
-            masks["split"] = _are_in(self.split_names, query.splits)[self.splits]
+            masks["split"] = are_in(self.split_names, query.splits)[self.splits]
         if query.classes:
             labels = range(UNLABELLED, self._facets["class"][1] + UNLABELLED)
-            fits = _are_in(labels, query.classes)[self._labels - UNLABELLED]
+            fits = are_in(labels, query.classes)[self._labels - UNLABELLED]
             masks["class"] = np.zeros(len(self), dtype=np.bool_)
             masks["class"][self._owners[fits]] = True
         if query.formats:
-            masks["format"] = _are_in(self.format_names, query.formats)[self._formats]
+            masks["format"] = are_in(self.format_names, query.formats)[self._formats]
         if query.min_side or query.max_side:
             most = query.max_side or _MAX_SIDE
             masks["size"] = (self._sides >= query.min_side) & (self._sides <= most)
         if query.text:
-            part = pc.utf8_lower(pa.scalar(query.text)).as_py()
-            matches: ArrowColumn = pc.match_substring(self._lower_filenames, part)
-            masks["text"] = matches.to_numpy(zero_copy_only=False)
+            masks["text"] = contains(self._lower_filenames, query.text)
+        if query.findings:
+            found = [mask for key, mask in self.findings.masks.items() if key in query.findings]
+            masks["finding"] = reduce(np.logical_or, found, np.zeros(len(self), dtype=np.bool_))
+        for wanted in query.columns:
+            if wanted.name not in self.columns:
+                hint = suggestion(list(self.columns), wanted.name)
+                raise UsageError(f"there is no column {wanted.name!r} to filter by", hint=hint)
+            masks[f"column {wanted.name}"] = self.columns[wanted.name].mask(wanted)
         return masks
 
     @cached_property
@@ -165,9 +244,9 @@ class Catalogue:
 
 def read_catalogue(folder: Path, info: DatasetInfo) -> Catalogue:
     """Read samples.parquet; raise DatasetError if it is damaged or incomplete."""
-    table = read_table(folder, info, ("label", *_TYPES))
+    table = read_table(folder, info, ("label", *_TYPES), with_extra=True)
     try:
-        return Catalogue(table, info)
+        return Catalogue(table, info, read_findings(folder))
     except (KeyError, TypeError, pa.ArrowException) as error:
         raise wrong_table(folder) from error
 
@@ -185,28 +264,19 @@ def catalogue_of_rows(rows: Sequence[Row], info: DatasetInfo) -> Catalogue:
 def _labels(table: pa.Table) -> tuple[Integers, Integers]:
     """Return all labels, and the record that each belongs to."""
     if "labels" not in table.column_names:
-        return _integers(table.column("label"), UNLABELLED), np.arange(table.num_rows)
+        return integers(table.column("label"), UNLABELLED), np.arange(table.num_rows)
     lists = table.column("labels").combine_chunks()
-    counts = _integers(pc.list_value_length(lists))
+    counts = integers(pc.list_value_length(lists))
     # A record without labels gets one entry, UNLABELLED, so that it can be searched for.
     entries = np.maximum(counts, 1)
     owners = np.repeat(np.arange(len(counts), dtype=np.int64), entries)
     labels = np.full(len(owners), UNLABELLED, dtype=np.int64)
-    labels[np.repeat(counts > 0, entries)] = _integers(pc.list_flatten(lists), UNLABELLED)
+    labels[np.repeat(counts > 0, entries)] = integers(pc.list_flatten(lists), UNLABELLED)
     return labels, owners
 
 
 def _texts(column: ArrowColumn) -> ArrowColumn:
     return column.cast(pa.string()).fill_null("")
-
-
-def _integers(column: ArrowColumn, missing: int = 0) -> Integers:
-    values: Integers = column.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False)
-    return values
-
-
-def _are_in(values: Sequence[object], wanted: Collection[object]) -> Mask:
-    return np.array([value in wanted for value in values], dtype=np.bool_)
 
 
 def _intersection(masks: Iterable[Mask]) -> Mask | None:

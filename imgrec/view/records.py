@@ -120,7 +120,8 @@ class ViewedDataset:
             return Row()
         height, width, _ = record.shape
         name = printable(record.filename)
-        return Row(record.labels, name, height, width, _format_of(record.image))
+        size = len(record.image)
+        return Row(record.labels, name, height, width, _format_of(record.image), size)
 
     def details(self, number: int) -> dict[str, object]:
         """Return the contents of a record as a JSON value; for a damaged one, the fault."""

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imgrec.errors import UsageError
 from imgrec.outcome import DatasetInfo, SplitInfo
 from imgrec.view.catalogue import SIZES, Catalogue, Query, Row, catalogue_of_rows
+from imgrec.view.facets import ColumnFilter
+from imgrec.view.findings import Named
 
 SPLITS = ("train", "val")
 FORMATS = ("", "JPEG", "PNG")
@@ -31,6 +34,7 @@ rows = st.builds(
     height=sides,
     width=sides,
     format=st.sampled_from(FORMATS),
+    length=st.integers(0, 3),
 )
 items = st.lists(st.builds(Item, split=st.sampled_from(SPLITS), row=rows), max_size=30).map(sorted)
 queries = st.builds(
@@ -58,7 +62,7 @@ def catalogue_of(listed: list[Item], *, is_multilabel: bool) -> Catalogue:
     if is_multilabel:
         return catalogue_of_rows(found, info)
     columns = {name: [getattr(row, name) for row in found] for name in Row._fields[1:]}
-    types = (pa.string(), pa.int64(), pa.int64(), pa.string())
+    types = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64())
     table = pa.table(
         {
             name: pa.array(values, kind)
@@ -112,4 +116,108 @@ def test_a_search_finds_and_counts_what_a_plain_reading_does(
         "class": [counted(classes=frozenset({label})) for label in range(-1, len(CLASSES))],
         "format": [counted(formats=frozenset({name})) for name in catalogue.format_names],
         "size": [groups.count(group) for group in range(len(SIZES) + 1)],
+        "finding": [
+            len(catalogue.find(replace(query, findings=frozenset({key}))).numbers)
+            for key in catalogue.findings.titles
+        ],
     }
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("sort", ["", "name", "class", "size", "bytes"])
+@given(listed=items, query=queries)
+def test_sorting_keeps_the_matches_and_puts_what_is_unknown_last(
+    sort: str, is_descending: bool, listed: list[Item], query: Query
+) -> None:
+    catalogue = catalogue_of(listed, is_multilabel=True)
+    found = catalogue.find(replace(query, sort=sort, is_descending=is_descending))
+    numbers = found.numbers.tolist()
+    assert sorted(numbers) == catalogue.find(query).numbers.tolist()
+    assert [found.position_of(number) for number in numbers] == list(range(len(numbers)))
+
+    def key(number: int) -> str | int | None:
+        row = listed[number].row
+        area, label = row.width * row.height, row.labels[0] if row.labels else None
+        return {
+            "": number, "name": row.filename, "class": label, "size": area, "bytes": row.length
+        }[sort]  # fmt: skip
+
+    keys = list(map(key, numbers))
+    known = [value for value in keys if value is not None]
+    assert known == sorted(known, reverse=is_descending)  # type: ignore[type-var]
+    assert keys[len(known) :] == [None] * (len(keys) - len(known))
+
+
+def small(**columns: object) -> Catalogue:
+    """A catalogue of six images, the last of which is tiny."""
+    info = DatasetInfo(
+        name="", version="", path="", classes=CLASSES, fingerprint="", load="",
+        splits=(SplitInfo(name="train", shard_lengths=(6,), num_bytes=0),),
+    )  # fmt: skip
+    sides = [100] * 5 + [9]
+    table = pa.table(
+        {
+            "label": [0, 0, 1, 1, -1, 2], "filename": [f"{at}.jpg" for at in range(6)],
+            "height": sides, "width": sides, "format": ["JPEG"] * 6, "length": [1] * 6, **columns,
+        }
+    )  # fmt: skip
+    named = [
+        Named("leaks", "Leaks", [("4.jpg", "0.jpg")]),
+        Named("duplicates", "Duplicates", [("5.jpg", "1.jpg", "elsewhere.jpg")]),
+    ]
+    return Catalogue(table, info, named)
+
+
+def test_findings_are_found_by_name_and_by_shape_and_copies_are_put_together() -> None:
+    catalogue = small()
+    assert catalogue.findings.titles == {
+        "leaks": "Leaks", "duplicates": "Duplicates", "tiny": "Tiny"
+    }  # fmt: skip
+    found = {
+        key: catalogue.find(Query(findings=frozenset({key}))).numbers.tolist()
+        for key in catalogue.findings.titles
+    }
+    assert found == {"leaks": [0, 4], "duplicates": [1, 5], "tiny": [5]}
+    both = Query(findings=frozenset({"tiny", "leaks"}), classes=frozenset({0, 2}))
+    assert catalogue.find(both).numbers.tolist() == [0, 5]
+    assert catalogue.find(both).counts["finding"] == [1, 2, 1]
+    assert catalogue.find(Query(sort="copies")).numbers.tolist() == [0, 4, 1, 5, 2, 3]
+
+
+def test_columns_are_filtered_by_value_by_bounds_or_by_text() -> None:
+    ages = [float(at) for at in range(30, 60)]
+    catalogue = small(site=["arm", "leg", "arm", "", "leg", "arm"], note=list("abcdeé"))
+    site = ColumnFilter("site", frozenset({"arm", ""}))
+    found = catalogue.find(Query(columns=frozenset({site}), classes=frozenset({0, 1})))
+    assert found.numbers.tolist() == [0, 2, 3]
+    assert catalogue.columns["site"].describe() == {"values": ["arm", "leg", ""]}
+    assert found.counts["column site"] == [2, 1, 1]
+    note = Query(columns=frozenset({ColumnFilter("note", text="É")}))
+    assert catalogue.find(note).numbers.tolist() == [5]
+    assert catalogue.find(Query(sort="column site")).numbers.tolist() == [0, 2, 5, 1, 4, 3]
+    info = DatasetInfo(
+        name="", version="", path="", classes=CLASSES, fingerprint="", load="",
+        splits=(SplitInfo(name="train", shard_lengths=(31,), num_bytes=0),),
+    )  # fmt: skip
+    rows = catalogue_of_rows([Row()] * 31, info)
+    table = pa.table(
+        {
+            "label": [0] * 31, "filename": [""] * 31, "height": [1] * 31, "width": [1] * 31,
+            "format": [""] * 31, "length": [1] * 31, "age": [float("nan"), *ages],
+        }
+    )  # fmt: skip
+    aged = Catalogue(table, info)
+    assert rows.columns == {}
+    assert aged.columns["age"].describe() == {"range": ["30", "59"]}
+    between = Query(columns=frozenset({ColumnFilter("age", least=57, most=58.5)}))
+    assert aged.find(between).numbers.tolist() == [28, 29]
+    down = Query(sort="column age", is_descending=True)
+    assert aged.find(down).numbers.tolist() == [*range(30, 0, -1), 0]
+
+
+@pytest.mark.parametrize(
+    "query", [Query(sort="shoe"), Query(columns=frozenset({ColumnFilter("shoe")}))]
+)
+def test_unknown_columns_are_refused(query: Query) -> None:
+    with pytest.raises(UsageError, match="'shoe'"):
+        small().find(query)

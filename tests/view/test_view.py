@@ -167,7 +167,8 @@ def test_filters_are_combined_and_counted(viewer: Viewer) -> None:
 @pytest.mark.parametrize(
     "query",
     ["class=3", "class=-2", "class=x", "class=", "start=-1", "count=0", "count=201", "min=-1",
-     "start=9" + "9" * 30, "start=%D9%A3", "q=" + "x" * 1001],
+     "start=9" + "9" * 30, "start=%D9%A3", "q=" + "x" * 1001, "sort=shoe", "in.shoe=1",
+     "from.shoe=x"],
 )  # fmt: skip
 def test_a_wrong_query_is_refused(viewer: Viewer, query: str) -> None:
     answer = viewer.ask(f"api/page?{query}")

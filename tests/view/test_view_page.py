@@ -17,6 +17,8 @@ from inline import pack
 from pictures import class_tree, jpeg, write_tree
 from viewing import Viewer, viewing
 
+import imgrec
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
@@ -33,6 +35,20 @@ def flowers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = class_tree(root / "flowers", {"rose": 120, "tulip": 130, HOSTILE: 2})
     write_tree(source, {f"{HOSTILE}/{HOSTILE_FILE}": jpeg(999, (400, 300))})
     return pack(source, root / "datasets", val_split=0.1)
+
+
+@pytest.fixture(scope="module")
+def skin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 images with columns, two copies, and a very long class name."""
+    root = tmp_path_factory.mktemp("skin")
+    write_tree(root / "skin", {f"{at:02d}.jpg": jpeg(min(at, 38)) for at in range(40)})
+    rows = [
+        f"{at:02d}.jpg,{'nevus ' * 30 if at % 2 else 'melanoma'},{at},{'arm' if at < 9 else 'leg'}"
+        for at in range(40)
+    ]
+    (root / "skin/list.csv").write_text("\n".join(["file,label,age,site", *rows]))
+    options = imgrec.SourceOptions(column=("age", "site"))
+    return pack(root / "skin/list.csv", root / "datasets", source=options)
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +162,54 @@ def test_typing_finds_file_names(page: Page) -> None:
     found(page, "0 of 253 images")
     page.get_by_role("button", name="Clear all filters").click()
     found(page, "253 images")
+
+
+def test_images_are_sorted_and_filtered_by_findings_and_columns(
+    watched: Watched, skin: Path
+) -> None:
+    page = watched.page
+    with viewing(skin) as viewer:
+        page.goto(viewer.url)
+        shown(page)
+        page.get_by_label("Sort").select_option("by age")
+        found(page, "40 images")
+        page.keyboard.press("r")
+        until(page, "document.querySelector('.tile').title.startsWith('39.jpg')")
+        assert urlsplit(page.url).query == "sort=-column+age"
+        page.locator(".tile").first.click()
+        status(page, "1 of 40")
+        page.get_by_role("button", name="Next record").click()
+        status(page, "2 of 40")
+        assert page.locator("#record-name").inner_text() == "38.jpg"
+        page.keyboard.press("Escape")
+        until(page, "document.activeElement.title?.startsWith('38.jpg')")
+        box(page, "Exact duplicates").click()
+        found(page, "2 of 40 images")
+        page.get_by_role("button", name="Remove filter Exact duplicates").click()
+        box(page, "arm").click()
+        found(page, "9 of 40 images")
+        page.get_by_label("age, from", exact=True).fill("6.5")
+        page.keyboard.press("Enter")
+        found(page, "2 of 40 images")
+        page.reload()
+        found(page, "2 of 40 images")
+        page.get_by_role("button", name="Remove filter age ≥ 6.5").click()
+        found(page, "9 of 40 images")
+    assert watched.errors == []
+
+
+def test_long_class_names_leave_room_for_counts(watched: Watched, skin: Path) -> None:
+    page = watched.page
+    with viewing(skin) as viewer:
+        page.goto(viewer.url)
+        shown(page)
+        aside = page.locator("#filters")
+        assert aside.evaluate("aside => aside.scrollWidth <= aside.clientWidth")
+        edge = aside.bounding_box()
+        count = page.locator("label", has_text="nevus").locator(".count").bounding_box()
+        assert edge is not None
+        assert count is not None
+        assert count["x"] + count["width"] <= edge["x"] + edge["width"]
 
 
 def test_pages_are_turned_by_number_and_by_keys(page: Page) -> None:

@@ -32,8 +32,8 @@ _BLANK, _DARK, _BRIGHT = 3, 16, 243
 """The spread below which an image is blank, and the levels of dark and bright ones."""
 _GRAVE = ("leaks", "near", "conflicts", "skipped")
 """The kinds that spoil results; near-duplicates only if they are in different splits."""
-_FIRST = (*_GRAVE, "damaged", "turned")
-_TITLES = {
+FIRST = (*_GRAVE, "damaged", "turned")
+TITLES = {
     **{str(kind): kind.heading for kind in NoteKind},
     "skipped": "Skipped",
     "near": "Near-duplicates",
@@ -45,6 +45,24 @@ _TITLES = {
     "dark": "Very dark",
     "bright": "Very bright",
 }
+
+
+class ShapeLimits(NamedTuple):
+    """The sides, in pixels, and the aspect ratio beyond which an image is an outlier."""
+
+    least: float
+    """A shorter side below this is tiny."""
+    most: float
+    """A longer side above this is huge."""
+    ratio: float
+    """From this ratio of the longer side to the shorter one, an image is stretched."""
+
+    @classmethod
+    def of(cls, width: int, height: int) -> ShapeLimits:
+        """Return the limits for images of this median width and height."""
+        short, long = max(min(width, height), 1), max(width, height)
+        ratio = max(_ASPECT, 1.5 * long / short)
+        return cls(short / _SIZE_FACTOR, long * _SIZE_FACTOR, ratio)
 
 
 class Shot(NamedTuple):
@@ -123,7 +141,7 @@ def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[F
         for row, turn in turns[:_MAX_ENTRIES]
     ]
     found: dict[str, _Cases] = {
-        **dict.fromkeys(_FIRST, (0, ())),  # for their order
+        **dict.fromkeys(FIRST, (0, ())),  # for their order
         **{kind: files(notes) for kind, notes in report.listed.items()},
         **{kind: copies(report.copies(kind)) for kind in COPIES},
         "skipped": files(report.skipped),
@@ -133,7 +151,7 @@ def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[F
     for key, (total, shown) in found.items():
         if total:
             is_grave = key in _GRAVE and (key != "near" or near.across_splits > 0)
-            yield Finding(key, _TITLES[key], total, shown, is_grave)
+            yield Finding(key, TITLES[key], total, shown, is_grave)
 
 
 def find_outliers(table: ImageTable, measures: Measures, shots: Shots) -> Iterator[Finding]:
@@ -143,11 +161,11 @@ def find_outliers(table: ImageTable, measures: Measures, shots: Shots) -> Iterat
         ranked = sorted(outliers)
         if ranked:
             worst = [Entry((shots.at(row),), describe(row)) for _, row in ranked[:_MAX_OUTLIERS]]
-            yield Finding(key, _TITLES[key], len(ranked), tuple(worst))
+            yield Finding(key, TITLES[key], len(ranked), tuple(worst))
 
 
 def _by_shape(table: ImageTable, measures: Measures) -> Iterator[_Outliers]:
-    short_side, long_side = min(measures.median), max(measures.median)
+    limits = ShapeLimits.of(*measures.median)
     heights, widths = table.shapes[0::3], table.shapes[1::3]
     # Many images share a size, so each distinct size is judged only once.
     sizes = {*zip(heights, widths, strict=True)}
@@ -166,8 +184,7 @@ def _by_shape(table: ImageTable, measures: Measures) -> Iterator[_Outliers]:
         ratio = max(width, height) / min(width, height)
         return f"{ratio:.1f} times as {'wide as high' if width > height else 'high as wide'}"
 
-    least, most = short_side / _SIZE_FACTOR, long_side * _SIZE_FACTOR
-    ratio = max(_ASPECT, 1.5 * long_side / short_side)
+    least, most, ratio = limits
     yield "tiny", ranked(lambda size: min(size) if min(size) < least else None), size_text
     yield "huge", ranked(lambda size: -max(size) if max(size) > most else None), size_text
     yield (

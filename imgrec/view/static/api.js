@@ -1,6 +1,6 @@
 // Requests to the server. All addresses are relative to that of the page, which holds the token.
 
-import { FILTERS } from "./state.js";
+import { selection } from "./query.js";
 
 const KINDS = ["image/jpeg", "image/png", "image/bmp"];
 const HEAD = 9; // number u32, kind u8, length u32
@@ -12,26 +12,17 @@ async function json(address, signal) {
   return value;
 }
 
-/** Return the filters of a state as parameters. */
-function filters(state) {
-  const parameters = new URLSearchParams();
-  for (const name of FILTERS) {
-    for (const value of [state[name]].flat()) if (value) parameters.append(name, value);
-  }
-  return parameters;
-}
-
 export const getDataset = () => json("api/dataset");
 
 export function getPage(state, start, count, signal) {
-  const parameters = filters(state);
+  const parameters = selection(state);
   parameters.set("start", start);
   parameters.set("count", count);
   return json(`api/page?${parameters}`, signal);
 }
 
 export function getRecord(state, number, signal) {
-  const parameters = filters(state);
+  const parameters = selection(state);
   parameters.set("n", number);
   return json(`api/record?${parameters}`, signal);
 }

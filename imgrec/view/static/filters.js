@@ -1,137 +1,113 @@
 // The filters beside the images, each with the number of images it would leave.
 
-import { byId, chip, className, counted, h, hueOf, number } from "./dom.js";
-import { change, noFilters, state } from "./state.js";
+import { byId, chip, className, counted, h } from "./dom.js";
+import { bounds, options, searchable, section } from "./facets.js";
+import { isFiltered, noFilters, withColumn } from "./query.js";
+import { change, state } from "./state.js";
 
-const MOST_CLASSES = 200;
-let wantedClass = "";
+const MOST_OPEN_COLUMNS = 3;
 
 /** Show the filters, and the active ones above the images. */
 export function showFilters(dataset, counts) {
   const aside = byId("filters");
   const focused = document.activeElement?.id;
-  const scrolled = aside.querySelector(".classes")?.scrollTop ?? 0;
+  const tops = [...aside.querySelectorAll(".long")].map(({ id, scrollTop }) => [id, scrollTop]);
   aside.replaceChildren(...sections(dataset, counts).filter(Boolean));
   if (focused && aside.contains(byId(focused))) byId(focused).focus();
-  const classes = aside.querySelector(".classes");
-  if (classes) classes.scrollTop = scrolled;
+  for (const [id, top] of tops) if (byId(id)) byId(id).scrollTop = top;
   byId("chosen").replaceChildren(...chosen(dataset));
 }
 
 function sections(dataset, counts) {
   const isPartial = dataset.gathered !== null;
+  const head = h(
+    "div",
+    { class: "aside-head" },
+    h("h2", {}, "Filters"),
+    h("button", { class: "button quiet", type: "button", hidden: !isFiltered(state), onclick: () => change(noFilters) }, "Clear all"),
+  );
+  const show = h("button", { class: "button primary only-narrow", type: "button", onclick: () => byId("toggle-filters").click() }, "Show images");
+  const splits = section("split", "Split", [options("split", named("split", dataset.splits, counts.split))]);
+  if (isPartial) return [head, gathering(dataset), splits, about(dataset), show];
   return [
-    h(
-      "div",
-      { class: "aside-head" },
-      h("h2", {}, "Filters"),
-      h("button", { class: "button quiet", type: "button", hidden: !isFiltered(), onclick: () => change(noFilters) }, "Clear all"),
-    ),
-    isPartial ? gathering(dataset) : null,
-    section("Split", options("split", named(dataset.splits, counts.split))),
-    isPartial || state.view === "compare" || !dataset.classes.length ? null : classSection(dataset, counts.class),
-    isPartial ? null : section("Format", options("format", named(dataset.formats, counts.format))),
-    isPartial ? null : sizeSection(dataset, counts.size),
+    head,
+    splits,
+    state.view === "compare" || !dataset.classes.length ? null : classSection(dataset, counts.class),
+    findingSection(dataset, counts.finding),
+    ...Object.entries(dataset.columns).map(([name, column]) => columnSection(dataset, name, column, counts[`column ${name}`])),
+    sizeSection(dataset, counts.size),
+    section("format", "Format", [options("format", named("format", dataset.formats, counts.format))]),
     about(dataset),
-    h("button", { class: "button primary only-narrow", type: "button", onclick: () => byId("toggle-filters").click() }, "Show images"),
+    show,
   ];
 }
 
-const isFiltered = () => Object.keys(noFilters).some((name) => String(state[name]) !== String(noFilters[name]));
-
-const section = (title, ...children) => h("fieldset", {}, h("legend", {}, title), ...children);
-
-const named = (names, counts) =>
-  names.map((name, at) => ({ value: name, name: name || "unknown", count: counts[at] })).filter(({ value, count }) => value || count);
-
-function options(facet, values) {
-  const most = Math.max(1, ...values.map(({ count }) => count));
-  return h("ul", { class: facet === "class" ? "options classes" : "options" }, ...values.map((value) => option(facet, value, most)));
+/** Return a value of a filter, as the lists of `facets.js` show it. */
+function value(facet, text, name, count, label) {
+  const rest = state[facet].filter((other) => other !== text);
+  const isOn = rest.length < state[facet].length;
+  return { value: text, name, count, label, isOn, toggle: () => change({ [facet]: isOn ? rest : [...state[facet], text] }) };
 }
 
-function option(facet, { value, name, count, label }, most) {
-  const isOn = state[facet].includes(String(value));
-  const box = h("input", { type: "checkbox", id: `${facet}-${value}`, checked: isOn, onchange: () => toggle(facet, String(value)) });
-  const dot = label === undefined ? null : h("span", { class: label < 0 ? "dot none" : "dot", "--hue": hueOf(label), "aria-hidden": "true" });
-  return h(
-    "li",
-    { class: count || isOn ? "" : "none-left" },
-    h(
-      "label",
-      { title: name, "--part": count / most },
-      box,
-      dot,
-      h("span", { class: "cut" }, name),
-      h("span", { class: "count" }, counted(count)),
-    ),
-  );
-}
-
-function toggle(facet, value) {
-  const rest = state[facet].filter((other) => other !== value);
-  change({ [facet]: rest.length === state[facet].length ? [...rest, value] : rest });
-}
+const named = (facet, names, counts) =>
+  names.map((name, at) => value(facet, name, name || "unknown", counts[at])).filter(({ value: text, count }) => text || count);
 
 function classSection(dataset, counts) {
-  const all = counts.map((count, at) => ({ value: at - 1, label: at - 1, name: className(dataset, at - 1), count }));
-  const there = all.filter(({ label, count }) => label >= 0 || count);
-  const list = h("div", {});
-  const fill = () => {
-    const fitting = there.filter(({ name }) => name.toLowerCase().includes(wantedClass.toLowerCase()));
-    const hidden = fitting.length - MOST_CLASSES;
-    const more = hidden > 0 ? h("p", { class: "note" }, `${number(hidden, "more class", "more classes")}. Search to find them.`) : null;
-    list.replaceChildren(...[options("class", fitting.slice(0, MOST_CLASSES)), more].filter(Boolean));
-  };
-  const find = h("input", {
-    id: "find-class",
-    type: "search",
-    placeholder: `Search ${number(dataset.classes.length, "class", "classes")}`,
-    "aria-label": "Search classes",
-    value: wantedClass,
-    oninput: (event) => {
-      wantedClass = event.target.value;
-      fill();
-    },
-  });
-  fill();
-  return section("Class", there.length > 8 ? find : null, list);
+  const all = counts.map((count, at) => value("class", String(at - 1), className(dataset, at - 1), count, at - 1));
+  const there = all.filter(({ label, count, isOn }) => label >= 0 || count || isOn);
+  return section("class", "Class", searchable("class", there, ["class", "classes"]));
+}
+
+function findingSection(dataset, counts) {
+  const all = Object.entries(dataset.findings).map(([key, title], at) => value("finding", key, title, counts[at]));
+  return all.length ? section("finding", "Findings", [options("finding", all)]) : null;
+}
+
+const setColumn = (name, values) => change({ columns: withColumn(state.columns, name, values) });
+
+function columnSection(dataset, name, column, counts) {
+  const isActive = ["in", "from", "to", "has"].some((kind) => state.columns[`${kind}.${name}`]);
+  const isOpen = isActive || Object.keys(dataset.columns).length <= MOST_OPEN_COLUMNS;
+  return section(`column-${name}`, name, columnFilter(name, column, counts), isOpen);
+}
+
+function columnFilter(name, column, counts) {
+  const key = `column-${name}`;
+  if (column.values) {
+    const chosenValues = state.columns[`in.${name}`] ?? [];
+    const values = column.values.map((text, at) => {
+      const rest = chosenValues.filter((other) => other !== text);
+      const isOn = rest.length < chosenValues.length;
+      return { value: text, name: text || "(empty)", count: counts[at], isOn, toggle: () => setColumn(`in.${name}`, isOn ? rest : [...chosenValues, text]) };
+    });
+    return searchable(key, values, ["value", "values"]);
+  }
+  if (column.range) {
+    const now = { from: state.columns[`from.${name}`]?.[0], to: state.columns[`to.${name}`]?.[0] };
+    const hints = { from: column.range[0], to: column.range[1] };
+    return [bounds(key, name, now, hints, "", (bound, text) => setColumn(`${bound}.${name}`, text ? [text] : []))];
+  }
+  const onchange = (event) => setColumn(`has.${name}`, event.target.value ? [event.target.value] : []);
+  const find = { id: key, type: "search", placeholder: "Contains", "aria-label": `${name} contains`, value: state.columns[`has.${name}`]?.[0] ?? "" };
+  return [h("input", { ...find, onchange })];
 }
 
 /** Return the name and the bounds of a size group. */
 function sizeRange(sizes, at) {
   const [least, most] = [at ? sizes[at - 1] + 1 : 1, sizes[at] ?? 0];
-  return { least, most, name: most ? `${counted(least)} – ${counted(most)}` : `${counted(least)} or more` };
+  return { least, most, name: most ? `${counted(least)} – ${counted(most)} px` : `${counted(least)} px or more` };
 }
 
 function sizeSection(dataset, counts) {
-  const most = Math.max(1, ...counts);
   const groups = counts.map((count, at) => ({ count, ...sizeRange(dataset.sizes, at) })).filter(({ count }) => count);
-  const bound = (name, label) =>
-    h("input", {
-      id: `size-${name}`,
-      type: "number",
-      min: 0,
-      placeholder: label,
-      "aria-label": `Longer side, ${label}, in pixels`,
-      value: state[name] || "",
-      onchange: (event) => change({ [name]: Math.max(0, Math.floor(Number(event.target.value))) || 0 }),
-    });
-  const bars = groups.map(({ count, least, most: last, name }) => {
-    const isOn = state.min === least && state.max === last;
-    const press = () => change(isOn ? { min: 0, max: 0 } : { min: least, max: last });
-    return h(
-      "li",
-      {},
-      h(
-        "label",
-        { "--part": count / most },
-        h("input", { type: "checkbox", id: `size-${least}`, checked: isOn, onchange: press }),
-        h("span", { class: "cut" }, `${name} px`),
-        h("span", { class: "count" }, counted(count)),
-      ),
-    );
+  const values = groups.map(({ count, least, most, name }) => {
+    const isOn = state.min === least && state.max === most;
+    return { value: least, name, count, isOn, toggle: () => change(isOn ? { min: 0, max: 0 } : { min: least, max: most }) };
   });
-  return section("Longer side", h("ul", { class: "options" }, ...bars), h("div", { class: "bounds" }, bound("min", "from"), "–", bound("max", "to"), "px"));
+  const pixels = (text) => Math.max(0, Math.floor(Number(text))) || 0;
+  const onBound = (bound, text) => change({ [{ from: "min", to: "max" }[bound]]: pixels(text) });
+  const now = { from: state.min || "", to: state.max || "" };
+  return section("size", "Longer side", [options("size", values), bounds("size", "Longer side", now, {}, "px", onBound)]);
 }
 
 function gathering(dataset) {
@@ -140,13 +116,13 @@ function gathering(dataset) {
     "div",
     { class: "note gathering", role: "status" },
     h("progress", { value: part, max: 1, "aria-label": "Records read" }),
-    `This dataset has no samples.parquet, so all ${counted(dataset.records)} records are being read. Filters by class, format, size and name appear when this is done.`,
+    `This dataset has no samples.parquet, so all ${counted(dataset.records)} records are being read. Other filters, search and sorting work when this is done.`,
   );
 }
 
 function about(dataset) {
   const copy = h("button", { class: "button", type: "button", onclick: () => copied(copy, dataset.load) }, "Copy");
-  return h("div", { class: "about" }, h("h3", {}, "Load it"), h("code", {}, dataset.load), copy);
+  return h("div", { class: "about" }, h("h3", {}, "Load it"), h("code", { tabindex: "0" }, dataset.load), copy);
 }
 
 /** Copy text to the clipboard, and confirm it on the button. */
@@ -158,16 +134,29 @@ export async function copied(button, text) {
 
 function chosen(dataset) {
   const remove = (text, part) =>
-    h("button", { class: "chosen-one", type: "button", "aria-label": `Remove filter ${text.textContent ?? text}`, onclick: () => change(part) }, text, h("span", { "aria-hidden": "true" }, "×"));
+    h(
+      "button",
+      { class: "chosen-one", type: "button", title: text.textContent ?? text, "aria-label": `Remove filter ${text.textContent ?? text}`, onclick: () => change(part) },
+      h("span", { class: "cut" }, text),
+      h("span", { "aria-hidden": "true" }, "×"),
+    );
   const without = (facet, value) => ({ [facet]: state[facet].filter((other) => other !== value) });
   const all = state.view === "compare" ? [] : state.class.map((value) => remove(chip(dataset, Number(value)), without("class", value)));
   return [
     ...state.split.map((value) => remove(value, without("split", value))),
     ...all,
     ...state.format.map((value) => remove(value || "unknown", without("format", value))),
+    ...state.finding.map((value) => remove(dataset.findings[value] ?? value, without("finding", value))),
+    ...Object.entries(state.columns).flatMap(([name, values]) => values.map((text) => remove(columnText(name, text), { columns: withColumn(state.columns, name, values.filter((other) => other !== text)) }))),
     ...(state.min || state.max ? [remove(sides(), { min: 0, max: 0 })] : []),
     ...(state.q ? [remove(`“${state.q}”`, { q: "" })] : []),
   ];
+}
+
+/** Return what a filter of a column asks for: `site: arm`, `age ≥ 18`. */
+function columnText(parameter, text) {
+  const [kind, name] = [parameter.slice(0, parameter.indexOf(".")), parameter.slice(parameter.indexOf(".") + 1)];
+  return { in: `${name}: ${text || "(empty)"}`, from: `${name} ≥ ${text}`, to: `${name} ≤ ${text}`, has: `${name}: “${text}”` }[kind];
 }
 
 function sides() {

@@ -13,9 +13,10 @@ export class Grid {
     this.dataset = dataset;
     this.onOpen = onOpen;
     this.tiles = new Map();
+    this.current = null; // the number of the record that the keys act on
     this.addresses = [];
     this.abort = new AbortController();
-    list.addEventListener("focusin", (event) => this.#rove(event.target.closest(".tile")));
+    list.addEventListener("focusin", (event) => this.#rove(Number(event.target.closest(".tile")?.dataset.number)));
   }
 
   /** Show rows at once, and their thumbnails as they arrive. */
@@ -24,8 +25,8 @@ export class Grid {
     this.list.dataset.tile = state.tile;
     for (const row of rows) this.tiles.set(row.number, this.#tile(row));
     this.list.replaceChildren(...[...this.tiles.values()].map((tile) => h("li", {}, tile)));
-    this.list.querySelector(".tile")?.setAttribute("tabindex", "0");
     if (!rows.length) return;
+    this.#rove(rows[0].number);
     const side = this.dataset.sides.find((pixels) => pixels >= this.#pixels()) ?? this.dataset.sides.at(-1);
     await getThumbnails([...this.tiles.keys()], side, (...frame) => this.#fill(...frame), this.abort.signal);
   }
@@ -35,6 +36,7 @@ export class Grid {
     this.abort = new AbortController();
     this.addresses.splice(0).forEach(URL.revokeObjectURL);
     this.tiles.clear();
+    this.current = null;
     this.list.replaceChildren();
   }
 
@@ -85,10 +87,12 @@ export class Grid {
     frame.replaceChildren(image);
   }
 
-  #rove(tile) {
-    if (!tile) return;
-    this.list.querySelector('.tile[tabindex="0"]')?.setAttribute("tabindex", "-1");
-    tile.setAttribute("tabindex", "0");
+  /** Let the Tab key reach this tile only. */
+  #rove(number) {
+    if (!this.tiles.has(number)) return;
+    this.tiles.get(this.current)?.setAttribute("tabindex", "-1");
+    this.tiles.get(number).setAttribute("tabindex", "0");
+    this.current = number;
   }
 
   /** Move the focus. Return -1 or 1 if it would leave the grid at the start or end, else 0. */
@@ -96,7 +100,7 @@ export class Grid {
     const tiles = [...this.tiles.values()];
     const at = tiles.indexOf(document.activeElement);
     if (at < 0) {
-      (this.list.querySelector('.tile[tabindex="0"]') ?? tiles[0])?.focus();
+      this.tiles.get(this.current)?.focus();
       return 0;
     }
     const across = getComputedStyle(this.list).gridTemplateColumns.split(" ").length;

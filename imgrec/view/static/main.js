@@ -7,7 +7,9 @@ import { showFilters } from "./filters.js";
 import { Grid } from "./grid.js";
 import { showPager } from "./pager.js";
 import * as record from "./record.js";
-import { change, differs, FILTERS, noFilters, onChange, state } from "./state.js";
+import { differs, FILTERS, noFilters } from "./query.js";
+import { showSort } from "./sort.js";
+import { change, onChange, state } from "./state.js";
 
 const PAGE = 100;
 const POLL_MS = 1000;
@@ -32,6 +34,7 @@ async function showPage() {
   total = page.total;
   byId("trouble").hidden = true;
   showFilters(dataset, page.counts);
+  showSort(dataset);
   const of = total === dataset.records ? "" : ` of ${counted(dataset.records)}`;
   byId("found").textContent = of ? `${counted(total)}${of} images` : number(total, "image");
   for (const nav of document.querySelectorAll("#browse .pager")) {
@@ -69,7 +72,7 @@ async function show() {
 const open = (number, label = null) => change({ record: number, of: label });
 
 onChange((before) => {
-  const names = [...FILTERS, "view", "tile", "start", "a", "b", "starta", "startb"];
+  const names = [...FILTERS, "sort", "view", "tile", "start", "a", "b", "starta", "startb"];
   if (differs(before, state, names)) shown = show().catch(showError);
   if (before.record !== state.record) {
     record.showRecord(dataset).catch(showError);
@@ -113,6 +116,8 @@ function press(key) {
     if (left) turn(left);
   } else if (key === "PageDown" || key === "PageUp") turn(key === "PageDown" ? 1 : -1);
   else if (key === "/") byId("text").select();
+  else if (key === "s") byId("sort").focus();
+  else if (key === "r") byId("direction").click();
   else if (key === "?") byId("help").showModal();
   else if (key === "c") change({ view: state.view === "compare" ? "grid" : "compare" });
   else return false;

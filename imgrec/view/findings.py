@@ -1,0 +1,103 @@
+"""Findings about the records of a dataset: those in its report, and odd shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from imgrec import layout
+from imgrec.errors import DatasetError
+from imgrec.inspect.report.findings import FIRST, TITLES, ShapeLimits
+from imgrec.notes import COPIES, LISTED
+from imgrec.outcome import Report
+from imgrec.read.documents import read_report
+from imgrec.view.facets import ArrowColumn, Integers, Mask, integers
+
+
+class Named(NamedTuple):
+    """A kind of finding, and the file names of its cases. Those of one case belong together."""
+
+    key: str
+    title: str
+    cases: Sequence[Sequence[str]]
+
+
+class Findings(NamedTuple):
+    """The records of each kind of finding."""
+
+    titles: dict[str, str]
+    """By key, the gravest first."""
+    masks: dict[str, Mask]
+    cases: ArrowColumn
+    """The number of the case that each record belongs to, with its copies; else null."""
+
+
+def find(named: Sequence[Named], filenames: ArrowColumn, shapes: Iterable[Integers]) -> Findings:
+    """Find the records of each kind: `named` by their files, and the others by their shapes."""
+    titles = {one.key: one.title for one in named}
+    listed = [(name, kind) for kind, one in enumerate(named) for case in one.cases for name in case]
+    place = {name: at for at, name in enumerate(dict.fromkeys(name for name, _ in listed))}
+    is_of = np.zeros((len(named), len(place) + 1), dtype=np.bool_)
+    for name, kind in listed:
+        is_of[kind, place[name]] = True
+    case_of = np.full(len(place) + 1, -1, dtype=np.int64)
+    groups = [case for one in named for case in one.cases if len(case) > 1]
+    for number, case in reversed(list(enumerate(groups))):  # the gravest case counts
+        case_of[[place[name] for name in case]] = number
+    known = pa.array(list(place), pa.string())
+    # The place after the last stands for all other files.
+    places = integers(pc.index_in(filenames, value_set=known), missing=len(place))
+    masks = {one.key: is_of[kind][places] for kind, one in enumerate(named)}
+    for key, mask in _odd_shapes(*shapes):
+        titles[key], masks[key] = TITLES[key], mask
+    cases = case_of[places]
+    return Findings(
+        {key: title for key, title in titles.items() if masks[key].any()},
+        masks,
+        pa.array(cases, mask=cases < 0),
+    )
+
+
+def _odd_shapes(widths: Integers, heights: Integers) -> Iterator[tuple[str, Mask]]:
+    is_known = (widths > 0) & (heights > 0)
+    if not is_known.any():
+        return
+    middle = np.count_nonzero(is_known) // 2
+    width, height = (int(np.sort(sides[is_known])[middle]) for sides in (widths, heights))
+    limits = ShapeLimits.of(width, height)
+    short, long = np.minimum(widths, heights), np.maximum(widths, heights)
+    yield "tiny", is_known & (short < limits.least)
+    yield "huge", is_known & (long > limits.most)
+    yield "stretched", is_known & (long >= limits.ratio * short)
+
+
+def read_findings(folder: Path) -> list[Named]:
+    """Return what packing reported; nothing if there is no report, or if it is damaged."""
+    if not (folder / layout.REPORT).exists():
+        return []
+    try:
+        report = read_report(folder)
+    except DatasetError:  # `imgrec verify` says what is wrong with it
+        return []
+    return [one for one in _reported(report) if one.cases]
+
+
+def _reported(report: Report) -> Iterator[Named]:
+    near = report.near_duplicates
+    pairs = [(pair.first, pair.second) for pair in near.examples] if near else []
+    found: dict[str, Sequence[Sequence[str]]] = {
+        **{key: [] for key in FIRST},  # for their order
+        **{kind: [one.filenames for one in report.copies(kind)] for kind in COPIES},
+        "near": pairs,
+        **{kind: [(note.filename,) for note in notes] for kind, notes in report.listed.items()},
+    }
+    missing: dict[str, int] = {kind: report.unlisted(kind) for kind in (*COPIES, *LISTED)}
+    missing["near"] = near.pairs - len(pairs) if near else 0
+    for key, cases in found.items():
+        first = f" (first {len(cases):,})" if missing.get(key) else ""
+        yield Named(str(key), TITLES[key] + first, cases)
