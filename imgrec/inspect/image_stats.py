@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
@@ -26,6 +26,11 @@ _CHANNELS = {1: "grey", 2: "grey + alpha", 3: "RGB", 4: "RGBA"}
 _STEPS = (8, 5, 3, 2, 1)
 """Steps in each doubling of a side to round sizes to, if there are too many different ones."""
 _MAX_SIZES = 160
+_MAX_BINS = 12
+_MANY_TIMES = 8
+"""Numbers that differ by more are counted in growing bins."""
+_MANY_DECADES = 10_000
+"""Numbers that differ by more are counted in decades."""
 
 
 class Spread(NamedTuple):
@@ -182,17 +187,85 @@ def _aspects(sizes: Mapping[tuple[int, int], int]) -> Histogram:
 
 
 def _byte_sizes(bytes_: Iterable[int]) -> Histogram:
-    by_bits = _doublings(Counter(bytes_))
-    edges = [_power_of_two(bits - 1) for bits in (*by_bits, max(by_bits) + 1)]
+    """Count sizes in doublings, or in equal steps if they differ little."""
+    counts = Counter(bytes_)
+    least, most = min(counts), max(counts)
+    if most >= _MANY_TIMES * max(least, 1):
+        by_bits = _doublings(counts)
+        edges = [1 << bits >> 1 for bits in (*by_bits, max(by_bits) + 1)]
+        return _histogram([_bytes_text(edge) for edge in edges], list(by_bits.values()))
+    step = 1
+    while (most // step - least // step) >= _MAX_BINS:
+        step *= 2
+    edges = list(range(least // step * step, most + step + 1, step))[: _MAX_BINS + 1]
+    bins = [0] * (most // step - least // step + 1)
+    for value, images in counts.items():
+        bins[value // step - least // step] += images
+    return _histogram([_bytes_text(edge) for edge in edges[: len(bins) + 1]], bins)
+
+
+def _histogram(edges: Sequence[str], bins: Sequence[int]) -> Histogram:
     names = [f"{low} to {high}" for low, high in pairwise(edges)]
-    return Histogram(dict(zip(names, by_bits.values(), strict=True)), dict(enumerate(edges)))
+    return Histogram(dict(zip(names, bins, strict=True)), dict(enumerate(edges)))
 
 
-def _power_of_two(power: int) -> str:
-    """Return a power of two as a number of bytes.
+def number_bins(numbers: Collection[float]) -> Histogram:
+    """Count numbers in bins with round edges; there must be at least one.
 
-    >>> _power_of_two(14)
-    '16 KiB'
+    The bins have equal widths, unless the largest numbers are far from most others.
     """
-    unit = min(power // 10, 3)
-    return f"{1 << power - 10 * unit} {('B', 'KiB', 'MiB', 'GiB')[unit]}"
+    least, most = min(numbers), max(numbers)
+    if least > 0 and most > _MANY_TIMES * sorted(numbers)[len(numbers) // 2]:
+        edges = _growing_edges(least, most)
+        bins = Counter(bisect_right(edges, number) - 1 for number in numbers)
+        return _histogram(
+            [f"{edge:,.7g}" for edge in edges], [bins[at] for at in range(len(edges) - 1)]
+        )
+    is_whole = all(number == int(number) for number in numbers)
+    width = (most - least) / _MAX_BINS
+    step = max(round_step(width), 1) if is_whole else round_step(width)
+    first = math.floor(least / step)
+    bins = Counter(math.floor(number / step) - first for number in numbers)
+    images = [bins[place] for place in range(max(bins) + 1)]
+    edges = [(first + place) * step for place in range(len(images) + 1)]
+    texts = [f"{edge:,.7g}" for edge in edges]  # 3 x 0.1 is 0.30000000000000004
+    if is_whole and step == 1:
+        names = texts[:-1]
+        return Histogram(
+            dict(zip(names, images, strict=True)), {at + 0.5: name for at, name in enumerate(names)}
+        )
+    return _histogram(texts, images)
+
+
+def _growing_edges(least: float, most: float) -> list[float]:
+    """Return round edges, each two to ten times the one before, around some numbers.
+
+    >>> _growing_edges(3, 90), _growing_edges(0.02, 5000)
+    ([2.0, 5.0, 10.0, 20.0, 50.0, 100.0], [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0])
+    """
+    factors = (1, 2, 5) if most < _MANY_DECADES * least else (1,)
+    powers = range(math.floor(math.log10(least)) - 1, math.floor(math.log10(most)) + 3)
+    edges = [float(f"{factor}e{power}") for power in powers for factor in factors]
+    return edges[bisect_right(edges, least) - 1 : bisect_right(edges, most) + 1]
+
+
+def round_step(width: float) -> float:
+    """Return the next number that is 1, 2 or 5 times a power of ten.
+
+    >>> round_step(0.3), round_step(21), round_step(0)
+    (0.5, 50.0, 1.0)
+    """
+    if width <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= width * (1 - 1e-9))
+
+
+def _bytes_text(count: int) -> str:
+    """Return a number of bytes in few digits.
+
+    >>> _bytes_text(16384), _bytes_text(1536), _bytes_text(0)
+    ('16 KiB', '1.5 KiB', '0 B')
+    """
+    unit = min(max(count.bit_length() - 1, 0) // 10, 3)
+    return f"{count / (1 << 10 * unit):.5g} {('B', 'KiB', 'MiB', 'GiB')[unit]}"

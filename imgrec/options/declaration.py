@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache, partial, wraps
@@ -32,7 +32,7 @@ from imgrec.options.parsing import (
     parse_words,
     refusal,
 )
-from imgrec.text import suggestion
+from imgrec.text import printable, suggestion
 
 T = TypeVar("T")
 
@@ -183,6 +183,22 @@ def listing_of(*kinds: Any) -> str:  # dataclasses
         if one.metadata
     )
     return textwrap.indent("\n".join(listed), "    ")
+
+
+def given_options(options: Any, without: Collection[str]) -> dict[str, object]:  # of a dataclass
+    """Return the options that differ from their defaults, as plain values for the report."""
+    kind: Any = type(options)  # which mypy does not take for hashable
+    return {
+        name: _plain(getattr(options, name))
+        for name, declared in declared_options(kind).items()
+        if name not in without and getattr(options, name) != declared.default
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return printable(str(value)) if isinstance(value, str) else value
 
 
 def options_of(kind: type[T], given: object, name: str = "options") -> T:

@@ -19,6 +19,7 @@ from imgrec.options.declaration import (
     Pixels,
     Positive,
     Quality,
+    given_options,
     option,
     parsed,
 )
@@ -42,6 +43,14 @@ Many: TypeAlias = T | Sequence[T]
 IMAGES, SHARDS, OUTPUT = "images and labels", "shards and speed", "output"
 ABOUT = "what people should know"
 DEFAULT_QUALITY = 90
+_REPORTED = (
+    "name", "version", "val_split", "test_split", "folds", "seed", "split_from", "split_file",
+    "on_leak", "near_dups", "classes", "class_order", "shards", "shard_size", "check",
+    "short_side", "max_side", "quality", "compression", "also", "thumbnails", "source",
+    "data_dir", "overwrite", "resume", "workers", "description", "citation", "license", "homepage",
+    "card",
+)  # fmt: skip
+"""Options that the report shows otherwise, and those that do not change the output."""
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
 
 
@@ -307,6 +316,8 @@ class PackOptions:
             **({} if self.thumbnails is None else {"thumbnails": self.thumbnails}),
             **(shrink.deciding() if shrink else {}),
             **self.about.given(),
+            **given_options(self, _REPORTED),
+            **self.source.reading(),
         }
 
 

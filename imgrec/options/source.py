@@ -17,6 +17,7 @@ from imgrec.options.declaration import (
     Kind,
     Positive,
     Regex,
+    given_options,
     option,
     parsed,
 )
@@ -33,6 +34,7 @@ from imgrec.options.parsing import (
     split_names,
     verbatim,
 )
+from imgrec.text import own_name
 
 NONE = "none"
 """The word for no separator in `--label-sep`, and for no column in `--split-col`."""
@@ -98,6 +100,16 @@ _COLUMN = re.compile(r"(?P<name>.+?):(?P<kind>int|float|text)(=(?P<default>.*))?
 _OTHER_KINDS = ("bool", "str", "string", "bytes", "integer", "int64", "double", "float32", "date")
 
 
+_FILES = ("manifest", "images", "test_images")
+"""Options with paths. The report has their last part: the rest is no part of the source."""
+_REPORTED = (
+    *_FILES, "include", "exclude", "map", "only_classes", "drop_classes", "min_per_class",
+    "limit_per_class", "min_side", "group_by", "group_col", "fold_case", "keep_case", "encoding",
+    "label_names", "column", "yes", "max_archive_bytes",
+)  # fmt: skip
+"""Options that the report shows otherwise, and those that do not change the output."""
+
+
 class ColumnOption(NamedTuple):
     """A column of a manifest to copy into the records."""
 
@@ -128,6 +140,12 @@ class ColumnOption(NamedTuple):
         except ValueError:
             value = default
         return cls(match["name"], kind, value).checked()
+
+    @property
+    def text(self) -> str:
+        """Return what `parse` takes."""
+        kind = f":{self.kind}" if self.kind else ""
+        return f"{self.name}{kind}" + (f"={self.default}" if self.default is not None else "")
 
     def checked(self) -> ColumnOption:
         """Return this column with a `ColumnKind`; raise UsageError for a bad default."""
@@ -384,6 +402,13 @@ class SourceOptions:
             **({"encoding": self.encoding} if self.encoding else {}),
             **self.class_changes(),
         }
+
+    def reading(self) -> dict[str, object]:
+        """Return the given options that choose how the source is read, as plain values."""
+        files = {name: own_name(getattr(self, name)) for name in _FILES if getattr(self, name)}
+        names = {"label_names": "given"} if self.label_names else {}
+        columns = {"columns": [one.text for one in self.column]} if self.column else {}
+        return {**given_options(self, _REPORTED), **files, **names, **columns}
 
     def class_changes(self) -> dict[str, object]:
         """Return the given options that rename or leave out classes, as plain values."""

@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from catalogs import FOLDERS
 from conftest import ROOT, Cli
+from hypothesis import given
+from hypothesis import strategies as st
 from inline import ENGINE, faults_of, pack
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from PIL import Image
 
 import imgrec
 from imgrec.errors import DatasetNotFound, ExecutionError, SourceError, UsageError
+from imgrec.inspect.image_stats import measure, number_bins
 from imgrec.inspect.report.images import ImageTable
 from imgrec.inspect.report.page import ReportPage, make_page
 from imgrec.inspect.subject import InSource, Job
@@ -182,6 +185,59 @@ def test_it_has_the_counts_the_options_and_code_that_runs_anywhere(odd: Path) ->
     assert "--thumbnails200" in page.text
     assert 'tfds.load("zoo:1.0.0", split="train", as_supervised=True)' in page.text
     assert str(odd.parents[2]) not in (odd / "report.html").read_text()
+
+
+def test_columns_and_groups_have_distributions(tmp_path: Path) -> None:
+    write_tree(tmp_path / "t", {f"{at:02d}.jpg": jpeg(at) for at in range(40)})
+    rows = [
+        f"{at:02d}.jpg,{'ab'[at % 2]},p{at % 8},{'arm' if at % 4 else ''},{at}" for at in range(40)
+    ]
+    (tmp_path / "t/list.csv").write_text("\n".join(["file,label,patient,site,age", *rows]))
+    options = imgrec.SourceOptions(group_col="patient", column=("site", "age"), label_col="label")
+    folder = pack(tmp_path / "t/list.csv", tmp_path / "data", source=options)
+    facts = imgrec.report(folder, path=tmp_path / "a.html", engine=ENGINE).facts
+    group, place, age = facts.columns
+    assert (group.name, group.about) == ("group", "8 groups of 5 images, each in one split.")
+    assert (place.about, place.shares) == ("1 value. Missing in 10.", (("arm", 30),))
+    assert age.about == "0 to 39 (median 20)."
+    assert age.histogram is not None
+    assert age.histogram.bins == dict.fromkeys([f"{at} to {at + 5}" for at in range(0, 40, 5)], 5)
+    text = page_of(folder).text
+    for shown in (group.about, place.about, age.about, "--label-collabel", "--columnsite, age"):
+        assert shown in text
+
+
+def test_empty_classes_and_warnings_come_first_and_the_unlabelled_have_a_row(
+    tmp_path: Path,
+) -> None:
+    names = [*(f"train/{at}.jpg" for at in range(12)), *(f"test/{at}.jpg" for at in range(20, 23))]
+    write_tree(tmp_path / "t", {name: jpeg(at) for at, name in enumerate(names)})
+    write_tree(tmp_path / "t", {"train/12.jpg": jpeg(99)[:300]})
+    rows = [f"{at},{'gone' if at == 12 else 'ab'[at % 2]}" for at in range(13)]
+    (tmp_path / "t/train.csv").write_text("\n".join(["id,label", *rows]))
+    wanted = "\n".join(["id,label", *(f"{at},a" for at in range(20, 23))])
+    (tmp_path / "t/sample_submission.csv").write_text(wanted)
+    folder = pack(tmp_path / "t", tmp_path / "data")
+    html, text = (folder / "report.html").read_text(), page_of(folder).text
+    assert "6 images in every class that has some. 1 class has no images: gone." in text
+    assert "3 images have no label." in text
+    assert "without a label" in html[html.index("<tfoot>") : html.index("</tfoot>")]
+    assert html.index("train has no images of gone") < html.index('id="balance"')
+
+
+@given(numbers=st.lists(st.one_of(st.integers(-99, 10**6), st.floats(-1e9, 1e9)), min_size=1))
+def test_a_histogram_counts_every_number_once(numbers: list[float]) -> None:
+    chart = number_bins(numbers)
+    assert sum(chart.bins.values()) == len(numbers)
+    assert len(chart.bins) <= 25
+    assert all(0 <= place <= len(chart.bins) for place in chart.ticks)
+
+
+@given(sizes=st.lists(st.integers(0, 10**9), min_size=2, unique=True))
+def test_sizes_in_bytes_that_differ_are_in_several_bins(sizes: list[int]) -> None:
+    measures = measure([1, 1, 3] * len(sizes), sizes, ["JPEG"] * len(sizes))
+    assert sum(measures.bytes.bins.values()) == len(sizes)
+    assert len([count for count in measures.bytes.bins.values() if count]) > 1
 
 
 def test_a_picture_is_shown_upright(odd: Path) -> None:

@@ -101,6 +101,17 @@ def test_classes_are_filtered_and_sorted(watched: Watched, many: Path) -> None:
     assert page.locator("#sheets [data-class]:visible").count() == 1
 
 
+def test_nothing_moves_while_it_loads(watched: Watched, many: Path) -> None:
+    page = watched.page
+    page.add_init_script(
+        "window.moved = 0; new PerformanceObserver((list) => list.getEntries().forEach("
+        "(entry) => (window.moved += entry.value))).observe({ type: 'layout-shift' })"
+    )
+    opened(watched, many)
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.moved") == 0
+
+
 def test_a_picture_is_enlarged_by_mouse_and_keyboard(watched: Watched, many: Path) -> None:
     page = opened(watched, many).page
     page.keyboard.press("Tab")
@@ -178,7 +189,15 @@ def test_a_thousand_classes_can_be_searched(watched: Watched, tmp_path: Path) ->
     data = synthetic(4_000, 1_000, tmp_path / "a.jpg").data
     (tmp_path / "report.html").write_bytes(data)
     page = opened(watched, tmp_path).page
-    assert page.locator("svg.sorted").is_visible()
+    assert page.locator(".ranks svg").is_visible()
+    assert page.locator(".ranks .up").inner_text().split() == ["4", "3", "2", "1", "0"]
+    rows = page.locator("#balance-rows tr:visible")
+    assert rows.count() == 20
+    page.get_by_role("button", name="Show all 1,000 classes").click()
+    assert rows.count() == 1_000
+    page.get_by_role("button", name="Show fewer").click()
+    page.locator("#sort").select_option("name")
+    assert rows.count() == 20
     page.locator("#balance input").fill("number 77,")
     assert page.locator("#balance-rows tr:visible").count() == 1
     page.locator("#sheets input").fill("number 999,")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from imgrec.codec.descriptor import NOT_DECODED, TONE_BYTES
 from imgrec.inspect.image_stats import Measures, measure
+from imgrec.inspect.report.columns import ColumnFacts, describe_columns
 from imgrec.inspect.report.findings import (
     Entry,
     Finding,
@@ -94,6 +95,7 @@ class Facts:
     outliers: tuple[Finding, ...]
     toned: int
     """The number of images whose brightness is known."""
+    columns: tuple[ColumnFacts, ...]
     sheets: tuple[Sheet, ...]
     snippets: Mapping[str, str]
     """Code to copy, by title."""
@@ -102,6 +104,11 @@ class Facts:
     def images(self) -> int:
         """Count all images."""
         return sum(split.images for split in self.splits)
+
+    @property
+    def unlabelled(self) -> int:
+        """Count the images without a label."""
+        return sum(split.unlabelled for split in self.splits)
 
     @property
     def totals(self) -> tuple[int, ...]:
@@ -128,6 +135,7 @@ def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
         findings=tuple(shown[: len(findings)]),
         outliers=tuple(shown[len(findings) :]),
         toned=len(table.tones) // TONE_BYTES - table.tones[1::TONE_BYTES].count(NOT_DECODED),
+        columns=tuple(describe_columns(table.columns)),
         sheets=tuple(_sheets(table, report.classes, thumbnails - used, shots.at)),
         snippets=snippets_for(report, _batching_step(table, report)),
     )

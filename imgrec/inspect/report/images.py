@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from imgrec import layout
 from imgrec.codec import descriptor, exif
 from imgrec.codec.sniff import format_of
+from imgrec.inspect.report.columns import GROUP
 from imgrec.inspect.subject import (
     ImagePlace,
     InDataset,
@@ -21,10 +23,15 @@ from imgrec.inspect.subject import (
     open_dataset,
     record_batches,
 )
-from imgrec.model import Samples, SourceLayout
-from imgrec.options import SourceKind
+from imgrec.model import Column, Samples, SourceLayout
+from imgrec.options import ColumnKind, SourceKind
 from imgrec.outcome import DatasetInfo, RecordTable, Report, ShardResult
+from imgrec.read.samples import read_table
+from imgrec.storage.paths import to_path
 from imgrec.text import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MAX_SIDE = (1 << 32) - 1
 
@@ -55,6 +62,8 @@ class ImageTable:
     tones: bytes
     """As in `RecordTable`; empty if none is known."""
     locate: Locate
+    columns: Sequence[Column] = ()
+    """The columns of the source's tables, and its groups, as `samples.parquet` names them."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -120,7 +129,17 @@ def _joined(
         orientations=b"".join([part.orientations for part in parts]),
         tones=b"".join(tones) if any(part.tones for part in parts) else b"",
         locate=locate,
+        columns=tuple(_columns([part.samples for part in parts if len(part.samples)])),
     )
+
+
+def _columns(parts: Sequence[Samples]) -> Iterator[Column]:
+    if any(any(part.groups) for part in parts):
+        groups = chain.from_iterable(part.groups or ("",) * len(part) for part in parts)
+        yield Column(GROUP, ColumnKind.TEXT, tuple(groups))
+    for place, column in enumerate(parts[0].columns if parts else ()):
+        values = chain.from_iterable(part.columns[place].values for part in parts)
+        yield Column(layout.samples_column(column.name), column.kind, tuple(values))
 
 
 def table_of_dataset(folder: Path, job: Job) -> tuple[ImageTable, Report]:
@@ -145,8 +164,31 @@ def table_of_dataset(folder: Path, job: Job) -> tuple[ImageTable, Report]:
     sets_and_labels = zip(table.label_sets, table.labels, strict=True)
     if not any(labels and label < 0 for labels, label in sets_and_labels):
         table = replace(table, label_sets=())  # each image has one label
+    table = replace(table, columns=tuple(_columns_of_dataset(info)))
     has_report = (folder / layout.REPORT).exists()
     return table, read_report(folder) if has_report else _empty_report(info)
+
+
+def _columns_of_dataset(info: DatasetInfo) -> Iterator[Column]:
+    """Yield groups and columns of the table of all records, if there is one."""
+    import pyarrow.types as types
+
+    folder = to_path(info.path)
+    if not (folder / layout.SAMPLES).exists():
+        return
+    table = read_table(folder, info, (), with_extra=True)
+    kinds: Mapping[ColumnKind, tuple[Callable[[pa.DataType], bool], int | float | str]] = {
+        ColumnKind.TEXT: (types.is_string, ""),
+        ColumnKind.INT: (types.is_integer, -1),
+        ColumnKind.FLOAT: (types.is_floating, math.nan),
+    }
+    for name in table.column_names:
+        column = table.column(name)
+        for kind, (is_kind, missing) in kinds.items():
+            if is_kind(column.type):
+                values: list[Any] = column.to_pylist()  # of the column's kind
+                known = (missing if value is None else value for value in values)
+                yield Column(name, kind, tuple(known))
 
 
 def _examine(batch: RecordBatch) -> tuple[int, RecordTable]:

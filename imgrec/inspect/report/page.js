@@ -21,15 +21,32 @@
       copy.loading = "eager";
       strip.append(copy);
     }
-    strip.hidden = false;
+  }
+
+  // The first entries of a long list are shown, or all of them.
+  for (const button of all("button[data-expands]")) {
+    const list = document.getElementById(button.dataset.expands);
+    const more = button.textContent;
+    button.addEventListener("click", () => {
+      const isShort = list.classList.toggle("short");
+      button.textContent = isShort ? more : "Show fewer";
+      button.setAttribute("aria-expanded", !isShort);
+      if (isShort) button.scrollIntoView({ block: "center" });
+    });
   }
 
   // Filters hide classes without the text, and show how many are left.
   for (const input of all("input[data-filters]")) {
     const status = document.getElementById(input.getAttribute("aria-describedby"));
     const rows = all(input.dataset.filters);
+    const button = one("button[data-expands]", input.closest("section"));
+    const list = button && document.getElementById(button.dataset.expands);
     input.addEventListener("input", () => {
       const text = input.value.trim().toLowerCase();
+      if (button) {
+        button.hidden = text !== "";
+        list.classList.toggle("short", !text && button.getAttribute("aria-expanded") === "false");
+      }
       let left = 0;
       for (const row of rows) {
         row.hidden = !row.dataset.class.toLowerCase().includes(text);

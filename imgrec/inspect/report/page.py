@@ -15,10 +15,12 @@ from typing import NamedTuple
 from imgrec.codec.decode import encode_thumbnail, own_thumbnail, thumbnail
 from imgrec.errors import DatasetError, ExecutionError, ImgrecError
 from imgrec.html import render
+from imgrec.inspect.image_stats import round_step
 from imgrec.inspect.report.facts import Facts, gather
 from imgrec.inspect.report.findings import Shot
 from imgrec.inspect.report.images import ImageTable
 from imgrec.inspect.subject import ImagePlace, Job, read_image
+from imgrec.options import LEAF, PackOptions
 from imgrec.outcome import Report
 from imgrec.storage.blobs import close_files
 from imgrec.text import size
@@ -148,7 +150,8 @@ def _draw(facts: Facts, thumbnails: Mapping[ImagePlace, Thumbnail]) -> bytes:
             if any(shot.where in thumbnails for shot in sheet.shots)
         ],
         "size_map": _size_map(facts.measures.sizes),
-        "class_sizes": _class_sizes(facts.totals),
+        "ranks": _ranks(facts.totals),
+        "ticks": _ticks,
         "provenance": list(_provenance(facts.report)),
         "thumbnails": thumbnails,
         "cut": _cut,
@@ -168,13 +171,40 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
 
 
-def _class_sizes(totals: Sequence[int]) -> str:
-    """Return the sizes of all classes, the largest first, as an SVG path of 1000 x 120."""
+class _Ranks(NamedTuple):
+    """The sizes of all classes, the largest first."""
+
+    path: str
+    """An SVG path of 1000 x 100."""
+    about: str
+    """The same in words."""
+    images: Sequence[int]
+    """The marks of the vertical axis at equal distances, from the bottom to the top."""
+    places: Sequence[int]
+    """The marks of the horizontal axis at equal distances."""
+
+
+def _ranks(totals: Sequence[int]) -> _Ranks:
     ranked = sorted(totals, reverse=True)
-    step = 1000 / max(len(ranked), 1)
-    tops = [120 - 116 * total / max(ranked[0], 1) for total in ranked]
-    steps = [f"L{at * step:.1f} {top:.1f}H{(at + 1) * step:.1f}" for at, top in enumerate(tops)]
-    return f"M0 120{''.join(steps)}V120Z"
+    count, ticks = max(len(ranked), 1), _ticks(max(totals, default=0))
+    heights = [100 * total / ticks[-1] for total in ranked]
+    steps = [
+        f"L{1000 * at / count:.1f} {100 - height:.1f}H{1000 * (at + 1) / count:.1f}"
+        for at, height in enumerate(heights)
+    ]
+    places = [1, *(round(count * part / 4) for part in (1, 2, 3)), count]
+    about = f"{max(ranked, default=0):,} down to {min(ranked, default=0):,}"
+    return _Ranks(f"M0 100{''.join(steps)}V100Z", about, ticks, places)
+
+
+def _ticks(most: int) -> Sequence[int]:
+    """Return round numbers at equal distances from 0 to at least `most`.
+
+    >>> _ticks(130), _ticks(3), _ticks(0)
+    ([0, 50, 100, 150], [0, 1, 2, 3], [0, 1])
+    """
+    step = max(round(round_step(max(most, 1) / 4)), 1)
+    return list(range(0, max(most, 1) + step, step))
 
 
 class _Bubble(NamedTuple):
@@ -216,22 +246,35 @@ def _size_map(sizes: Mapping[tuple[int, int], int]) -> _SizeMap:
 
 
 def _provenance(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield the fingerprint, the options, and what was ignored."""
+    """Yield the source, the fingerprint, the options, and what was ignored."""
+    if report.version and report.source:
+        yield "source", report.source
     if report.fingerprint:
         yield "fingerprint", report.fingerprint
+    defaults = PackOptions().deciding()
     for key, value in report.options.items():
-        if value not in (None, "", [], 0):
-            name = _OPTION_NAMES.get(key, key).replace("_", "-")
-            yield f"--{name}", _option_text(key, value)
+        if value != defaults.get(key):
+            yield f"--{_option_name(key)}", _option_text(key, value)
+    usual = [
+        f"--{_option_name(key)} {_option_text(key, value)}"
+        for key, value in report.options.items()
+        if value == defaults.get(key) and value not in (None, "", [])
+    ]
+    if usual:
+        yield "defaults", ", ".join(usual)
     for ignored in report.ignored:
         yield "ignored", f"{ignored.count:,} x {ignored.kind}"
-    for warning in report.warnings:
-        yield "warning", warning
+
+
+def _option_name(key: str) -> str:
+    return _OPTION_NAMES.get(key, key).replace("_", "-")
 
 
 def _option_text(key: str, value: object) -> str:
     if key == "shard_bytes" and isinstance(value, int):
         return size(value)
+    if key == "class_depth" and value == LEAF:
+        return "leaf"
     if isinstance(value, dict):
         return ", ".join(f"{old} -> {new or 'dropped'}" for old, new in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
