@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from imgrec.engine import Engine
     from imgrec.inspect.contact_sheet import Preview
     from imgrec.inspect.diff import Difference
+    from imgrec.inspect.export.exporting import Exported
     from imgrec.inspect.leaks import Leaks
     from imgrec.inspect.listing import Listing
     from imgrec.inspect.report.page import ReportPage
@@ -180,6 +181,35 @@ def unpack(
     place = given_path(parse_text("target", target))
     with _job(engine, on_progress) as job:
         return unpack_folder(folder, place, job, split=split, split_folders=split_folders)
+
+
+def export(
+    dataset: AnyPath,
+    target: AnyPath,
+    *,
+    to: str,
+    data_dir: AnyPath = "",
+    overwrite: bool = False,
+    workers: int | None = None,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> Exported:
+    """Write a packed dataset in the format of another library into a new folder, all or nothing.
+
+    `to` is "parquet" (Hugging Face datasets, with a dataset card and a Croissant description) or
+    "webdataset" (tar files). Checksums of records are checked and images keep their bytes. The
+    files are the same with any number of `workers`. With `overwrite`, the folder may hold an
+    earlier export. On failure, an `ImgrecError` is raised and nothing has changed.
+
+    Example: `imgrec.export("flowers", "flowers_hub", to="parquet").load`.
+    """
+    from imgrec.inspect.export.exporting import export_folder
+
+    folder = _find(dataset, data_dir)
+    place = given_path(parse_text("target", target))
+    count = PackOptions(workers=workers).workers
+    with running(engine, count) as own, _job(own, on_progress) as job:
+        return export_folder(folder, place, parse_text("to", to), job, overwrite=overwrite)
 
 
 def clean(

@@ -38,6 +38,7 @@ _STAGES = {
     "look": "looking",
     "list": "reading names",
     "unpack": "unpacking",
+    "export": "exporting",
 }
 _ENGINES = ("local", "spark")
 

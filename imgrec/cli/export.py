@@ -1,4 +1,4 @@
-"""`imgrec unpack` and `imgrec submit`: write files from a packed dataset."""
+"""`imgrec unpack`, `imgrec export` and `imgrec submit`: write files from a packed dataset."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from imgrec.cli.arguments import DATASET_ARGUMENTS, WORKERS, working
 from imgrec.cli.parser import argument, switch, verb
 from imgrec.cli.render import emit, line, names, pick
+from imgrec.inspect.export.exporting import FORMATS
 from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
+    from imgrec.inspect.export.exporting import Exported
     from imgrec.inspect.submission import Submitted
     from imgrec.inspect.unpack import Unpacked
 
@@ -68,6 +70,60 @@ def _unpacked_lines(unpacked: Unpacked) -> Iterator[str]:
         yield line("manifest", unpacked.manifest)
     if unpacked.pack_again:
         yield line("pack again", shlex.join(unpacked.pack_again))
+
+
+@verb(
+    (
+        "imgrec export flowers --to parquet -o flowers_hub",
+        "imgrec export flowers --to webdataset -o flowers_tars",
+    ),
+    (
+        *DATASET_ARGUMENTS,
+        argument(
+            "--to",
+            "|".join(FORMATS),
+            "; ".join(f"{name}: {what}" for name, what in FORMATS.items()),
+            choices=list(FORMATS),
+            required=True,
+        ),
+        argument(
+            "-o",
+            "DIR",
+            "a folder that is empty or does not exist yet",
+            dest="target",
+            required=True,
+        ),
+        switch("--overwrite", "replace an earlier export in that folder"),
+        *WORKERS,
+    ),
+)
+def export(parsed: Namespace) -> int:
+    """Write a dataset in the format of another library, ready to publish."""
+    from imgrec import api
+
+    with working(parsed) as workers:
+        exported = api.export(
+            parsed.dataset,
+            parsed.target,
+            to=parsed.to,
+            data_dir=parsed.data_dir,
+            overwrite=parsed.overwrite,
+            **workers,
+        )
+    fields = "name version path format files images bytes splits load"
+    emit(parsed, pick(exported, fields), _exported_lines(exported))
+    return 0
+
+
+def _exported_lines(exported: Exported) -> Iterator[str]:
+    yield visible(
+        f"{exported.name} {exported.version}: {number(exported.images, 'image')} in "
+        f"{number(exported.files, 'file')}, {size(exported.bytes)}"
+    )
+    for split, images in exported.splits.items():
+        yield line(split, number(images, "image"))
+    yield line("path", exported.path)
+    yield line("load", exported.load)
 
 
 @verb(

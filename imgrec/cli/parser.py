@@ -26,6 +26,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "view": ("browse", "browse a dataset in a local web page"),
     "verify": ("checks", "check every byte of a dataset"),
     "unpack": ("export", "restore the files that a dataset was packed from"),
+    "export": ("export", "write a dataset in the format of another library"),
     "diff": ("diff", "compare two versions of a dataset"),
     "leaks": ("checks", "find exact and near-duplicates"),
     "submit": ("export", "write predictions as a competition expects them"),

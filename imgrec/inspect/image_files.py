@@ -100,17 +100,18 @@ def _refuse_too_many(path: Path, length: int, compression: str) -> None:
         raise DatasetError(f"{path}: {fault.what}", hint=_HINT, path=str(path)) from error
     most = size // (MIN_RECORD_BYTES if compression else tfrecord.OVERHEAD)
     if length > most:
-        raise _wrong_length(str(path), f"{most} at most", length)
+        raise wrong_length(str(path), f"{most} at most", length)
 
 
-def _wrong_length(path: str, found: object, expected: int) -> DatasetError:
+def wrong_length(path: str, found: object, expected: int) -> DatasetError:
+    """Return the error for a shard with another number of records than it should have."""
     what = f"expected {expected} records ({layout.DATASET_INFO}), found {found}"
     return DatasetError(f"{path}: {what}", hint=_HINT, path=path)
 
 
 def _list_shard(shard: _Shard, info: DatasetInfo) -> tuple[str, list[Image]]:
     path = os.path.join(info.path, shard.filename)
-    records = _read_records(path, info.compression, info.classes)
+    records = read_records(path, info.compression, info.classes)
     images = [
         Image(
             shard=shard.filename,
@@ -124,11 +125,11 @@ def _list_shard(shard: _Shard, info: DatasetInfo) -> tuple[str, list[Image]]:
         for number, record in enumerate(islice(records, shard.length + 1))
     ]
     if len(images) != shard.length:
-        raise _wrong_length(path, len(images), shard.length)
+        raise wrong_length(path, len(images), shard.length)
     return shard.filename, images
 
 
-def _read_records(path: str, compression: str, classes: tuple[str, ...]) -> Iterator[Record]:
+def read_records(path: str, compression: str, classes: tuple[str, ...]) -> Iterator[Record]:
     """Yield the records of a shard; raise CorruptRecord, with its offset, if one is damaged."""
     for offset, payload in read_shard(path, compression):
         try:
@@ -160,7 +161,7 @@ def _write_shard(
     shard, paths = task
     made: set[str] = set()
     size = 0
-    records = _read_records(os.path.join(info.path, shard), info.compression, ())
+    records = read_records(os.path.join(info.path, shard), info.compression, ())
     for number, record in enumerate(records):
         if number in paths:
             write_tree_file(root, paths[number], record.image, made)
@@ -194,8 +195,21 @@ def _new_paths(images: Sequence[Image], classes: Sequence[str]) -> Iterator[str]
         if len(image.labels) == 1:
             (label,) = image.labels
             folder = (classes[label] if label < len(classes) else str(label)).replace("/", "_")
-        extension = _EXTENSIONS.get(image.format, image.format.lower() or "bin")
+        extension = _extension(image.format)
         yield "/".join(filter(None, (image.split, folder, f"{number:06d}.{extension}")))
+
+
+def extension_for(image: bytes) -> str:
+    r"""Return the extension for an image by its format.
+
+    >>> extension_for(b"\xff\xd8\xff\xe0")
+    'jpg'
+    """
+    return _extension(format_of(image, ""))
+
+
+def _extension(image_format: str) -> str:
+    return _EXTENSIONS.get(image_format, image_format.lower() or "bin")
 
 
 def refuse_bad_paths(paths: Sequence[str], system: FileSystem, dataset: str) -> None:

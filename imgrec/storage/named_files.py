@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -25,13 +26,16 @@ from imgrec.storage.files import (
     write_all,
     write_file,
 )
-from imgrec.text import path_of, size
+from imgrec.text import path_of, size, visible
 
 _MOST_BYTES = 16 << 20
 _OWN_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Pipes that a shell opens for us, as for `<(sort names.txt)`."""
-_STAGE = ".imgrec-unpack"
-"""The suffix of the hidden folder. It must be unique, since the folder is emptied."""
+_STAGE, _REPLACED = ".imgrec-unpack", ".imgrec-replaced"
+"""Suffixes of the hidden folder, and of the tree that it replaces, until that is removed.
+
+They must be unique, since those folders are emptied.
+"""
 _NAME_BYTES, _PATH_BYTES = 255, 4096
 """The limits of Linux, if the file system does not report its own."""
 
@@ -160,34 +164,49 @@ class FileSystem(NamedTuple):
 
 
 class NewTree:
-    """The hidden folder in which a tree grows; locked while this object is open."""
+    """The hidden folder in which a tree grows; locked while this object is open.
 
-    def __init__(self, target: str) -> None:
+    It may replace an earlier tree if `is_replaceable` is true for the path of each of its files.
+    """
+
+    def __init__(self, target: str, *, is_replaceable: Callable[[str], bool] | None = None) -> None:
         self.target = Path(os.path.realpath(target))
         self.path = self.target.parent / f".{self.target.name}{_STAGE}"
+        self._replaced = self.target.parent / f".{self.target.name}{_REPLACED}"
+        self._is_replaceable = is_replaceable
         self._shown = target or "."
         self._made: list[Path] = []
         self._lock = -1
 
     def __enter__(self) -> NewTree:
         with os_errors_as(self._shown, ""):
-            self._refuse_taken()
+            self._refuse_taken()  # before anything is made
             self._made = [folder for folder in self.path.parents if not folder.exists()]
             try:
                 self._lock = make_locked(self.path)
             except BlockingIOError as error:
                 raise ExecutionError(
-                    f"another run is unpacking to {self._shown} right now",
+                    f"another run is writing to {self._shown} right now",
                     hint="wait for it, or give another folder",
                     path=self._shown,
                 ) from error
             try:
+                self._restore()
+                self._refuse_taken()
                 for leftover in self.path.iterdir():
                     remove_all(leftover)
-            except OSError:
-                os.close(self._lock)
+            except BaseException:
+                self.__exit__()
                 raise
         return self
+
+    def _restore(self) -> None:
+        """Remove the tree that was replaced; bring it back if a run died before replacing it."""
+        if os.path.lexists(self._replaced):
+            if os.path.lexists(self.target):
+                remove_all(self._replaced)
+            else:
+                self._replaced.rename(self.target)
 
     def __exit__(self, *_exception: object) -> None:
         try:
@@ -208,12 +227,25 @@ class NewTree:
                 )
             if next(self.target.iterdir(), None) is None:
                 return
+            if self._is_replaceable:
+                self._refuse_strangers(self._is_replaceable)
+                return
         elif not os.path.lexists(self._shown) and not self.target.exists():
             return
         raise UsageError(
             f"{self._shown} exists already",
             hint="give a folder that is empty or does not exist yet: nothing is overwritten",
         )
+
+    def _refuse_strangers(self, is_replaceable: Callable[[str], bool]) -> None:
+        """Raise UsageError if replacing the tree would remove other files."""
+        for path in self.target.rglob("*"):
+            name = path.relative_to(self.target).as_posix()
+            if not is_replaceable(name) and (path.is_symlink() or not path.is_dir()):
+                raise UsageError(
+                    f"{self._shown} cannot be replaced: it also contains {visible(name)}",
+                    hint="give another folder, or move that file away",
+                )
 
     def probe(self) -> FileSystem:
         """Find out with a few empty files how the file system treats names."""
@@ -251,10 +283,17 @@ class NewTree:
         """Sync the tree, and rename it to its final name."""
         with os_errors_as(self._shown, ""):
             os.sync()  # once for all files: syncing each would take minutes
-            if self.target.is_dir():  # an empty one: keep its permissions
+            if self.target.is_dir():  # keep its permissions
                 self.path.chmod(stat.S_IMODE(self.target.stat().st_mode))
-            self.path.rename(self.target)
+            if self._is_replaceable and self.target.is_dir():
+                self.target.rename(self._replaced)
+            try:
+                self.path.rename(self.target)
+            except BaseException:  # also Ctrl-C between the two renames
+                self._restore()
+                raise
             os.sync()
+            remove_all(self._replaced)
 
 
 def write_tree_file(root: str, name: str, data: bytes, made: set[str]) -> None:

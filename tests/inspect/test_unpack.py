@@ -521,7 +521,7 @@ def test_what_an_interrupted_run_left_is_removed_but_other_hidden_folders_stay(
 def test_two_runs_do_not_unpack_to_one_folder(one: Path, tmp_path: Path) -> None:
     with (
         NewTree(str(tmp_path / "tree")),
-        pytest.raises(imgrec.ExecutionError, match="another run is unpacking"),
+        pytest.raises(imgrec.ExecutionError, match="another run is writing"),
     ):
         unpack(one, tmp_path / "tree", engine=ENGINE)
 
