@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,11 +187,12 @@ class _Ranks(NamedTuple):
 def _ranks(totals: Sequence[int]) -> _Ranks:
     ranked = sorted(totals, reverse=True)
     count, ticks = max(len(ranked), 1), _ticks(max(totals, default=0))
-    heights = [100 * total / ticks[-1] for total in ranked]
-    steps = [
-        f"L{1000 * at / count:.1f} {100 - height:.1f}H{1000 * (at + 1) / count:.1f}"
-        for at, height in enumerate(heights)
-    ]
+    steps, at = [], 0
+    # One step for all classes of a size, so that the path stays short for 100,000 classes.
+    for total, same in groupby(ranked):
+        top, start = 100 - 100 * total / ticks[-1], at
+        at += len(list(same))
+        steps.append(f"L{1000 * start / count:.1f} {top:.1f}H{1000 * at / count:.1f}")
     places = [1, *(round(count * part / 4) for part in (1, 2, 3)), count]
     about = f"{max(ranked, default=0):,} down to {min(ranked, default=0):,}"
     return _Ranks(f"M0 100{''.join(steps)}V100Z", about, ticks, places)
