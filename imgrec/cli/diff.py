@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 10
 _FIELDS = (
     "before after added removed changed renamed relabelled relabellings moved "
-    "classes_added classes_removed classes_renumbered options sheet"
+    "classes_added classes_removed classes_renumbered columns options sheet"
 )
 
 
@@ -74,6 +74,10 @@ def difference_lines(found: Difference) -> Iterator[str]:
     for split in {**new.splits, **old.splits}:
         yield line(split, _change(old.splits.get(split, 0), new.splits.get(split, 0)))
     yield from _class_lines(found)
+    columns = [
+        f"{name}: {number(images, 'image')} with another value" for name, images in found.columns
+    ]
+    yield from _listed("columns", columns[:_SHOWN], len(columns))
     yield from _option_lines(found)
     for kind, images in (("added", found.added), ("removed", found.removed)):
         yield from _listed(kind, [_image(one) for one in images[:_SHOWN]], len(images))
@@ -86,7 +90,7 @@ def difference_lines(found: Difference) -> Iterator[str]:
     if found.sheet:
         yield line("sheet", found.sheet)
     if not found.is_different:
-        yield "the same images, labels, splits, classes and options"
+        yield "the same images, labels, splits, classes, columns and options"
 
 
 def _change(before: int, after: int) -> str:

@@ -27,6 +27,7 @@ Numbers: TypeAlias = "NDArray[np.int64]"
 Codes: TypeAlias = "tuple[Numbers, Numbers]"
 """A number for each record of both datasets."""
 
+_COMPARED = ("filename", "xxh3", "split", "label", "labels")
 _COLUMNS = ("name", "content", "split", "labels")
 _SHEET_IMAGES = 24
 """The most images of each kind on a contact sheet."""
@@ -77,6 +78,14 @@ class OptionChange(NamedTuple):
     name: str
     before: object
     after: object
+
+
+class ColumnChange(NamedTuple):
+    """A column of the source, such as an age, with other values."""
+
+    name: str
+    images: int
+    """Images of both datasets with another value; all of them if only one has the column."""
 
 
 class Relabelling(NamedTuple):
@@ -130,6 +139,7 @@ class Difference:
     classes_added: tuple[str, ...]
     classes_removed: tuple[str, ...]
     classes_renumbered: tuple[Renumbered, ...]
+    columns: tuple[ColumnChange, ...]
     options: tuple[OptionChange, ...] | None
     """None if a report.json cannot be read."""
     sheet: str = ""
@@ -150,9 +160,10 @@ class Difference:
 
     @property
     def is_different(self) -> bool:
-        """Return whether images, classes or options differ."""
+        """Return whether images, classes, columns or options differ."""
         classes = self.classes_added, self.classes_removed, self.classes_renumbered
-        return any(self.counts.values()) or any(classes) or bool(self.options)
+        images = any(self.counts.values()) or any(classes)
+        return images or bool(self.columns) or bool(self.options)
 
 
 def compare_datasets(before: Path, after: Path) -> Difference:
@@ -163,7 +174,7 @@ def compare_datasets(before: Path, after: Path) -> Difference:
     documents = [read_documents(folder, report=True) for folder in (before, after)]
     infos = [one.info() for one in documents]
     class_names = tuple(sorted({name for info in infos for name in info.classes}))
-    old, new = (_read_rows(info, class_names) for info in infos)
+    (old, old_extras), (new, new_extras) = (_read_rows(info, class_names) for info in infos)
     codes = {column: _shared_codes(old.column(column), new.column(column)) for column in _COLUMNS}
     matched = _match(old, new, codes)
     left, right = matched.before, matched.after
@@ -190,6 +201,7 @@ def compare_datasets(before: Path, after: Path) -> Difference:
         classes_added=_missing_from(old_classes, new_classes),
         classes_removed=_missing_from(new_classes, old_classes),
         classes_renumbered=tuple(_renumbered(old_classes, new_classes)),
+        columns=tuple(_changed_columns(old_extras, new_extras, matched)),
         options=_changed_options(*(one.report for one in documents)),
     )
 
@@ -247,14 +259,17 @@ class _Rows(NamedTuple):
         return found
 
 
-def _read_rows(info: DatasetInfo, class_names: Sequence[str]) -> _Rows:
-    """Read the table of a dataset; `class_names` are those of both."""
+def _read_rows(info: DatasetInfo, class_names: Sequence[str]) -> tuple[_Rows, pa.Table]:
+    """Read the table of a dataset, and that of its columns of the source.
+
+    `class_names` are those of both datasets.
+    """
     import numpy as np
 
     folder = to_path(info.path)
     if not (folder / layout.SAMPLES).exists():
         raise wrong_table(folder, "is missing")
-    table = read_table(folder, info, ("filename", "xxh3", "split", "label", "labels"))
+    table = read_table(folder, info, _COMPARED, with_extra=True)
     label = "labels" if "labels" in table.column_names else "label"
     with checked(folder):
         names, hashes, splits, labels = map(table.column, ("filename", "xxh3", "split", label))
@@ -263,7 +278,21 @@ def _read_rows(info: DatasetInfo, class_names: Sequence[str]) -> _Rows:
         place = {name: at for at, name in enumerate(class_names)}
         places = np.array([place[name] for name in info.classes], np.int64)
         to_text = _label_sets if label == "labels" else _single_labels
-        return _Rows(names, hashes, splits, to_text(labels, places))
+        rows = _Rows(names, hashes, splits, to_text(labels, places))
+        return rows, table.drop_columns([name for name in _COMPARED if name in table.column_names])
+
+
+def _changed_columns(old: pa.Table, new: pa.Table, matched: _Matched) -> Iterator[ColumnChange]:
+    """Yield the columns of the source whose values differ for the same images."""
+    for name in sorted({*old.column_names, *new.column_names}):
+        images = len(matched.after)
+        if name in old.column_names and name in new.column_names:
+            before, after = old.column(name), new.column(name)
+            if before.type == after.type:
+                old_codes, new_codes = _shared_codes(before, after)
+                images = int((old_codes[matched.before] != new_codes[matched.after]).sum())
+        if images:
+            yield ColumnChange(name, images)
 
 
 def _single_labels(column: Column, places: Numbers) -> Column:
@@ -297,11 +326,13 @@ def _label_sets(column: Column, places: Numbers) -> Column:
 
 
 def _shared_codes(before: Column, after: Column) -> Codes:
-    """Return a number for each value of two columns; equal values have equal numbers."""
+    """Return a number for each value of two columns; equal values, or NaNs, have equal numbers."""
     import numpy as np
     import pyarrow as pa
 
-    both = pa.chunked_array([*before.chunks, *after.chunks], pa.string()).dictionary_encode()
+    both = pa.chunked_array([*before.chunks, *after.chunks], before.type).dictionary_encode(
+        "encode"
+    )
     parts = [chunk.indices.to_numpy() for chunk in both.chunks]  # type: ignore[attr-defined]
     codes = np.concatenate([np.empty(0, np.int64), *parts])
     return codes[: len(before)], codes[len(before) :]

@@ -17,7 +17,15 @@ from PIL import Image as Picture
 
 import imgrec
 from imgrec.errors import DatasetError, DatasetNotFound
-from imgrec.inspect.diff import Difference, Image, OptionChange, Pair, Relabelling, Renumbered
+from imgrec.inspect.diff import (
+    ColumnChange,
+    Difference,
+    Image,
+    OptionChange,
+    Pair,
+    Relabelling,
+    Renumbered,
+)
 
 Row = tuple[int, str, str]
 """The contents of an image (a seed), its labels joined by "|", its split."""
@@ -60,6 +68,24 @@ def test_a_dataset_does_not_differ_from_itself(tmp_path: Path) -> None:
     assert not found.is_different
     assert set(found.counts.values()) == {0}
     assert found.options == ()
+
+
+def test_images_with_other_values_in_a_column_are_counted(tmp_path: Path) -> None:
+    def version(place: Path, ages: str, column: str) -> Path:
+        lines = [f"{n}.jpg,rose,train,{age}" for n, age in enumerate(ages)]
+        table = "\n".join([f"filename,label,split,{column}", *lines, ""]).encode()
+        files = {f"{n}.jpg": jpeg(n) for n in range(len(ages))}
+        source = write_tree(place / "source", {**files, "table.csv": table}) / "table.csv"
+        options = imgrec.SourceOptions(column=(imgrec.ColumnOption(column),))
+        return pack(source, place / "data", name="flowers", source=options)
+
+    old = version(tmp_path / "old", "123", "age")
+    found = imgrec.diff(old, version(tmp_path / "new", "1458", "age"))
+    assert found.columns == (ColumnChange("age", 2),)
+    assert names(found.added) == ["3.jpg"]
+    assert found.is_different
+    found = imgrec.diff(old, version(tmp_path / "other", "123", "years"))
+    assert found.columns == (ColumnChange("age", 3), ColumnChange("years", 3))
 
 
 def test_each_kind_of_difference_is_listed_with_names_labels_and_splits(tmp_path: Path) -> None:
@@ -166,7 +192,7 @@ def test_the_exit_code_is_1_only_if_they_differ(tmp_path: Path, cli: Cli) -> Non
     same = cli("diff", old, old)
     assert (same.returncode, same.stdout.splitlines()[-1]) == (
         0,
-        "the same images, labels, splits, classes and options",
+        "the same images, labels, splits, classes, columns and options",
     )
     assert cli("diff", old, new).returncode == 1
     assert cli("diff", old, tmp_path / "nothing").returncode == 5
