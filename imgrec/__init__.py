@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         preview,
         report,
         unpack,
+        update,
         verify,
         write_submission,
     )
@@ -59,18 +60,19 @@ if TYPE_CHECKING:
     )
     from imgrec.options.loading import Crop
     from imgrec.outcome import DatasetInfo, Packed, Report
+    from imgrec.updating import Updated
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
-    "ColumnOption", "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists",
-    "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
-    "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed",
-    "Plan", "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "diff", "export", "grain_source", "info", "leaks",
-    "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report", "torch_dataset",
-    "unpack", "verify", "write_submission",
+    "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind", "ColumnOption",
+    "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists", "DatasetInfo",
+    "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError", "MissingExtra", "NearDups",
+    "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan", "PlanError", "Report",
+    "SourceError", "SourceKind", "SourceOptions", "UnknownName", "Updated", "UsageError",
+    "class_weights", "clean", "diff", "export", "grain_source", "info", "leaks", "list_datasets",
+    "load", "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack",
+    "update", "verify", "write_submission",
 ]  # fmt: skip
 
 
@@ -81,7 +83,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     # Importing all of imgrec takes a tenth of a second, and every worker process would pay it.
     if name in __all__:
-        for module in ("errors", "options", "model", "outcome", "api", "loaders"):
+        for module in ("errors", "options", "model", "outcome", "api", "loaders", "updating"):
             if hasattr(room := import_module(f"imgrec.{module}"), name):
                 return getattr(room, name)
     raise AttributeError(f"module 'imgrec' has no attribute {name!r}")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from imgrec.model import Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.read.dataset import Dataset
+    from imgrec.updating import Updated
 
 AnyPackOptions: TypeAlias = PackOptions | Mapping[str, object] | None
 AnySourceOptions: TypeAlias = SourceOptions | Mapping[str, object] | None
@@ -114,6 +115,45 @@ def plan(
         notes = (*made.notes, *warnings_of([f"pack would refuse this: {error}"]))
         made = replace(made, notes=notes, refused_with=error.exit_code)
     return made
+
+
+def update(
+    dataset: AnyPath,
+    source: AnyPath = "",
+    *,
+    version: str = "",
+    compact: bool = False,
+    rehash: bool = False,
+    data_dir: AnyPath = "",
+    workers: int | None = None,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> Updated:
+    """Pack the next version of a dataset from its source, as far as that has changed.
+
+    Known images keep split, label, shard and place. Shards whose images did not change are linked.
+    Without `source`, it is the one that the dataset was packed from; `version` defaults to the next
+    minor one. `compact` packs all shards afresh, and `rehash` reads all files. Raises DatasetExists
+    if that version exists. If nothing has changed, nothing is written.
+
+    Example: `imgrec.update("flowers").difference.added`.
+    """
+    started_ns = time.time_ns()
+    from imgrec.updating import UpdateRequest, update_dataset
+
+    return update_dataset(
+        UpdateRequest(
+            folder=_find(dataset, data_dir),
+            source=os.path.expanduser(parse_text("source", source)),
+            version=parse_text("version", version),
+            compact=compact,
+            rehash=rehash,
+            workers=PackOptions(workers=workers).workers,
+            engine=engine,
+            on_progress=on_progress,
+            started_ns=started_ns,
+        )
+    )
 
 
 def info(dataset: AnyPath, *, data_dir: AnyPath = "") -> DatasetInfo:

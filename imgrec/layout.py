@@ -28,6 +28,8 @@ PAGE = "report.html"
 SKIPPED = "skipped.csv"
 SUBMISSION = "sample_submission.csv"
 """The sample submission of a competition, if there is one."""
+EDITS = "edits.csv"
+"""The corrections of a dataset, if there are any."""
 CHECKSUMS = "SHA256SUMS"
 INDEX_SUFFIX = ".idx"
 _SAMPLES_COLUMNS = frozenset(

@@ -65,7 +65,20 @@ class Pixels(NamedTuple):
     """One channel after the other, as in CIFAR, instead of pixel by pixel."""
 
 
-Blob: TypeAlias = str | Slice | ZipMember | Pixels
+class Stored(NamedTuple):
+    """A record of an earlier version of the dataset. Its image is packed again as it is."""
+
+    folder: str
+    """The folder of that version."""
+    number: int
+    """Of the record, counted through all splits."""
+    format: str
+    """How the stored image is encoded."""
+    content: bytes
+    """The XXH3 (128 bits) of the file that it was made of."""
+
+
+Blob: TypeAlias = str | Slice | ZipMember | Pixels | Stored
 """Where the bytes of a sample are, for a worker to read as late as possible. A path is a whole
 file. The size is kept beside it."""
 
@@ -394,6 +407,8 @@ class Plan(Noted):
     options: Mapping[str, object]
     """The options behind this plan, as plain values for the report."""
     submission: Submission | None = field(default=None, repr=False)
+    edits: bytes = field(default=b"", repr=False)
+    """The table of corrections that the dataset keeps; b"" if there is none."""
     beyond_limit: int = 0
     """How many images `--limit-per-class` leaves out."""
     refused_with: int = 0

@@ -30,7 +30,8 @@ class RecordTable:
     signatures: bytes = b""
     """65 bytes per record (`codec.descriptor`), to find near-duplicates; empty if not asked for."""
     orientations: bytes = b""
-    """1 byte per record: the orientation in its EXIF data; 1 is upright."""
+    """1 byte per record: the orientation in its EXIF data, 1 if upright, 0 if unknown; empty if
+    the records were not read."""
     tones: bytes = b""
     """2 bytes per record: brightness and contrast; empty if no image was decoded."""
 

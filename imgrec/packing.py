@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
 from imgrec.catalog import OnProgress, scan_source
+from imgrec.corrections import encode_corrections
+from imgrec.earlier import EarlierVersion, stored_images
 from imgrec.engine import Engine
 from imgrec.engine.local import running
 from imgrec.errors import DatasetExists, ExecutionError, SourceError, UsageError
 from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
+from imgrec.origin import Origin, Snapshot, checksums_of, origin_of, parse_origin
 from imgrec.outcome import Packed, Report, ShardResult
 from imgrec.planning.build import make_plan
+from imgrec.planning.corrections import Corrections
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, make_report, near_duplicates, refuse_loss
 from imgrec.publish.samples import SamplesTable, TableForm
@@ -34,11 +38,7 @@ from imgrec.read.documents import read_info, read_report
 from imgrec.reuse import (
     Run,
     ShardCheck,
-    Snapshot,
     SourceCheck,
-    checksums_of,
-    origin_note,
-    parse_origin,
     refuse_outdated,
     resume,
     verify_finished_shards,
@@ -54,7 +54,7 @@ from imgrec.write.records import RecordFormat
 from imgrec.write.shard import ShardExaminer, ShardWriter
 
 if TYPE_CHECKING:
-    from imgrec.inspect.report.images import ImageTable
+    from imgrec.inspect.report.images import ImageTable, Locate
 
 _EXAMINED_BYTES = 16 << 20
 """How much of a source a worker examines at once."""
@@ -73,38 +73,50 @@ class PackRequest:
     engine: Engine | None
     on_progress: OnProgress | None
     started_ns: int
+    corrections: Corrections = field(default_factory=Corrections)
+    """What the dataset corrects of the source."""
 
     @property
     def options(self) -> PackOptions:
         """The options that read the fetched source."""
         return replace(self.asked, source=self.fetched.options)
 
+    def origin(self, catalog: Catalog) -> Origin:
+        """Return what the private note remembers of the source and of these options."""
+        snapshot = Snapshot.of(catalog.stamp, self.started_ns)
+        return origin_of(self.source, self.asked, snapshot, catalog.homes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
-    """A source that was scanned and planned, and where its dataset goes."""
+class Job:
+    """Images that were listed and planned, and where their dataset goes."""
 
     request: PackRequest
+    options: PackOptions
+    """The options of the plan."""
     catalog: Catalog
     plan: Plan
     engine: Engine
     staging: Stage
     own_folders: Sequence[str]
     """Folders with copies of files of the source."""
-
-    @property
-    def snapshot(self) -> Snapshot:
-        return Snapshot.of(self.catalog.stamp, self.request.started_ns)
+    origin: Origin
+    earlier: EarlierVersion | None = None
+    """A version whose shards are used again."""
+    locate: Locate | None = None
+    """Finds pictures for the page; None if they are those of the catalog."""
 
     def source_check(self) -> SourceCheck:
+        """Return what compares the images of a shard with the source."""
         plan, newest_ns = self.plan, self.catalog.stamp.newest_ns
         return SourceCheck(check=plan.check, shrink_to=plan.shrink_to, newest_ns=newest_ns)
 
-    def origin(self, folder: Path) -> bytes:
-        request = self.request
-        return origin_note(request.source, request.asked, self.snapshot, checksums_of(folder))
+    def note(self, folder: Path) -> bytes:
+        """Return the private note about the dataset in a folder."""
+        return self.origin.note(checksums_of(folder))
 
     def packed(self, *, is_new: bool) -> Packed:
+        """Return the outcome, once the dataset is there."""
         return Packed(
             info=read_info(self.staging.target),
             report=read_report(self.staging.target),
@@ -113,6 +125,7 @@ class _Job:
         )
 
     def report_progress(self, result: ShardResult) -> None:
+        """Report the images of a finished shard."""
         if self.request.on_progress:
             done = len(result.records.samples) + len(result.bad)
             self.request.on_progress("pack", done, self.plan.planned)
@@ -141,15 +154,20 @@ def pack_source(request: PackRequest) -> Packed:
             spool=spool,
             keeps_small=is_free and engine.is_local,
         )
-        job = _Job(
+        corrected = request.corrections.apply(catalog, [b""] * len(catalog.samples), ())
+        catalog = corrected.catalog
+        edits = encode_corrections(corrected.corrections)
+        job = Job(
             request=request,
+            options=options,
             catalog=catalog,
-            plan=make_plan(catalog, options),
+            plan=replace(make_plan(catalog, options), edits=edits),
             engine=engine,
             staging=staging,
             own_folders=(spool, *filter(None, [request.fetched.copies])),
+            origin=request.origin(catalog),
         )
-        return _write_dataset(job) if is_free else _keep_dataset(job)
+        return write_dataset(job).packed if is_free else _keep_dataset(job)
 
 
 def find_target(source: Source, options: PackOptions) -> Path:
@@ -185,20 +203,30 @@ def for_cluster(source: str, options: PackOptions) -> tuple[str, PackOptions]:
     return os.path.abspath(source), options
 
 
-def _keep_dataset(job: _Job) -> Packed:
+def _keep_dataset(job: Job) -> Packed:
     """Return the dataset that exists already; raise DatasetExists if it is another."""
     target = job.staging.target
-    snapshot = parse_origin(read_origin(target), checksums_of(target))
+    snapshot = parse_origin(read_origin(target), checksums_of(target)).snapshot
     are_trusted = snapshot.is_unchanged(job.catalog.stamp)
     refuse_outdated(target, job.plan, job.source_check(), job.engine, are_trusted=are_trusted)
     if not are_trusted:
-        note_origin(target, job.origin(target))
+        note_origin(target, job.note(target))
     return job.packed(is_new=False)
 
 
-def _write_dataset(job: _Job) -> Packed:
-    """Write all shards that an interrupted run has not finished, and publish the dataset."""
-    plan, staging, options = job.plan, job.staging, job.request.options
+class Written(NamedTuple):
+    """A dataset that was published."""
+
+    packed: Packed
+    linked_shards: int
+    """How many shards are those of an earlier version."""
+    written_bytes: int
+    """The size of the files of all other shards."""
+
+
+def write_dataset(job: Job) -> Written:
+    """Write all shards that no earlier run has finished, and publish the dataset."""
+    plan, staging, options = job.plan, job.staging, job.options
     writer = ShardWriter(
         folder=str(staging.path),
         check=plan.check,
@@ -206,11 +234,14 @@ def _write_dataset(job: _Job) -> Packed:
         record_format=RecordFormat(compression=options.shard_compression, also=options.also),
         signs=options.near_dups is NearDups.AUTO,
         newest_ns=job.catalog.stamp.newest_ns,
+        read_stored=stored_images,
     )
-    run = Run(fingerprint=plan.fingerprint, stamp=job.catalog.stamp, snapshot=job.snapshot)
+    run = Run(fingerprint=plan.fingerprint, stamp=job.catalog.stamp, snapshot=job.origin.snapshot)
     reused = _reuse_shards(job, writer, run)
-    with closing(_write_shards(job, writer, run, reused.shards)) as written:
-        results, totals, samples = _collect(job, chain(reused.shards, written))
+    linked = list(_link_shards(job, writer, reused.shards))
+    done = (*reused.shards, *linked)
+    with closing(_write_shards(job, writer, run, done)) as written:
+        results, totals, samples = _collect(job, chain(done, written))
     _refuse_changed(job)
     if options.near_dups is NearDups.AUTO:
         plan = replace(plan, near_duplicates=near_duplicates(results, job.engine.run))
@@ -225,14 +256,18 @@ def _write_dataset(job: _Job) -> Packed:
             hint="run this again to compare it with the source",
             path=str(staging.target),
         )
-    staging.publish(files, job.origin(staging.path))
-    return replace(
+    staging.publish(files, job.note(staging.path))
+    packed = replace(
         job.packed(is_new=True),
         kept_shards=len(reused.shards),
         outdated_shards=reused.outdated,
         restarted=reused.restarted,
         unfinished=_unfinished(staging.target.parent),
     )
+    names = {result.filename for result in linked}
+    new = [result for result in results if result.filename not in names]
+    sizes = (result.size + sum(size for _, size, _ in result.beside) for result in new)
+    return Written(packed, len(linked), sum(sizes))
 
 
 class _Reused(NamedTuple):
@@ -245,9 +280,9 @@ class _Reused(NamedTuple):
     """Why all earlier shards were discarded."""
 
 
-def _reuse_shards(job: _Job, writer: ShardWriter, run: Run) -> _Reused:
+def _reuse_shards(job: Job, writer: ShardWriter, run: Run) -> _Reused:
     files_of = writer.record_format.filenames
-    wanted = job.request.options.resume
+    wanted = job.options.resume
     resumed = resume(job.staging, job.plan, run, files_of, is_wanted=wanted)
     check = ShardCheck(folder=writer.folder, source_check=job.source_check())
     kept, outdated = [], 0
@@ -259,8 +294,29 @@ def _reuse_shards(job: _Job, writer: ShardWriter, run: Run) -> _Reused:
     return _Reused(kept, outdated, resumed.restarted)
 
 
+def _link_shards(
+    job: Job, writer: ShardWriter, finished: Sequence[ShardResult]
+) -> Iterator[ShardResult]:
+    """Use shards of an earlier version for the tasks that they are the result of.
+
+    The files are linked, not copied: both versions then share them. That is safe because nobody
+    ever writes to a published file. imgrec writes each file under another name first, and an
+    overwrite replaces the whole folder.
+    """
+    names = {result.filename for result in finished}
+    for task in job.plan.tasks if job.earlier else ():
+        if task.filename in names or not job.earlier or not (shard := job.earlier.find(task)):
+            continue
+        files = writer.record_format.filenames(task.filename)
+        for old, new in zip(job.earlier.files_of(shard), files, strict=True):
+            job.staging.link(job.earlier.folder / old, new)
+        result = job.earlier.result_of(task, shard, files)
+        job.report_progress(result)
+        yield result
+
+
 def _write_shards(
-    job: _Job, writer: ShardWriter, run: Run, finished: Iterable[ShardResult]
+    job: Job, writer: ShardWriter, run: Run, finished: Iterable[ShardResult]
 ) -> Generator[ShardResult, None, None]:
     """Write the shards that are not finished; yield results in the order they come."""
     names = {result.filename for result in finished}
@@ -286,13 +342,13 @@ def _import_for_publishing() -> None:
     import imgrec.inspect.report.page  # noqa: F401
 
 
-def _collect(job: _Job, results: Iterable[ShardResult]) -> tuple[list[ShardResult], Totals, bytes]:
+def _collect(job: Job, results: Iterable[ShardResult]) -> tuple[list[ShardResult], Totals, bytes]:
     """Return all results in the order of the plan, their totals, and the table of samples.
 
     The table stays in memory, so that a failing worker leaves no partial or open file.
     """
     plan, out = job.plan, io.BytesIO()
-    totals = Totals(plan.sum_up(), job.request.options.also)
+    totals = Totals(plan.sum_up(), job.options.also)
     form = TableForm(
         classes=plan.classes,
         is_multilabel=totals.planned.is_multilabel,
@@ -330,7 +386,7 @@ def in_plan_order(
         )
 
 
-def _refuse_changed(job: _Job) -> None:
+def _refuse_changed(job: Job) -> None:
     """Raise ExecutionError if a file of many images was written to meanwhile, or a folder swapped.
 
     A single image is read whole, and its size is checked. But in a file of many, offsets that were
@@ -354,7 +410,7 @@ def _refuse_changed(job: _Job) -> None:
 
 
 @contextmanager
-def _keeping_shards(job: _Job, results: Sequence[ShardResult]) -> Iterator[None]:
+def _keeping_shards(job: Job, results: Sequence[ShardResult]) -> Iterator[None]:
     """If too many images are bad, keep the shards for a run that allows them."""
     try:
         yield
@@ -366,14 +422,14 @@ def _keeping_shards(job: _Job, results: Sequence[ShardResult]) -> Iterator[None]
         raise
 
 
-def _draw_page(job: _Job, results: Sequence[ShardResult], report: Report) -> bytes:
+def _draw_page(job: Job, results: Sequence[ShardResult], report: Report) -> bytes:
     """Draw report.html, with pictures that are read once more from the source."""
     from imgrec.inspect.report.images import in_source, table_of_results
     from imgrec.inspect.report.page import make_page
 
-    table = table_of_results(results, in_source(job.catalog.samples))
+    table = table_of_results(results, job.locate or in_source(job.catalog.samples))
     inspection = Inspection(run=job.engine.run)
-    return make_page(table, report, inspection, job.request.options.thumbnails).data
+    return make_page(table, report, inspection, job.options.thumbnails).data
 
 
 def _unfinished(dataset_folder: Path) -> tuple[str, ...]:

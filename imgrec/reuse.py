@@ -4,26 +4,21 @@ An interrupted run left finished shards, each with a note of its result; a finis
 dataset. Both are the result of a plan, and the plan's fingerprint identifies it. What has the same
 fingerprint is used again if its files are intact and the images are still those that were packed.
 The fingerprint covers names, sizes and first bytes of images, so the rest of each image is read and
-hashed, unless a private note proves that no file of the source has changed since.
-
-That note, `<name>/.<version>.origin.json`, holds paths, inodes and times. They are facts about one
-machine, so they are kept outside the dataset and its checksums.
+hashed, unless a private note (`imgrec.origin`) proves that no file of the source has changed since.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest, xxh3_128_digest
 
@@ -33,85 +28,22 @@ from imgrec.codec.image import pack_pixels, prepare
 from imgrec.codec.pillow import CODERS
 from imgrec.engine import Engine
 from imgrec.errors import BadImage, DatasetError, DatasetExists, ImgrecError
-from imgrec.model import Pixels, Plan, ShardTask, picked
-from imgrec.options import Check, PackOptions, ShrinkOptions
+from imgrec.model import Pixels, Plan, ShardTask, Stored, picked
+from imgrec.options import Check, ShrinkOptions
+from imgrec.origin import Snapshot
 from imgrec.outcome import ShardResult
 from imgrec.read.documents import find_damage, read_fingerprint, read_report
-from imgrec.read.files import read_document
 from imgrec.read.samples import read_hashes
 from imgrec.stamp import Stamp
 from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, has_xxh3, is_intact
 from imgrec.storage.read_ahead import reader
 from imgrec.storage.staging import Stage
-from imgrec.storage.urls import is_url
-from imgrec.text import given_path, name_of, printable
+from imgrec.text import printable
 
-_TICK_NS = 2 * 10**9
-"""Two changes within this time may have the same date: FAT counts in steps of two seconds."""
 _HASH_BYTES = 16
 _RUN = "run"
 """The name of the note about a whole run; others are named after their shard."""
-
-
-class Snapshot(NamedTuple):
-    """The state of a source when a run read it."""
-
-    state: str
-    """"" if a file had just changed: its next change could carry the same date."""
-    started_ns: int
-
-    @classmethod
-    def of(cls, stamp: Stamp, started_ns: int) -> Snapshot:
-        """Take the snapshot of a run that started at `started_ns`."""
-        is_settled = stamp.newest_ns < started_ns - _TICK_NS
-        return cls(f"{stamp.state:032x}" if is_settled else "", started_ns)
-
-    def is_unchanged(self, stamp: Stamp) -> bool:
-        """Check that no file can have changed since; a clock that was ahead proves nothing."""
-        return self.started_ns <= time.time_ns() and self.state == f"{stamp.state:032x}"
-
-
-def origin_note(source: str, options: PackOptions, snapshot: Snapshot, checksums: str) -> bytes:
-    """Return the private note about a run that made a dataset, or found it up to date."""
-    path = source if is_url(source) else os.path.abspath(given_path(source))
-    value = {
-        # A note about another dataset of the same name must not count.
-        "checksums": checksums,
-        "source": name_of(path),
-        "resolved": name_of(path if is_url(source) else os.path.realpath(path)),
-        "folder": name_of(os.getcwd()),
-        "options": _changed_options(options),
-        "state": snapshot.state,
-        "started_ns": snapshot.started_ns,
-    }
-    return json.dumps(value, indent=2).encode() + b"\n"
-
-
-def parse_origin(note: bytes, checksums: str) -> Snapshot:
-    """Return the snapshot in a note, if the note is about the dataset with these checksums."""
-    with suppress(ValueError, KeyError, TypeError, OverflowError):  # such as 1e999 for a number
-        value = json.loads(note)
-        if value["checksums"] == checksums:
-            return Snapshot(str(value["state"]), int(value["started_ns"]))
-    return Snapshot("", 0)
-
-
-def _changed_options(options: Any) -> dict[str, object]:  # of any dataclass
-    default = type(options)()
-    values = {field.name: getattr(options, field.name) for field in fields(options)}
-    return {
-        name: _changed_options(value) if is_dataclass(value) else value
-        for name, value in values.items()
-        if value != getattr(default, name)
-    }
-
-
-def checksums_of(folder: Path) -> str:
-    """Return the hash of a dataset's SHA256SUMS; "" if it has none."""
-    with suppress(OSError, ImgrecError):
-        return hashlib.sha256(read_document(folder / layout.CHECKSUMS)).hexdigest()
-    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +87,9 @@ class SourceCheck:
         places = [
             place
             for place, known in enumerate(before)
-            if isinstance(known, str) or not members.are_trusted
+            if isinstance(known, str)
+            # A stored image cannot have changed: published shards never do.
+            or not (members.are_trusted or type(samples.blobs[place]) is Stored)
         ]
         read = reader(picked(samples.blobs, places), picked(samples.sizes, places))
         try:

@@ -11,14 +11,14 @@ from imgrec.options.declaration import declared_options
 from imgrec.options.packing import PackKeywords
 
 PUBLIC = [
-    "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind",
-    "ColumnOption", "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists",
-    "DatasetInfo", "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError",
-    "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
-    "PlanError", "Report", "SourceError", "SourceKind", "SourceOptions", "UnknownName",
-    "UsageError", "class_weights", "clean", "diff", "export", "grain_source", "info", "leaks",
-    "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report", "torch_dataset",
-    "unpack", "verify", "write_submission",
+    "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind", "ColumnOption",
+    "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists", "DatasetInfo",
+    "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError", "MissingExtra", "NearDups",
+    "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan", "PlanError", "Report",
+    "SourceError", "SourceKind", "SourceOptions", "UnknownName", "Updated", "UsageError",
+    "class_weights", "clean", "diff", "export", "grain_source", "info", "leaks", "list_datasets",
+    "load", "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack",
+    "update", "verify", "write_submission",
 ]  # fmt: skip
 
 

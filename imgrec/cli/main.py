@@ -35,7 +35,8 @@ examples:
   imgrec pack --help                        options of a verb
   imgrec help sources                       a page of the manual: architecture, commands,
                                             formats, guarantees, kaggle, loading, performance,
-                                            pytorch, sources, spark, splits, stores, tables, tfds\
+                                            pytorch, sources, spark, splits, stores, tables, tfds,
+                                            updating\
 """
 
 

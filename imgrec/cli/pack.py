@@ -137,7 +137,7 @@ def _packed_lines(packed: Packed) -> Iterator[str]:
     yield from lines("layout", report.layout.text.split("\n"))
     yield line("classes", classes)
     yield from split_lines(split_rows(info))
-    yield from _file_lines(report, _IN_REPORT)
+    yield from file_lines(report, _IN_REPORT)
     if report.resized:
         resized = number(report.resized.total, "file")
         yield line("resized", f"{resized} to {_side(report.options)}")
@@ -173,7 +173,7 @@ def _plan_lines(planned: Plan) -> Iterator[str]:
     yield from split_lines(rows)
     yield line("classes", number(len(planned.classes), "class", "classes"))
     yield from _class_lines(planned, [split for split, *_ in rows])
-    yield from _file_lines(planned, _AFTER_PACK)
+    yield from file_lines(planned, _AFTER_PACK)
     yield from _duplicate_lines(planned, _AFTER_PACK)
     if planned.shrink_to:
         how = f"larger images to {_side(planned.options)}, JPEGs of quality"
@@ -242,7 +242,7 @@ def _side(options: Mapping[str, object]) -> str:
     return f"a {name} side of {options.get('short_side') or options.get('max_side')}"
 
 
-def _file_lines(found: Plan | Report, where: str) -> Iterator[str]:
+def file_lines(found: Plan | Report, where: str) -> Iterator[str]:
     """Show the notes about single files, kind by kind."""
     yield from _note_lines("skipped", found.skipped, where)
     if found.ignored:

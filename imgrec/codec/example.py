@@ -111,6 +111,26 @@ def encode_all_around(image_length: int, *, features: Mapping[str, Feature]) -> 
     return _TAG_1 + varint(len(before) + image_length + len(after)) + before, after
 
 
+def image_length(record_bytes: int, around: Callable[[int], tuple[bytes, bytes]]) -> int:
+    """Return how long the image is in a record of so many bytes; -1 if no image is.
+
+    `around` returns what is before and after an image of a length, as `encode_around` does.
+
+    >>> before, after = encode_around(7, filename=b"a", label=3, shape=(1, 2, 3))
+    >>> image_length(len(before) + 7 + len(after), lambda length: encode_around(
+    ...     length, filename=b"a", label=3, shape=(1, 2, 3)))
+    7
+    """
+    length, tried = record_bytes, set[int]()
+    while length >= 0 and length not in tried:  # a few bytes of lengths depend on it themselves
+        tried.add(length)
+        before, after = around(length)
+        if len(before) + length + len(after) == record_bytes:
+            return length
+        length = record_bytes - len(before) - len(after)
+    return -1
+
+
 def _entry(key: bytes, values: Feature) -> bytes:
     first = values[0] if values else 0
     if isinstance(first, bytes):

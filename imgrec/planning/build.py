@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from imgrec.errors import PlanError
 from imgrec.layout import dataset_name, legal_name
@@ -19,6 +19,8 @@ from imgrec.model import (
     Label,
     Plan,
     Samples,
+    ShardTask,
+    Stored,
     known_label,
     labels_by_split,
     picked,
@@ -43,11 +45,84 @@ SHOWN = 10
 """How many names a warning lists."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The name, label and split of every sample, before shards are cut."""
+
+    name: str
+    """The name of the dataset."""
+    catalog: Catalog
+    classes: tuple[str, ...]
+    label_of: Mapping[str, int]
+    """The label of each class, by the source's own name."""
+    samples: Samples
+    """With labels and final splits."""
+    left_out: Mapping[int, Note]
+    """Copies that are not packed, by place."""
+    about_copies: Notes
+
+    def plan(
+        self,
+        tasks: tuple[ShardTask, ...],
+        order: Sequence[int],
+        options: PackOptions,
+        more_facts: bytes = b"",
+    ) -> Plan:
+        """Return the plan of these tasks, which hold the samples at `order`, in this order.
+
+        `more_facts` are whatever else decides the output.
+        """
+        catalog = self.catalog
+        contents = picked(self.samples.contents, order)
+        submission = catalog.submission and catalog.submission.named(self.label_of, self.classes)
+        warnings = _warnings(
+            catalog, self.classes, options, self.samples.splits, labels_by_split(tasks)
+        )
+        return Plan(
+            name=self.name,
+            version=options.version,
+            source=catalog.name,
+            layout=catalog.layout,
+            classes=self.classes,
+            tasks=tasks,
+            check=options.check,
+            shrink_to=options.shrink_options,
+            fingerprint=fingerprint(
+                dataset_facts(self.name, self.classes, options, submission) + more_facts,
+                map(task_facts, tasks),
+                (b"".join(contents),),
+                (lengths_of(contents),),
+            ),
+            notes=(
+                *catalog.notes,
+                *sorted(self.left_out.values()),
+                *self.about_copies,
+                *warnings_of(warnings),
+            ),
+            near_duplicates=(
+                catalog.near.sum_up(*_by_name(self.samples, order)) if catalog.near else None
+            ),
+            options=options.deciding(),
+            submission=submission,
+            beyond_limit=catalog.beyond_limit,
+        )
+
+
 def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     """Decide label, split, shard and place of every sample.
 
     The same samples and options give the same plan, in whatever order the samples come.
     """
+    decided = decide(catalog, options)
+    order = write_order(decided.samples, options.seed)
+    if decided.left_out:
+        order = [place for place in order if place not in decided.left_out]
+    tasks = tuple(make_tasks(decided.name, decided.samples, order, options))
+    return decided.plan(tasks, order, options)
+
+
+def decide(catalog: Catalog, options: PackOptions) -> Decided:
+    """Choose the samples of a catalog, and decide label and split of each."""
     name = dataset_name(catalog.name, options.name)
     catalog = choose(catalog, options.source)
     if options.source.limit_per_class is not None:
@@ -65,40 +140,16 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
     splits = assign_splits(samples, labels, options, label_sets)
     groups = find_groups(samples)
     about_copies = note_copies(samples, groups, label_sets or labels, splits)
-    left_out = _leave_out(samples, groups, splits, about_copies, options.on_leak)
-    order = write_order(samples, options.seed)
-    kept = [place for place in order if place not in left_out] if left_out else order
-    planned = replace(
-        samples, labels=tuple(labels), label_sets=tuple(label_sets), splits=tuple(splits)
-    )
-    tasks = tuple(make_tasks(name, planned, kept, options))
-    contents = picked(samples.contents, kept)
-    submission = catalog.submission and catalog.submission.named(label_of, classes)
-    return Plan(
+    return Decided(
         name=name,
-        version=options.version,
-        source=catalog.name,
-        layout=catalog.layout,
+        catalog=catalog,
         classes=classes,
-        tasks=tasks,
-        check=options.check,
-        shrink_to=options.shrink_options,
-        fingerprint=fingerprint(
-            dataset_facts(name, classes, options, submission),
-            map(task_facts, tasks),
-            (b"".join(contents),),
-            (lengths_of(contents),),
+        label_of=label_of,
+        samples=replace(
+            samples, labels=tuple(labels), label_sets=tuple(label_sets), splits=tuple(splits)
         ),
-        notes=(
-            *catalog.notes,
-            *sorted(left_out.values()),
-            *about_copies,
-            *warnings_of(_warnings(catalog, classes, options, splits, labels_by_split(tasks))),
-        ),
-        near_duplicates=catalog.near.sum_up(*_by_name(planned, kept)) if catalog.near else None,
-        options=options.deciding(),
-        submission=submission,
-        beyond_limit=catalog.beyond_limit,
+        left_out=_leave_out(samples, groups, splits, about_copies, options.on_leak),
+        about_copies=about_copies,
     )
 
 
@@ -169,13 +220,16 @@ def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
 def _limit(catalog: Catalog, most: int, seed: int) -> Catalog:
     """Keep the `most` images drawn first of each class in each split of the source.
 
-    An image of several classes is kept if it is among the first of one of them.
+    Images that an earlier version has come before all others. An image of several classes is kept
+    if it is among the first of one of them.
     """
     samples = catalog.samples
     class_sets = samples.class_sets or [(name,) for name in samples.class_names]
     counts: Counter[tuple[str, str]] = Counter()
     kept = []
-    for place in draw_order(samples, seed):
+    order = draw_order(samples, seed)
+    order.sort(key=lambda place: not isinstance(samples.blobs[place], Stored))
+    for place in order:
         strata = {(samples.splits[place], name) for name in class_sets[place] or ("",)}
         counts.update(strata)
         if any(counts[stratum] <= most for stratum in strata):

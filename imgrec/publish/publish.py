@@ -59,6 +59,8 @@ def _documents(
     yield layout.SKIPPED, skipped_csv(report)
     if plan.submission and plan.submission.sample:
         yield layout.SUBMISSION, plan.submission.sample
+    if plan.edits:
+        yield layout.EDITS, plan.edits
     yield layout.METADATA, _metadata(plan, report, totals, options)
     yield layout.FEATURES, _json(_features(len(report.classes), totals))
     yield layout.DATASET_INFO, _json(_dataset_info(report, totals, options))

@@ -8,20 +8,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from xxhash import xxh3_128_digest
 
 from imgrec.codec import descriptor
-from imgrec.codec.image import shape_of
+from imgrec.codec.image import pack_pixels, prepare, shape_of
 from imgrec.errors import BadImage, SourceError
 from imgrec.model import TRAIN, Blob, Catalog, Pixels, Samples, picked, split_order
 from imgrec.near.duplicates import Images, SimilarImages, find_similar
 from imgrec.near.search import DISTANCE
-from imgrec.notes import Note, NoteKind
-from imgrec.options import NearDups
+from imgrec.notes import Note, NoteKind, Notes
+from imgrec.options import Check, NearDups, ShrinkOptions
 from imgrec.source.columns import is_path_column, is_split_column
 from imgrec.source.probe import ImageBatch, image_batches
 from imgrec.source.tables import Table, read_table
@@ -32,6 +32,8 @@ from imgrec.storage.read_ahead import Read, reader
 from imgrec.text import printable
 
 V = TypeVar("V")
+OnProgress: TypeAlias = Callable[[int, int], object]
+"""Called with how many more images were decoded, and of how many."""
 
 _BATCH = 256
 _SHOWN = 5
@@ -42,7 +44,7 @@ _LARGE_GROUP, _LARGE_SHARE = 20, 0.05
 
 def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
     """Pin each image with a known hash to its known split."""
-    hashes = _measure_all(catalog.samples, _hash, b"", run)
+    hashes = hash_images(catalog.samples, run)
     pinned = tuple([known.get(value, "") for value in hashes])
     catalog = replace(catalog, samples=replace(catalog.samples, pinned=pinned))
     if any(pinned):
@@ -50,12 +52,58 @@ def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
     return catalog.warn("--split-from: that dataset has none of these images")
 
 
-def without_small(catalog: Catalog, min_side: int, run: Run) -> Catalog:
-    """Leave out images with a side below `min_side` pixels, and count them."""
+def without_small(catalog: Catalog, min_side: int, run: Run, known: Container[str] = ()) -> Catalog:
+    """Leave out images with a side below `min_side` pixels, and count them.
+
+    Those with `known` names are large enough.
+    """
+    names = catalog.samples.filenames
+    places = [place for place, name in enumerate(names) if name not in known]
     # An image that cannot be read stays: the writer reports why.
-    sides = _measure_all(catalog.samples, _short_side, min_side, run)
-    kept = [place for place, side in enumerate(sides) if side >= min_side]
+    sides = _measure_all(catalog.samples.pick(places), _short_side, min_side, run)
+    small = {place for place, side in zip(places, sides, strict=True) if side < min_side}
+    kept = [place for place in range(len(names)) if place not in small]
     return catalog.keep(kept, catalog.bad, f"smaller than --min-side {min_side}")
+
+
+def hash_images(samples: Samples, run: Run) -> list[bytes]:
+    """Return the hash of each image, as in `samples.parquet`; b"" if it cannot be read."""
+    return _measure_all(samples, _hash, b"", run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageCheck:
+    """A picklable function that finds the images that cannot be packed."""
+
+    check: Check
+    shrink_to: ShrinkOptions | None
+    newest_ns: int
+    """See `read_blob`."""
+
+    def __call__(self, images: ImageBatch) -> Notes:
+        """Return a note for each bad image of a batch."""
+        found, read = list[Note](), reader(images.blobs, images.sizes)
+        for blob, size, name in zip(images.blobs, images.sizes, images.names, strict=True):
+            try:
+                data = read(blob, size, self.newest_ns, name)
+                if isinstance(blob, Pixels):
+                    pack_pixels(data, blob, self.shrink_to)
+                else:
+                    prepare(data, name, self.check, self.shrink_to)
+            except BadImage as error:
+                found.append(Note(name, str(error), NoteKind.BAD))
+        close_files()
+        return tuple(found)
+
+
+def find_bad(samples: Samples, check: ImageCheck, run: Run, on_progress: OnProgress) -> Notes:
+    """Return a note for each image that cannot be packed."""
+    batches = image_batches(samples.filenames, samples.blobs, samples.sizes, _BATCH)
+    notes: list[Note] = []
+    for found in run(check, batches):
+        notes += found
+        on_progress(min(_BATCH, len(samples)), len(samples))
+    return tuple(sorted(notes))
 
 
 def _measure_all(
@@ -162,9 +210,6 @@ def _with_columns(table: Table, path: str) -> tuple[Table, int, int]:
 
 
 # Near-duplicates.
-
-OnProgress = Callable[[int, int], object]
-"""Called with how many more images were decoded, and of how many."""
 
 
 class Signatures(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from imgrec.errors import BadImage
 from imgrec.model import Blob, Samples, picked
 from imgrec.options import SourceOptions
 from imgrec.source.tree import Context, Folder, Lister, Run, has_image_name
+from imgrec.source.unchanged import KnownFile, unchanged_files
 from imgrec.stamp import NO_STAMP, Stamp, sum_of
 from imgrec.storage import read_ahead
 from imgrec.storage.blobs import close_files, read_file_head, read_head
@@ -52,6 +53,9 @@ class FileTable:
     """Why files that are meant as images cannot be packed, by number."""
     others: set[int] = field(default_factory=set)
     """Numbers of files that are not meant as images."""
+    unopened: set[int] = field(default_factory=set)
+    """Numbers of files that are known from an earlier version. Their keys are hashes of the whole,
+    which no key of another file equals."""
     stamp: Stamp = NO_STAMP
 
     def add(self, folder: Folder) -> None:
@@ -85,12 +89,14 @@ class FileTable:
         """Return catalog rows for the files at `numbers`, which were probed."""
         names, blobs = picked(self.names, numbers), picked(self.blobs, numbers)
         sizes, keys = picked(self.sizes, numbers), picked(self.keys, numbers)
+        # The content of what was not opened is its key already.
+        to_read = [0 if at in self.unopened else self.sizes[at] for at in numbers]
         return Samples(
             filenames=names,
             class_names=tuple(class_names),
             splits=tuple(splits),
             sizes=sizes,
-            contents=tuple(contents(names, blobs, sizes, keys, run)),
+            contents=tuple(contents(names, blobs, to_read, keys, run)),
             blobs=blobs,
         )
 
@@ -118,7 +124,10 @@ class FileTable:
         for place in excluded:
             sizes[place] = 0  # so that nothing of it is read from an object store
         spool = context.spool if context.keeps_small else ""
-        return Batch(start, names, self.blobs[part], sizes, excluded, spool)
+        unopened, blobs = context.unopened, self.blobs[part]
+        known = unopened.among(names, blobs) if unopened else {}
+        before_ns = unopened.before_ns if unopened else 0
+        return Batch(start, names, blobs, sizes, excluded, spool, known, before_ns)
 
     def _fill(self, start: int, probed: Probed) -> None:
         """Add the results of one batch; batches come in any order."""
@@ -128,6 +137,7 @@ class FileTable:
         self.keys[start:end] = probed.keys
         self.faults.update({start + place: why for place, why in probed.faults.items()})
         self.others.update(start + place for place in probed.others)
+        self.unopened.update(start + place for place in probed.unopened)
         self.stamp = self.stamp.merged(probed.stamp)
         for place, blob in probed.copies.items():
             self.blobs[start + place] = blob
@@ -168,6 +178,10 @@ class Batch(NamedTuple):
     """Places of the files that are not packed, and so not opened either."""
     spool: str
     """The folder for copies of small files; "" for none."""
+    known: Mapping[int, KnownFile]
+    """What an earlier version knew, by place."""
+    before_ns: int
+    """See `Unopened`."""
 
 
 class Probed(NamedTuple):
@@ -180,6 +194,8 @@ class Probed(NamedTuple):
     stamp: Stamp
     copies: dict[int, Blob]
     """Where files were copied to in the spool."""
+    unopened: Sequence[int]
+    """Places of the files that are known."""
 
 
 def probe(batch: Batch) -> tuple[int, Probed]:
@@ -190,14 +206,21 @@ def probe(batch: Batch) -> tuple[int, Probed]:
     others: list[int] = []
     small: dict[int, bytes] = {}
     newest_ns, states = 0, []
+    unopened = unchanged_files(batch.blobs, batch.known, batch.before_ns) if batch.known else {}
+    left = {*range(count)}.difference(batch.excluded, unopened)
     remote = read_ahead.heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
     if not remote:
-        wanted = [blob for place, blob in enumerate(batch.blobs) if place not in batch.excluded]
+        wanted = [blob for place, blob in enumerate(batch.blobs) if place in left]
         read_ahead.cache_heads(wanted, batch.start, HEAD_BYTES)
     for place, (name, blob) in enumerate(zip(batch.names, batch.blobs, strict=True)):
         if place in batch.excluded:
             if not has_image_name(name):
                 others.append(place)
+            continue
+        if place in unopened:
+            sizes[place], keys[place] = batch.known[place].size, batch.known[place].content
+            newest_ns = max(newest_ns, unopened[place].newest_ns)
+            states.append(unopened[place].state)
             continue
         try:
             if place in remote:
@@ -232,7 +255,8 @@ def probe(batch: Batch) -> tuple[int, Probed]:
     if len(copies) < len(small):  # they will be read from where they are
         newest_ns = max(newest_ns, *(_changed_ns(str(batch.blobs[place])) for place in small))
     stamp = Stamp(newest_ns, sum_of(states))
-    return batch.start, Probed(sizes, keys, faults, others, stamp, copies)
+    probed = Probed(sizes, keys, faults, others, stamp, copies, list(unopened))
+    return batch.start, probed
 
 
 def _copy_to_spool(spool: str, small: dict[int, bytes]) -> dict[int, Blob]:

@@ -17,6 +17,7 @@ from imgrec.errors import BadImage, ImgrecError, SourceError
 from imgrec.model import Blob, picked
 from imgrec.notes import Note, Notes, ignored_files, warnings_of
 from imgrec.options import SourceOptions
+from imgrec.source.unchanged import Unopened
 from imgrec.stamp import NO_STAMP, Stamp
 from imgrec.storage.blobs import read_pieces
 from imgrec.storage.files import write_blocks
@@ -58,6 +59,8 @@ class Context:
     """A folder, which may not exist yet, for files that must be unpacked to be read."""
     keeps_small: bool = False
     """Whether small files are copied to the spool while they are probed, and not opened again."""
+    unopened: Unopened | None = None
+    """The files that an earlier version knew; None to open all."""
 
     def spool_path(self, shown: str, suffix: str) -> str:
         """Return the path in the spool for a copy of the file called `shown`."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from imgrec.errors import BadImage
-from imgrec.model import Blob, Pixels, Slice, ZipMember
+from imgrec.model import Blob, Pixels, Slice, Stored, ZipMember
 from imgrec.stamp import NO_STAMP, Stamp, state_of
 from imgrec.storage.read_errors import image_fault, read_error
 
@@ -93,6 +93,7 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> byte
         elif isinstance(blob, ZipMember):
             data = _read_member(blob, size)
         else:
+            refuse_stored(blob)
             data = _pread(blob[0], size, blob[1])
     except OSError as error:
         close_files()  # else the next reader would use a file that may have been replaced
@@ -100,6 +101,12 @@ def read_blob(blob: Blob, size: int, newest_ns: int = 0, name: str = "") -> byte
     if len(data) != size:
         raise BadImage(CHANGED)
     return data
+
+
+def refuse_stored(blob: Blob) -> None:
+    """Raise TypeError for a record of a dataset, which is not a part of a file of the source."""
+    if isinstance(blob, Stored):
+        raise TypeError(f"not a part of a source: {blob}")
 
 
 def is_object(blob: Blob) -> bool:
@@ -162,12 +169,13 @@ def changed_after(path: str, time_ns: int) -> bool:
         raise read_error(error, path) from error
 
 
-def read_pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
+def read_pieces(blob: Slice | ZipMember | Pixels | Stored, size: int) -> Iterator[bytes]:
     """Yield a part of a file, `size` bytes long, in pieces: it may be larger than memory.
 
     Raises BadImage, at its end at the latest, if size or checksum is wrong, and ExecutionError if
     the file cannot be read.
     """
+    refuse_stored(blob)
     count = crc32 = 0
     try:
         for piece in _pieces(blob, size):
@@ -212,7 +220,7 @@ def _pread(path: str, size: int, offset: int) -> bytes:
     return data
 
 
-def _pieces(blob: Slice | ZipMember | Pixels, size: int) -> Iterator[bytes]:
+def _pieces(blob: Slice | ZipMember | Pixels | Stored, size: int) -> Iterator[bytes]:
     if isinstance(blob, ZipMember):
         yield from _unpacked(_packed_blocks(blob, _PIECE_BYTES), blob.method, _PIECE_BYTES)
         return

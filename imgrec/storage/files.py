@@ -22,6 +22,10 @@ PART = ".part"
 """The suffix of an unfinished file."""
 _SPOOL = ".spool"
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_HARD_LINKS = frozenset(
+    {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
+)
+"""Errors of file systems without hard links, or of another disk."""
 _LOCK_TRIES, _LOCK_PAUSE_S = 100, 0.01
 
 
@@ -199,6 +203,35 @@ def has_xxh3(path: str, size: int, expected: str) -> bool:
     except OSError:
         return False
     return count == size and hasher.hexdigest() == expected
+
+
+def link_or_copy(source: str, path: str) -> None:
+    """Give a file that never changes another name; copy it where the disk has no links.
+
+    File systems that can share the blocks of a copy do so. Raises ExecutionError if the disk
+    refuses it.
+    """
+    with os_errors_as(path):
+        try:
+            os.link(source, path)
+            return
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+    with renamed_when_complete(path) as part, open(source, "rb") as old, open(part, "wb") as new:
+        while count := os.fstat(old.fileno()).st_size - new.tell():
+            if not _copy_some(old.fileno(), new.fileno(), count):
+                raise OSError(errno.EIO, "it is shorter than it was", source)
+            new.seek(0, os.SEEK_END)
+
+
+def _copy_some(source: int, target: int, count: int) -> int:
+    if hasattr(os, "copy_file_range"):
+        with suppress(OSError):  # not on all file systems
+            return os.copy_file_range(source, target, count)
+    data = os.read(source, _READ_BYTES)
+    write_all(target, data)
+    return len(data)
 
 
 def remove(*paths: str) -> None:

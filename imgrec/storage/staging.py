@@ -17,6 +17,7 @@ from imgrec.storage.files import (
     PART,
     Seal,
     holds,
+    link_or_copy,
     make_locked,
     os_errors_as,
     remove_all,
@@ -177,6 +178,10 @@ class Staging:
             for note in _listed(self._notes):
                 if note.name not in notes:
                     note.unlink()
+
+    def link(self, source: Path, filename: str) -> None:
+        """Add a file of another version of the dataset, without copying it if possible."""
+        link_or_copy(str(source), str(self.path / filename))
 
     def start_sync(self, *filenames: str) -> None:
         """Start to sync finished files while others are still being written."""

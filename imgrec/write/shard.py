@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import sub
+from typing import TypeAlias
 
 from xxhash import xxh3_128_digest
 
@@ -16,14 +17,17 @@ from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
 from imgrec.codec.tfrecord import RecordWriter
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
-from imgrec.model import Pixels, Samples, ShardTask, picked
+from imgrec.model import Pixels, Samples, ShardTask, Stored, picked
 from imgrec.notes import Note, NoteCollector, NoteKind
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.blobs import close_files
 from imgrec.storage.files import Seal, seal_of, write_file
-from imgrec.storage.read_ahead import reader
+from imgrec.storage.read_ahead import Read, reader
 from imgrec.write.records import PLAIN, ArrayRecordFile, RecordFormat, create_records
+
+ReadStored: TypeAlias = Callable[[Sequence[Stored]], Iterator[tuple[bytes, Shape]]]
+"""Yields the image and the shape in each of some records of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,7 @@ class ShardWriter:
     """Whether to compute signatures of the images that the check has decoded."""
     newest_ns: int = 0
     """See `read_blob`."""
+    read_stored: ReadStored | None = None
 
     def __call__(self, task: ShardTask) -> ShardResult:
         """Write the shard of a task, and `<shard>.idx` beside it unless it is compressed.
@@ -50,7 +55,7 @@ class ShardWriter:
         with create_records(path, self.record_format, expected_bytes=expected_bytes) as files:
             out, file, twins = files
             shard = _Shard(task, out, twins, signs=self.signs)
-            shard.pack_images(self.check, self.shrink_to, self.newest_ns)
+            shard.pack_images(self.check, self.shrink_to, self.newest_ns, self.read_stored)
         index, others = path + INDEX_SUFFIX, self.record_format.filenames(path)[1:]
         beside = tuple(
             write_file(other, shard.index()) if other == index else seal_of(other)
@@ -99,12 +104,28 @@ class _Shard:
         self.tones: list[bytes] = []
         self.notes: list[Note] = []
 
-    def pack_images(self, check: Check, shrink_to: ShrinkOptions | None, newest_ns: int) -> None:
-        """Read, check and add all samples of the task; note those that cannot be packed."""
+    def pack_images(
+        self,
+        check: Check,
+        shrink_to: ShrinkOptions | None,
+        newest_ns: int,
+        read_stored: ReadStored | None = None,
+    ) -> None:
+        """Read, check and add all samples of the task; note those that cannot be packed.
+
+        Stored images were checked when they were first packed, and are not decoded again.
+        """
         samples = self.task.samples
-        read = reader(samples.blobs, samples.sizes)
+        stored = [blob for blob in samples.blobs if type(blob) is Stored]
+        images = read_stored(stored) if stored and read_stored else iter(())
+        read = _reader_of_files(samples)
         files = zip(samples.blobs, samples.filenames, samples.sizes, strict=True)
         for place, (blob, filename, size) in enumerate(files):
+            if type(blob) is Stored:
+                data, shape = next(images)
+                self._add(Packable(data, shape, blob.format), place, blob.content)
+                self.tones.append(descriptor.tone(None))
+                continue
             try:
                 data = read(blob, size, newest_ns, filename)
                 image = (
@@ -136,7 +157,7 @@ class _Shard:
                 shape=shape,
             )
         else:
-            features = _features(samples, place, shape)
+            features = features_around(samples, place, shape)
             before, after = example.encode_all_around(len(data), features=features)
         end = self.out.add(before, data, after)
         for twin in self.twins:
@@ -191,7 +212,12 @@ class _Shard:
         )
 
 
-def _features(samples: Samples, place: int, shape: Shape) -> dict[str, example.Feature]:
+def _reader_of_files(samples: Samples) -> Read:
+    places = [place for place, blob in enumerate(samples.blobs) if type(blob) is not Stored]
+    return reader(picked(samples.blobs, places), picked(samples.sizes, places))
+
+
+def features_around(samples: Samples, place: int, shape: Shape) -> dict[str, example.Feature]:
     """Return all features of a record but the image."""
     features: dict[str, example.Feature] = {
         "filename": (samples.filenames[place].encode("utf-8", "surrogateescape"),),

@@ -135,7 +135,7 @@ def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[F
         ((first, second), f"distance {distance:.1f}" + ", mirrored" * is_mirrored)
         for first, second, distance, is_mirrored in near.examples
     )
-    turns = [(row, turn) for row, turn in enumerate(table.orientations) if turn != UPRIGHT]
+    turns = [(row, turn) for row, turn in enumerate(table.orientations) if turn not in (0, UPRIGHT)]
     turned = [
         Entry((shots.at(row),), f"EXIF orientation {turn}: {_TURNS.get(turn, 'unknown')}")
         for row, turn in turns[:_MAX_ENTRIES]

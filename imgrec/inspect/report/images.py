@@ -126,7 +126,7 @@ def _joined(
         shapes=shapes,
         formats=list(chain.from_iterable(part.formats for part in parts)),
         sizes=sizes,
-        orientations=b"".join([part.orientations for part in parts]),
+        orientations=b"".join([part.orientations or bytes(len(part.samples)) for part in parts]),
         tones=b"".join(tones) if any(part.tones for part in parts) else b"",
         locate=locate,
         columns=tuple(_columns([part.samples for part in parts if len(part.samples)])),

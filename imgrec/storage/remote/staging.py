@@ -137,6 +137,15 @@ class StoreStaging:
         self._raise_fault(wait=False)
         self._jobs.append(self._pool.submit(self._send_noted, tuple(filenames), name, note))
 
+    def link(self, source: Path, filename: str) -> None:
+        """Add a file of another version of the dataset: the store copies it by itself."""
+        self._raise_fault(wait=False)
+        self._jobs.append(self._pool.submit(self._copy, source, filename))
+
+    def _copy(self, source: Path, filename: str) -> None:
+        found = copy_inside(str(source), str(self._place / filename))
+        self._sent[filename] = Sent(found.size, found.tag)
+
     def _send_noted(self, filenames: tuple[str, ...], name: str, note: bytes) -> None:
         try:
             for filename in filenames:

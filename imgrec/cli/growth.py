@@ -1,0 +1,91 @@
+"""`imgrec update` and `imgrec edit`: make the next version of a dataset."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from imgrec.cli.arguments import DATASET_ARGUMENTS, WORKERS, working
+from imgrec.cli.diff import difference_lines, difference_value
+from imgrec.cli.pack import file_lines
+from imgrec.cli.parser import argument, switch, verb
+from imgrec.cli.render import emit, line, pick
+from imgrec.text import size, visible
+
+if TYPE_CHECKING:
+    from imgrec.updating import Updated
+
+_VERSION = argument("--version", "X.Y.Z", "version to make; default: the next minor one")
+
+
+@verb(
+    ("imgrec update flowers", "imgrec update flowers ./flowers --version 2.0.0 --compact"),
+    (
+        DATASET_ARGUMENTS[0],
+        argument(
+            "source",
+            "SOURCE",
+            "where its source is now; default: where it was packed from",
+            nargs="?",
+        ),
+        *DATASET_ARGUMENTS[1:],
+        _VERSION,
+        switch("--compact", "write all shards afresh, with old and new images mixed"),
+        switch("--rehash", "read all files of the source, also those that seem unchanged"),
+        *WORKERS,
+    ),
+)
+def update(parsed: Namespace) -> int:
+    """Pack the next version of a dataset from its source, as far as that has changed.
+
+    Images that it has keep split, label, shard and place. Shards without a change are linked, not
+    written. If nothing has changed, nothing is written.
+    """
+    from imgrec import api
+
+    with working(parsed) as workers:
+        updated = api.update(
+            parsed.dataset,
+            parsed.source,
+            version=parsed.version,
+            compact=parsed.compact,
+            rehash=parsed.rehash,
+            data_dir=parsed.data_dir,
+            **workers,
+        )
+    emit(parsed, _updated_value(updated), _updated_lines(updated))
+    return 0
+
+
+def _updated_value(updated: Updated) -> dict[str, object]:
+    difference = updated.difference
+    return {
+        **pick(updated.info, "name version path load fingerprint"),
+        "earlier": pick(updated.earlier, "name version path fingerprint"),
+        **pick(updated, "is_new shards reused_shards written_bytes kept_shards"),
+        "skipped": [
+            {"file": note.filename, "reason": note.reason} for note in updated.report.skipped
+        ],
+        "warnings": updated.report.warnings,
+        "seconds": round(updated.seconds, 3),
+        "difference": difference and difference_value(difference),
+    }
+
+
+def _updated_lines(updated: Updated) -> Iterator[str]:
+    info = updated.info
+    if updated.difference is None:
+        yield visible(f"{info.name} {info.version}: nothing has changed, nothing was written")
+        return
+    yield from difference_lines(updated.difference)
+    yield from file_lines(updated.report, "see report.json")
+    yield from (line("warning", warning) for warning in updated.report.warnings)
+    written = updated.shards - updated.reused_shards
+    yield line(
+        "reused",
+        f"{updated.reused_shards:,} of {updated.shards:,} shards, wrote {written:,} "
+        f"({size(updated.written_bytes)}) in {updated.seconds:.1f} s",
+    )
+    yield line("path", info.path)
+    yield line("load", info.load)

@@ -1,0 +1,141 @@
+"""Corrections of a dataset: images relabelled, dropped or moved to another split.
+
+They are kept with the dataset, so that the next version has them too, whatever the source says.
+A correction is about a file, by its name; if that name is gone, by its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from imgrec.model import Catalog
+from imgrec.notes import Note, NoteKind
+from imgrec.text import printable
+
+SEPARATOR = "|"
+"""Separates several labels in a cell."""
+COLUMNS = ("filename", "action", "label", "split", "xxh3")
+
+
+class Action(StrEnum):
+    """What a correction does."""
+
+    RELABEL = "relabel"
+    DROP = "drop"
+    MOVE = "move"
+
+
+class Correction(NamedTuple):
+    """One correction, as a row of the table of corrections."""
+
+    filename: str
+    """Printable."""
+    action: Action
+    label: str = ""
+    """The name of a class; several are separated by "|"; "" for no label."""
+    split: str = ""
+    content: str = ""
+    """The hash of the file, in hexadecimal digits."""
+
+
+class Corrected(NamedTuple):
+    """A catalog with corrections, and the hashes of its samples."""
+
+    catalog: Catalog
+    hashes: Sequence[bytes]
+    corrections: Corrections
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """All corrections of a dataset, by file and action."""
+
+    rows: Mapping[tuple[str, Action], Correction] = field(default_factory=dict)
+
+    def with_rows(self, rows: Sequence[Correction]) -> Corrections:
+        """Return these and newer ones, which win. A dropped file needs no other correction."""
+        found = dict(self.rows)
+        for row in rows:
+            others = [key for key in found if key[0] == row.filename]
+            for key in others if row.action is Action.DROP else ():
+                del found[key]
+            found.pop((row.filename, Action.DROP), None)
+            found[row.filename, row.action] = row
+        return Corrections(found)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def listed(self) -> list[Correction]:
+        """Return all corrections in the order of names."""
+        return [self.rows[key] for key in sorted(self.rows)]
+
+    def of(self, action: Action) -> dict[str, Correction]:
+        """Return the corrections of one kind by file."""
+        return {name: row for (name, kind), row in self.rows.items() if kind is action}
+
+    def apply(self, catalog: Catalog, hashes: Sequence[bytes], known: Collection[str]) -> Corrected:
+        """Apply what still concerns files of the source; `known` names were there before.
+
+        Moved images need nothing here: a known image stays in its split.
+        """
+        if not self:
+            return Corrected(catalog, hashes, self)
+        names = list(map(printable, catalog.samples.filenames))
+        corrections = self._renamed(names, hashes, known)
+        catalog = corrections._relabelled(catalog, names)
+        dropped = corrections.of(Action.DROP)
+        kept = [place for place, name in enumerate(names) if name not in dropped]
+        if len(kept) == len(names):
+            return Corrected(catalog, hashes, corrections)
+        notes = [
+            Note(catalog.samples.filenames[place], "dropped by imgrec edit", NoteKind.LEFT_OUT)
+            for place, name in enumerate(names)
+            if name in dropped
+        ]
+        catalog = replace(catalog, samples=catalog.samples.pick(kept)).noted(sorted(notes))
+        return Corrected(catalog, [hashes[place] for place in kept], corrections)
+
+    def _renamed(
+        self, names: Sequence[str], hashes: Sequence[bytes], known: Collection[str]
+    ) -> Corrections:
+        """Return corrections by the new names of renamed files."""
+        there, new_names = set(names), dict[str, str]()
+        for name, found in sorted(zip(names, hashes, strict=True), reverse=True):
+            if name not in known and found:
+                new_names[found.hex()] = name
+        rows = [
+            row
+            if row.filename in there
+            else row._replace(filename=new_names.get(row.content, row.filename))
+            for row in self.listed()
+        ]
+        return Corrections({(row.filename, row.action): row for row in rows})
+
+    def _relabelled(self, catalog: Catalog, names: Sequence[str]) -> Catalog:
+        labels = self.of(Action.RELABEL)
+        places = [place for place, name in enumerate(names) if name in labels]
+        if not places:
+            return catalog
+        samples, folders = catalog.samples, dict(catalog.class_folders)
+        class_names, class_sets = list(samples.class_names), list(samples.class_sets)
+        for place in places:
+            own = class_names_of(labels[names[place]].label)
+            class_names[place] = own[0] if own else ""
+            if class_sets:
+                class_sets[place] = own
+            folders |= {name: folders.get(name, ()) for name in own}
+        samples = replace(samples, class_names=tuple(class_names), class_sets=tuple(class_sets))
+        return replace(catalog, samples=samples, class_folders=folders)
+
+
+def class_names_of(label: str) -> tuple[str, ...]:
+    """Return the classes in a cell.
+
+    >>> class_names_of("rose|tulip"), class_names_of("")
+    (('rose', 'tulip'), ())
+    """
+    return tuple(filter(None, label.split(SEPARATOR)))
