@@ -15,10 +15,10 @@ from imgrec import layout
 from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
 from imgrec.options import OptionError, PackOptions, SourceOptions
-from imgrec.options.declaration import listing_of, options_of
-from imgrec.options.packing import AnyPath, PackKeywords
+from imgrec.options.declaration import listing_of, with_known_keywords
+from imgrec.options.packing import AnyPath, PackKeywords, SourceKeywords
 from imgrec.options.parsing import parse_text
-from imgrec.request import options_from, pack_options, resolve_manifest
+from imgrec.request import options_from, pack_options, resolve_manifest, source_options_from
 from imgrec.source.fetch import fetched
 from imgrec.source.kinds import detect
 from imgrec.storage.paths import refuse_remote, to_path
@@ -117,6 +117,7 @@ def plan(
     return made
 
 
+@with_known_keywords
 def update(
     dataset: AnyPath,
     source: AnyPath = "",
@@ -156,6 +157,7 @@ def update(
     )
 
 
+@with_known_keywords
 def info(dataset: AnyPath, *, data_dir: AnyPath = "") -> DatasetInfo:
     """Return what a packed dataset holds. Give its name, or a path at any level."""
     from imgrec.read.documents import read_info
@@ -163,6 +165,7 @@ def info(dataset: AnyPath, *, data_dir: AnyPath = "") -> DatasetInfo:
     return read_info(_find(dataset, data_dir))
 
 
+@with_known_keywords
 def open_dataset(dataset: AnyPath, *, data_dir: AnyPath = "") -> Dataset:
     """Open a packed dataset for random access. Give its name, or a path at any level.
 
@@ -173,12 +176,14 @@ def open_dataset(dataset: AnyPath, *, data_dir: AnyPath = "") -> Dataset:
     return Dataset(_find(dataset, data_dir))
 
 
+@with_known_keywords
 def verify(
     dataset: AnyPath,
     *,
     data_dir: AnyPath = "",
     source: AnyPath = "",
     decode: bool = False,
+    workers: int | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Verified:
@@ -193,11 +198,12 @@ def verify(
     from imgrec.inspect.verify.state import find_folder
 
     folder = find_folder(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
-    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+    with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         path = given_path(parse_text("source", source))
         return verify_folder(folder, job, decodes=decode, source=path, spool=spool)
 
 
+@with_known_keywords
 def unpack(
     dataset: AnyPath,
     target: AnyPath,
@@ -205,6 +211,7 @@ def unpack(
     data_dir: AnyPath = "",
     split: str = "",
     split_folders: bool = False,
+    workers: int | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
 ) -> Unpacked:
@@ -219,10 +226,11 @@ def unpack(
 
     folder = _find(dataset, data_dir)
     place = given_path(parse_text("target", target))
-    with _job(engine, on_progress) as job:
+    with _job(workers, engine, on_progress) as job:
         return unpack_folder(folder, place, job, split=split, split_folders=split_folders)
 
 
+@with_known_keywords
 def export(
     dataset: AnyPath,
     target: AnyPath,
@@ -247,11 +255,11 @@ def export(
 
     folder = _find(dataset, data_dir)
     place = given_path(parse_text("target", target))
-    count = PackOptions(workers=workers).workers
-    with running(engine, count) as own, _job(own, on_progress) as job:
+    with _job(workers, engine, on_progress) as job:
         return export_folder(folder, place, parse_text("to", to), job, overwrite=overwrite)
 
 
+@with_known_keywords
 def clean(
     dataset: str = "",
     *,
@@ -275,6 +283,7 @@ def clean(
     return clean_data_dir(to_path(where), dataset=dataset, versions=versions, dry_run=dry_run)
 
 
+@with_known_keywords
 def list_datasets(*, data_dir: AnyPath = "") -> Listing:
     """List the datasets of a data directory, here or in a store, from their metadata.
 
@@ -295,8 +304,10 @@ def leaks(
     source: AnySourceOptions = None,
     distance: float = 4.0,
     sheet: AnyPath = "",
+    workers: int | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
+    **keywords: Unpack[SourceKeywords],
 ) -> Leaks:
     """Find exact and near-duplicates in a dataset or a source.
 
@@ -307,7 +318,7 @@ def leaks(
     """
     from imgrec.inspect.leaks import Request, find_leaks
 
-    subject, options = _subject(what, source)
+    subject, options = _subject(what, source, keywords)
     request = Request(
         what=subject,
         against=_path("against", against),
@@ -316,10 +327,11 @@ def leaks(
         distance=distance,
         sheet=_path("sheet", sheet),
     )
-    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+    with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         return find_leaks(request, job, spool)
 
 
+@with_known_keywords
 def diff(
     before: AnyPath,
     after: AnyPath = "",
@@ -349,7 +361,7 @@ def diff(
     found = compare_datasets(old, new)
     if not target:
         return found
-    with _job(engine, None) as job:
+    with _job(None, engine, None) as job:
         drawn = draw_difference(found, job)
     if drawn:
         write_out(target, encode_sheet(drawn, target))
@@ -363,8 +375,10 @@ def report(
     thumbnails: int | None = None,
     data_dir: AnyPath = "",
     source: AnySourceOptions = None,
+    workers: int | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
+    **keywords: Unpack[SourceKeywords],
 ) -> ReportPage:
     """Write one HTML page about all images of a dataset or a source.
 
@@ -382,9 +396,9 @@ def report(
     thumbnails = PackOptions(thumbnails=thumbnails).thumbnails
     target = _path("path", path)
     refuse_no_file(target, "report.html")
-    name, options = _subject(what, source)
+    name, options = _subject(what, source, keywords)
     subject = find_subject(name, options, parse_text("data_dir", data_dir))
-    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+    with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         if isinstance(subject, Path):
             table, facts = table_of_dataset(subject, job)
         else:
@@ -404,8 +418,10 @@ def preview(
     path: AnyPath = "",
     data_dir: AnyPath = "",
     source: AnySourceOptions = None,
+    workers: int | None = None,
     engine: Engine | None = None,
     on_progress: OnProgress | None = None,
+    **keywords: Unpack[SourceKeywords],
 ) -> Preview:
     """Draw a contact sheet of some images of a dataset or a source, with captions.
 
@@ -431,10 +447,10 @@ def preview(
     target = _path("path", path)
     refuse_no_file(target, "sheet.png")
     refuse_other_formats(target)
-    name, options = _subject(what, source)
+    name, options = _subject(what, source, keywords)
     split, class_name = parse_text("split", split), parse_text("class_name", class_name)
     subject = find_subject(name, options, parse_text("data_dir", data_dir))
-    with _job(engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+    with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
         if isinstance(subject, Path):
             choices = choices_of_dataset(subject)
         else:
@@ -445,6 +461,7 @@ def preview(
     return replace(sheet, path=target)
 
 
+@with_known_keywords
 def write_submission(
     dataset: AnyPath,
     predictions: object,
@@ -488,9 +505,11 @@ def _request(
     return path, replace(asked, source=source_options)
 
 
-def _subject(what: AnyPath, source: AnySourceOptions) -> tuple[str, SourceOptions]:
-    """Return a dataset or a source, and the options for reading a source."""
-    options = options_of(SourceOptions, source, "source")
+def _subject(
+    what: AnyPath, source: AnySourceOptions, keywords: Mapping[str, object]
+) -> tuple[str, SourceOptions]:
+    """Return a dataset or a source, and the options for reading a source; keywords go over them."""
+    options = source_options_from(keywords, source)
     return resolve_manifest(parse_text("what", what), options)
 
 
@@ -505,11 +524,14 @@ def _find(dataset: AnyPath, data_dir: AnyPath) -> Path:
 
 
 @contextmanager
-def _job(engine: Engine | None, on_progress: OnProgress | None) -> Iterator[Job]:
+def _job(
+    workers: int | None, engine: Engine | None, on_progress: OnProgress | None
+) -> Iterator[Job]:
+    """Start `workers` processes, unless an engine is given."""
     from imgrec.inspect.subject import Job
 
-    with running(engine) as workers:
-        yield Job(run=workers.run, on_progress=on_progress)
+    with running(engine, PackOptions(workers=workers).workers) as started:
+        yield Job(run=started.run, on_progress=on_progress)
 
 
 def _require_writers(options: PackOptions) -> None:
@@ -520,6 +542,8 @@ def _require_writers(options: PackOptions) -> None:
         require_array_record()
 
 
-_LISTING = listing_of(PackOptions, SourceOptions)
+_LISTING, _OF_SOURCES = listing_of(PackOptions, SourceOptions), listing_of(SourceOptions)
 for _function in (pack, plan):
     _function.__doc__ = f"{_function.__doc__}\n\n{_LISTING}"
+for _reader in (leaks, report, preview):
+    _reader.__doc__ = f"{_reader.__doc__}\n\nFor a source, these too:\n\n{_OF_SOURCES}"

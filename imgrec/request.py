@@ -48,9 +48,20 @@ def options_from(
     return replace(defaults, source=replace(source, **of_source), **values)
 
 
+def source_options_from(given: Mapping[str, object], defaults: object = None) -> SourceOptions:
+    """Make options for reading a source from keywords, over options or a dict of them."""
+    _refuse_unknown(given, {*_SOURCE})
+    source = options_of(SourceOptions, defaults, "source")
+    return options_from(given, PackOptions(source=source)).source
+
+
 def refuse_unknown(given: Iterable[str], others: Iterable[str] = ()) -> None:
     """Raise UsageError for a keyword that is neither an option nor one of `others`."""
-    names = sorted({*_PACK, *_SOURCE, *others})
+    _refuse_unknown(given, {*_PACK, *_SOURCE, *others})
+
+
+def _refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
+    names = sorted(known)
     for name in given:
         if name not in names:
             hint = renamed_hint(name) or suggestion(names, name)

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 import sampling
 from browser import browser, watched  # noqa: F401  # fixtures, one browser for all
+from json_page import refuse_undocumented
 from stores import s3_port, store  # noqa: F401  # fixtures: an S3 server on loopback
 from workers import in_this_process
 
@@ -100,6 +101,8 @@ def run_in_process(
     for stream in (out, errors):
         stream.flush()
         texts.append(stream.buffer.getvalue().decode())
+    if "--json" in words and texts[0].startswith("{"):
+        refuse_undocumented(texts[0])
     return subprocess.CompletedProcess(["imgrec", *words], code, *texts)
 
 

@@ -1,24 +1,30 @@
 from __future__ import annotations
 
+import builtins
 import pickle
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from pictures import class_tree
 
 import imgrec
 from imgrec.options.declaration import declared_options
-from imgrec.options.packing import PackKeywords
+from imgrec.options.packing import PackKeywords, SourceKeywords
 
 PUBLIC = [
     "AlsoFormat", "BadImage", "Check", "CifarLabels", "ClassOrder", "ColumnKind", "ColumnOption",
-    "Compression", "CorruptRecord", "Crop", "DatasetError", "DatasetExists", "DatasetInfo",
-    "DatasetNotFound", "ExecutionError", "FolderLayout", "ImgrecError", "MissingExtra", "NearDups",
-    "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan", "PlanError", "Report",
-    "SourceError", "SourceKind", "SourceOptions", "UnknownName", "Updated", "UsageError",
-    "class_weights", "clean", "diff", "export", "grain_source", "info", "leaks", "list_datasets",
-    "load", "open_dataset", "pack", "plan", "preview", "report", "torch_dataset", "unpack",
-    "update", "verify", "write_submission",
+    "Compression", "CorruptRecord", "Crop", "Dataset", "DatasetCard", "DatasetError",
+    "DatasetExists", "DatasetInfo", "DatasetNotFound", "Difference", "Engine", "ExecutionError",
+    "Exported", "FolderLayout", "ImgrecError", "Labels", "Leaks", "Leftover", "Listing",
+    "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
+    "PlanError", "Preview", "Record", "Report", "ReportPage", "SourceError", "SourceKind",
+    "SourceOptions", "Split", "SplitInfo", "Submitted", "UnknownName", "Unpacked", "Updated",
+    "UsageError", "Verified", "class_weights", "clean", "diff", "export", "grain_source", "info",
+    "leaks", "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report",
+    "torch_dataset", "unpack", "update", "verify", "write_submission",
 ]  # fmt: skip
 
 
@@ -35,10 +41,92 @@ def test_each_public_name_exists_and_no_other() -> None:
 
 def test_pack_and_plan_take_every_option_as_a_keyword() -> None:
     declared = {**declared_options(imgrec.PackOptions), **declared_options(imgrec.SourceOptions)}
-    assert [*PackKeywords.__annotations__] == [name for name in declared if name != "source"]
+    assert {*PackKeywords.__annotations__} == declared.keys() - {"source"}
+    assert [*SourceKeywords.__annotations__] == [*declared_options(imgrec.SourceOptions)]
     for function in (imgrec.pack, imgrec.plan):
         for name, option in declared.items():
             assert f"{name}: {option.help[:40]}" in (function.__doc__ or "") or name == "source"
+
+
+@pytest.mark.parametrize("function", [imgrec.leaks, imgrec.report, imgrec.preview])
+def test_readers_of_a_source_take_the_options_for_reading_it(
+    function: Callable[..., object], tmp_path: Path
+) -> None:
+    with pytest.raises(imgrec.UsageError, match="there is no option 'layuot'") as caught:
+        function(tmp_path, layuot="classes")
+    assert caught.value.hint.startswith("did you mean layout?")
+    with pytest.raises(imgrec.UsageError, match="there is no option 'val_split'"):
+        function(tmp_path, val_split=0.1)
+    assert "    kind: the kind of SOURCE" in (function.__doc__ or "")
+
+
+def test_keywords_for_a_source_are_used(tmp_path: Path) -> None:
+    class_tree(tmp_path / "flowers", {"rose": 4, "tulip": 4})
+    found = imgrec.leaks(tmp_path / "flowers", exclude="rose/*", workers=1)
+    assert found.images == 4
+    page = imgrec.report(
+        tmp_path / "flowers", only_classes="rose", path=tmp_path / "r.html", workers=1
+    )
+    assert page.facts.images == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "info",
+        "open_dataset",
+        "verify",
+        "unpack",
+        "clean",
+        "diff",
+        "list_datasets",
+        "write_submission",
+    ],
+)
+def test_a_mistyped_argument_is_named_with_the_closest(name: str) -> None:
+    with pytest.raises(imgrec.UsageError, match=f"imgrec.{name} has no argument 'data_dri'") as no:
+        getattr(imgrec, name)(data_dri="x")
+    assert no.value.hint.startswith("did you mean data_dir?")
+
+
+@pytest.mark.parametrize("name", ["plan", "verify", "leaks", "report", "preview", "unpack"])
+def test_what_takes_long_takes_workers_and_reports_progress(name: str, tmp_path: Path) -> None:
+    source = class_tree(tmp_path / "flowers", {"rose": 2, "tulip": 2})
+    is_source = name in ("plan", "preview")
+    given = source if is_source else imgrec.pack(source, data_dir=tmp_path / "data").info.path
+    paths = {"unpack": {"target": tmp_path / "out"}, "report": {"path": tmp_path / "r.html"}}
+    paths["preview"] = {"path": tmp_path / "p.png"}
+    stages: list[tuple[str, int, int | None]] = []
+
+    def on_progress(stage: str, done: int, total: int | None) -> None:
+        stages.append((stage, done, total))
+
+    function = getattr(imgrec, name)
+    function(given, workers=1, on_progress=on_progress, **paths.get(name, {}))
+    assert sum(done for _, done, _ in stages) >= 4
+    with pytest.raises(imgrec.UsageError, match="workers must be at least 1"):
+        function(given, workers=0, **paths.get(name, {}))
+
+
+PAGE = (ROOT / "imgrec/manual/python.md").read_text()
+
+
+def test_every_public_name_is_on_its_page() -> None:
+    named = set(re.findall(r"`(\w+)", PAGE))
+    assert sorted(set(PUBLIC) - named) == []
+
+
+@pytest.mark.parametrize("name", re.findall(r"^\| `([A-Z]\w+)` \| .*`", PAGE, re.MULTILINE))
+def test_every_attribute_of_a_result_is_in_its_row(name: str) -> None:
+    (row,) = re.findall(rf"^\| `{name}` \| (.*) \|$", PAGE, re.MULTILINE)
+    kind = getattr(imgrec, name)
+    if issubclass(kind, imgrec.ImgrecError):
+        code, builtin = re.findall(r"^(\d) \| `(\w+)` \|", row)[0]
+        assert kind.exit_code == int(code)
+        assert issubclass(kind, getattr(builtins, builtin))
+        return
+    fields = getattr(kind, "_fields", None) or getattr(kind, "__dataclass_fields__", ())
+    assert sorted(set(fields) - set(re.findall(r"`(\w+)", row))) == []
 
 
 def test_keywords_go_over_options(tmp_path: Path) -> None:

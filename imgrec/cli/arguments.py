@@ -217,10 +217,10 @@ def progress_bars(parsed: Namespace) -> closing[Progress]:
 @contextmanager
 def working(parsed: Namespace) -> Iterator[Workers]:
     """Start as many worker processes as the command line says, with progress bars."""
-    from imgrec.engine.local import LocalEngine
+    from imgrec.engine.local import running
 
     count = PackOptions(workers=parsed.workers).workers
-    with LocalEngine(count) as engine, progress_bars(parsed) as progress:
+    with running(None, count) as engine, progress_bars(parsed) as progress:
         yield {"engine": engine, "on_progress": progress}
 
 

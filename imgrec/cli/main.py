@@ -34,9 +34,9 @@ examples:
   imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")
   imgrec pack --help                        options of a verb
   imgrec help sources                       a page of the manual: architecture, commands,
-                                            formats, guarantees, kaggle, loading, performance,
-                                            pytorch, sources, spark, splits, stores, tables, tfds,
-                                            updating\
+                                            formats, guarantees, json, kaggle, loading,
+                                            performance, python, pytorch, sources, spark, splits,
+                                            stores, tables, tfds, updating\
 """
 
 

@@ -37,6 +37,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "completion": ("maintenance", "print a script that completes imgrec in a shell"),
 }
 """The module of each verb, imported only for that verb (all take 0.2 s), and what the verb does."""
+_SCHEMAS: Mapping[str, int] = {}
+"""The version of a verb's JSON, if a field was removed or changed its meaning since 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def verb_parser(name: str) -> Parser:
         if one.group and one.group not in groups:
             groups[one.group] = parser.add_argument_group(one.group)
         (groups[one.group] if one.group else parser).add_argument(one.flag, **one.settings)
+    parser.set_defaults(schema=f"imgrec/{name}/{_SCHEMAS.get(name, 1)}")
     return parser
 
 

@@ -38,7 +38,9 @@ SplitRow: TypeAlias = tuple[str, int, int, int]
 def emit(parsed: Namespace, value: Mapping[str, object], lines: Iterable[str]) -> None:
     """Print the outcome of a verb: one JSON object with --json, otherwise lines of text."""
     if parsed.json:
-        json.dump(plain(value), sys.stdout, indent=2)  # in small parts: the text may be large
+        json.dump(
+            plain({"schema": parsed.schema, **value}), sys.stdout, indent=2
+        )  # in small parts: the text may be large
         print(flush=True)
     else:
         print("\n".join(lines), flush=True)

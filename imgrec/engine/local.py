@@ -19,7 +19,7 @@ from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 
 from imgrec.engine import Engine, answer
 from imgrec.errors import ExecutionError, ImgrecError
@@ -43,11 +43,28 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
+class SerialEngine:
+    """Runs tasks in this process, which cannot start workers on Windows."""
+
+    is_local = True
+
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
+        """Yield the result of each task, in order."""
+        for task in tasks:
+            result, error = answer(function, task)
+            if error is not None:
+                raise error
+            yield cast("R", result)
+
+
 @contextmanager
 def running(engine: Engine | None, workers: int | None = None) -> Iterator[Engine]:
     """Yield the given engine, or a local one that is stopped afterwards."""
     if engine is not None:
         yield engine
+        return
+    if not hasattr(select, "poll"):  # Windows
+        yield SerialEngine()
         return
     with LocalEngine(workers) as own:
         yield own

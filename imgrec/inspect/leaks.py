@@ -35,7 +35,8 @@ from imgrec.inspect.subject import (
 from imgrec.model import TRAIN, Catalog
 from imgrec.near import duplicates
 from imgrec.near.search import DISTANCE, MAX_DISTANCE, Search, find_pairs
-from imgrec.options import SourceOptions
+from imgrec.options import PackOptions, SourceOptions
+from imgrec.planning.build import choose_limited
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
 from imgrec.source.image_pass import read_signatures
@@ -212,7 +213,11 @@ def _reader(what: str, options: SourceOptions, data_dir: str) -> Callable[[Job, 
     subject = find_subject(what, options, data_dir)
     if isinstance(subject, Path):
         return lambda job, _spool: _images_of_dataset(subject, job)
-    return lambda job, spool: _images_of_source(scan_for(job, subject, options, spool), what, job)
+    return lambda job, spool: _images_of_source(
+        choose_limited(scan_for(job, subject, options, spool), options, PackOptions().seed),
+        what,
+        job,
+    )
 
 
 def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:

@@ -103,7 +103,16 @@ def scan_for(job: Job, source: Source, options: SourceOptions, spool: str) -> Ca
         on_progress=lambda files: job.progress("scan", files, None),
         spool=spool,
     )
-    return scan(source, context)
+    catalog = scan(source, context)
+    if options.class_changes():
+        from imgrec.planning.classes import change_classes
+
+        catalog = change_classes(catalog, options)
+    if options.min_side:
+        from imgrec.source.image_pass import without_small
+
+        catalog = without_small(catalog, options.min_side, job.run)
+    return catalog
 
 
 class InSource(NamedTuple):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from imgrec.errors import UsageError, import_extra
-from imgrec.options.declaration import listing_of
+from imgrec.errors import import_extra
+from imgrec.options.declaration import listing_of, with_known_keywords
 from imgrec.options.loading import Crop, Labels, LoadOptions
 from imgrec.options.parsing import parse_text, parse_word, refusal
 from imgrec.read.files import find_dataset
 from imgrec.storage.paths import is_remote, refuse_remote
-from imgrec.text import suggestion
 
 if TYPE_CHECKING:
     from imgrec.loaders.grain import GrainSource
@@ -23,28 +20,9 @@ if TYPE_CHECKING:
 
 TfDataset: TypeAlias = Any
 """A tf.data.Dataset; TensorFlow has no types."""
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
-def _with_known_keywords(function: Callable[P, T]) -> Callable[P, T]:
-    """Raise UsageError for an unknown argument, with a suggestion, where Python has none."""
-    known = list(signature(function).parameters)
-
-    @wraps(function)
-    def checked(*args: P.args, **keywords: P.kwargs) -> T:
-        for name in keywords:
-            if name not in known:
-                raise UsageError(
-                    f"imgrec.{function.__name__} has no argument {name!r}",
-                    hint=suggestion(known, name),
-                )
-        return function(*args, **keywords)
-
-    return checked
-
-
-@_with_known_keywords
+@with_known_keywords
 def load(
     dataset: str | os.PathLike[str],
     split: str = "train",
@@ -121,7 +99,7 @@ def load(
     return Pipeline(selection=selection, decoder=decoder, options=options).build()
 
 
-@_with_known_keywords
+@with_known_keywords
 def class_weights(
     dataset: str | os.PathLike[str],
     split: str = "",
@@ -140,7 +118,7 @@ def class_weights(
     return weigh_classes(folder, split)
 
 
-@_with_known_keywords
+@with_known_keywords
 def torch_dataset(
     dataset: str | os.PathLike[str] | Dataset,
     split: str = "train",
@@ -194,7 +172,7 @@ def torch_dataset(
     )
 
 
-@_with_known_keywords
+@with_known_keywords
 def grain_source(
     dataset: str | os.PathLike[str] | Dataset,
     split: str = "train",

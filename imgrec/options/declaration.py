@@ -12,7 +12,17 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache, partial, wraps
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from imgrec.errors import UsageError
 from imgrec.options.parsing import (
@@ -34,6 +44,7 @@ from imgrec.options.parsing import (
 )
 from imgrec.text import printable, suggestion
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 RENAMED = {
@@ -172,6 +183,21 @@ def parsed(kind: type[T]) -> type[T]:
     kind.__init__ = __init__  # type: ignore[method-assign, assignment]  # it takes the same
     kind.__doc__ = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{listing_of(own)}"
     return kind
+
+
+def with_known_keywords(function: Callable[P, T]) -> Callable[P, T]:
+    """Raise UsageError for an unknown argument, with a suggestion, where Python has none."""
+    known = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def checked(*args: P.args, **keywords: P.kwargs) -> T:
+        for name in keywords:
+            if name not in known:
+                hint = suggestion(known, name)
+                raise UsageError(f"imgrec.{function.__name__} has no argument {name!r}", hint=hint)
+        return function(*args, **keywords)
+
+    return checked
 
 
 def listing_of(*kinds: Any) -> str:  # dataclasses

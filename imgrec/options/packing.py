@@ -321,45 +321,12 @@ class PackOptions:
         }
 
 
-class PackKeywords(TypedDict, total=False):
-    """Every option of `imgrec pack`, with `_` for `-`, for editors and type checkers.
+class SourceKeywords(TypedDict, total=False):
+    """Every option for reading a source, for editors and type checkers.
 
-    A test keeps it in step with `PackOptions` and `SourceOptions`.
+    A test keeps these in step with `SourceOptions` and `PackOptions`.
     """
 
-    name: str
-    version: str
-    data_dir: AnyPath
-    overwrite: bool
-    resume: bool
-    val_split: float
-    test_split: float
-    folds: int
-    seed: int
-    split_from: AnyPath
-    split_file: AnyPath
-    on_leak: OnLeak | str
-    near_dups: NearDups | str
-    classes: AnyPath | Sequence[str]
-    classes_append: bool
-    class_order: ClassOrder | str
-    short_side: int | None
-    max_side: int | None
-    quality: int | None
-    check: Check | str
-    on_bad: OnBad | str
-    max_bad: float
-    shards: int | None
-    shard_size: int | str
-    compression: Compression | str
-    also: Many[AlsoFormat | str]
-    workers: int | None
-    thumbnails: int | None
-    description: str
-    citation: str
-    license: str
-    homepage: str
-    card: AnyPath | Mapping[str, str]
     yes: bool
     kind: SourceKind | str
     layout: FolderLayout | str
@@ -392,3 +359,46 @@ class PackKeywords(TypedDict, total=False):
     limit_per_class: int | None
     min_side: int
     group_by: str
+
+
+class OutputKeywords(TypedDict, total=False):
+    """Every other option of a pack except its name."""
+
+    version: str
+    data_dir: AnyPath
+    overwrite: bool
+    resume: bool
+    val_split: float
+    test_split: float
+    folds: int
+    seed: int
+    split_from: AnyPath
+    split_file: AnyPath
+    on_leak: OnLeak | str
+    near_dups: NearDups | str
+    classes: AnyPath | Sequence[str]
+    classes_append: bool
+    class_order: ClassOrder | str
+    short_side: int | None
+    max_side: int | None
+    quality: int | None
+    check: Check | str
+    on_bad: OnBad | str
+    max_bad: float
+    shards: int | None
+    shard_size: int | str
+    compression: Compression | str
+    also: Many[AlsoFormat | str]
+    workers: int | None
+    thumbnails: int | None
+    description: str
+    citation: str
+    license: str
+    homepage: str
+    card: AnyPath | Mapping[str, str]
+
+
+class PackKeywords(OutputKeywords, SourceKeywords, total=False):
+    """Every option of `imgrec pack`, with `_` for `-`."""
+
+    name: str

@@ -124,9 +124,7 @@ def make_plan(catalog: Catalog, options: PackOptions) -> Plan:
 def decide(catalog: Catalog, options: PackOptions) -> Decided:
     """Choose the samples of a catalog, and decide label and split of each."""
     name = dataset_name(catalog.name, options.name)
-    catalog = choose(catalog, options.source)
-    if options.source.limit_per_class is not None:
-        catalog = _limit(catalog, options.source.limit_per_class, options.seed)
+    catalog = choose_limited(catalog, options.source, options.seed)
     samples = catalog.samples
     found_classes = FoundClasses(
         folders=catalog.class_folders,
@@ -151,6 +149,14 @@ def decide(catalog: Catalog, options: PackOptions) -> Decided:
         left_out=_leave_out(samples, groups, splits, about_copies, options.on_leak),
         about_copies=about_copies,
     )
+
+
+def choose_limited(catalog: Catalog, options: SourceOptions, seed: int) -> Catalog:
+    """Choose images, and then as many of each class as the options allow."""
+    catalog = choose(catalog, options)
+    if options.limit_per_class is None:
+        return catalog
+    return _limit(catalog, options.limit_per_class, seed)
 
 
 def choose(catalog: Catalog, options: SourceOptions) -> Catalog:

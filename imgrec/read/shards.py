@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from imgrec import layout
@@ -135,6 +136,17 @@ def open_shards(info: DatasetInfo) -> Shards:
     return _StoreShards(info) if is_remote(info.path) else _LocalShards(info)
 
 
+if hasattr(os, "pread"):
+    _read_at = os.pread
+else:  # Windows
+    _SEEKING = Lock()
+
+    def _read_at(descriptor: int, size: int, offset: int, /) -> bytes:
+        with _SEEKING:  # threads share the position in a file
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return os.read(descriptor, size)
+
+
 class _LocalShards(Shards):
     """Shards on a disk. Threads and forked processes may share one; a pickled one reopens files."""
 
@@ -156,7 +168,7 @@ class _LocalShards(Shards):
         offset = ends[place - 1] if place else 0
         handle = self._handles.get(shard) or self._open(shard, ends[-1])
         try:
-            framed = os.pread(handle.descriptor, ends[place] - offset, offset)
+            framed = _read_at(handle.descriptor, ends[place] - offset, offset)
         except OSError as error:
             raise _unreadable(self._paths[shard], error) from error
         span = tfrecord.payload_span(framed, path=self._paths[shard], offset=offset)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
-from imgrec.errors import SourceError, UsageError
+from imgrec.errors import ExecutionError, SourceError, UsageError
 from imgrec.model import Catalog
 from imgrec.options import SourceKind, SourceOptions
 from imgrec.source import manifest, pixel_table
@@ -119,6 +119,11 @@ def detect(path: str, options: SourceOptions) -> Source:
 
     Raises SourceError if it does not exist or is of no kind, and UsageError if options do not fit.
     """
+    if not hasattr(os, "pread"):
+        raise ExecutionError(
+            "imgrec does not pack on Windows: it only reads packed datasets there",
+            hint="pack in WSL, or on Linux or macOS, and copy the dataset's folder",
+        )
     if is_url(path):  # what is not a folder there has been copied here
         kind, name = SourceKind.FOLDER, path.rstrip("/").rpartition("/")[2]
     else:

@@ -10,16 +10,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from imgrec import layout
 from imgrec.engine.spark import context_of, ship
 from imgrec.errors import DatasetExists, UsageError
 from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
-from imgrec.options.declaration import options_of
+from imgrec.options.packing import OutputKeywords
 from imgrec.options.source import parse_columns
 from imgrec.outcome import Packed
 from imgrec.read.documents import read_info, read_report
+from imgrec.request import options_from, pack_options
 from imgrec.spark.job import Job
 from imgrec.spark.plan import plan_rows
 from imgrec.spark.scan import Request, frame_of, scan
@@ -46,6 +47,7 @@ def pack_dataframe(
     columns: str | ColumnOption | Sequence[str | ColumnOption] = (),
     root: str = "",
     options: PackOptions | Mapping[str, object] | None = None,
+    **keywords: Unpack[OutputKeywords],
 ) -> Packed:
     """Pack a DataFrame with one image per row into a dataset called `name`.
 
@@ -54,11 +56,11 @@ def pack_dataframe(
     or `path`. `root` is removed from the front of the names. `split` and `group` work like
     `--split-col` and `--group-col`, and `columns` like `--column`. The output is the same as that
     of a local pack of these images with `near_dups="off"`. The dataset must not exist yet, unless
-    `options.overwrite` is set.
+    `overwrite` is set. Other options of `imgrec.pack` are given by name, or as `options`.
 
     Example: `pack_dataframe(spark.read.format("binaryFile").load(...), "flowers", label="dir")`.
     """
-    asked = options_of(PackOptions, options)
+    asked = options_from(keywords, pack_options(options))
     _refuse_unfit(asked)
     request = Request(
         image=image,

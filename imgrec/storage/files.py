@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
@@ -310,6 +309,8 @@ def make_locked(path: Path) -> int:
 
 def lock(path: Path) -> int:
     """Lock an existing folder, as `make_locked` does, without waiting."""
+    import fcntl  # Windows has none, and does not pack
+
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | NO_LINKS)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -109,6 +109,7 @@ def test_the_command_prints_the_path_of_the_sheet(cli: Cli, tmp_path: Path) -> N
     assert done.stdout == "digits: 10 of 80 images\nsheet       digits_preview.png\n"
     assert Image.open(tmp_path / "digits_preview.png").format == "PNG"
     value = json.loads(cli("preview", ROOT / "sample_data/digits", "--json", "-o", "b.png").stdout)
+    value.pop("schema")
     assert value == {"name": "digits", "path": "b.png", "shown": 24, "images": 80}
 
 

@@ -495,6 +495,7 @@ def test_the_command_writes_the_file_and_describes_it(datasets, cli: Cli, tmp_pa
     assert cli("submit", folder, "p.npy", "-o", "s.csv", "--overwrite").returncode == 0
     assert (tmp_path / "s.csv").read_text() == written
     value = json.loads(cli("submit", folder, "p.npy", "--json").stdout)
+    assert value.pop("schema") == "imgrec/submit/1"
     assert value == {
         "path": "submission.csv",
         "rows": 4,

@@ -71,6 +71,13 @@ def test_without_a_homepage_tfds_shows_none_of_its_catalogue(source: Path, tmp_p
     assert packed.info.about == DatasetCard()
 
 
+def test_the_report_shows_it(source: Path, tmp_path: Path) -> None:
+    packed = imgrec.pack(source, data_dir=tmp_path / "data", description="<b>2", license="mit")
+    page = (Path(packed.info.path) / "report.html").read_text()
+    assert '<p class="about"><b>Description</b> <bdi>&lt;b&gt;2</bdi></p>' in page
+    assert '<p class="about"><b>License</b> <bdi>mit</bdi></p>' in page
+
+
 def test_another_license_is_another_dataset(source: Path, tmp_path: Path) -> None:
     imgrec.pack(source, data_dir=tmp_path / "data", license="mit")
     assert not imgrec.pack(source, data_dir=tmp_path / "data", license="mit").is_new

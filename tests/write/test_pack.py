@@ -70,6 +70,7 @@ def test_json_says_what_came_of_everything(cli: Cli, flowers: Path) -> None:
     assert sum(split["examples"] for split in splits.values()) == 18
     del value["path"], value["load"]
     assert value == {
+        "schema": "imgrec/pack/1",
         "name": "flowers",
         "version": "1.0.0",
         "layout": "<class>/**/image",
