@@ -207,6 +207,7 @@ def test_plan_writes_nothing_and_predicts_pack(cli: Cli, flowers: Path, data_dir
     packed = json.loads(cli("pack", flowers, *options, "--json").stdout)
     for split in (*planned["splits"].values(), *packed["splits"].values()):
         split.pop("bytes")
+    assert planned.pop("schema") == "imgrec/plan/1"
     assert planned == {key: packed[key] for key in planned}
     assert "flowers 1.0.0: 17 images to pack" in text
     assert "  0         rose: 6 train, 2 val" in text

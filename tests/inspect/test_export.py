@@ -240,6 +240,7 @@ def test_the_command_prints_what_it_wrote(cli: Cli, folder: Path, tmp_path: Path
     done = cli("export", folder, "--to", "webdataset", "-o", "out", "--json", "--workers", "1")
     value = json.loads(done.stdout)
     assert value == {
+        "schema": "imgrec/export/1",
         "name": "flowers",
         "version": "1.0.0",
         "path": str(tmp_path / "out"),
