@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from imgrec.api import (
         clean,
         diff,
+        edit,
         export,
         info,
         leaks,
@@ -85,8 +86,8 @@ __all__ = [
     "MissingExtra", "NearDups", "OnBad", "OnLeak", "OutOfRange", "PackOptions", "Packed", "Plan",
     "PlanError", "Preview", "Record", "Report", "ReportPage", "SourceError", "SourceKind",
     "SourceOptions", "Split", "SplitInfo", "Submitted", "UnknownName", "Unpacked", "Updated",
-    "UsageError", "Verified", "class_weights", "clean", "diff", "export", "grain_source", "info",
-    "leaks", "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report",
+    "UsageError", "Verified", "class_weights", "clean", "diff", "edit", "export", "grain_source",
+    "info", "leaks", "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report",
     "torch_dataset", "unpack", "update", "verify", "write_submission",
 ]  # fmt: skip
 _RESULTS = {

@@ -158,6 +158,44 @@ def update(
 
 
 @with_known_keywords
+def edit(
+    dataset: AnyPath,
+    table: AnyPath,
+    *,
+    version: str = "",
+    new_classes: bool = False,
+    data_dir: AnyPath = "",
+    workers: int | None = None,
+    engine: Engine | None = None,
+    on_progress: OnProgress | None = None,
+) -> Updated:
+    """Make the next version of a dataset with the corrections in a table.
+
+    Its columns are filename, action (relabel, drop or move), label and split; with only filename
+    and label, it relabels. The source is not needed. Later updates keep the corrections. Raises
+    SourceError with every row that cannot be used; `new_classes` allows labels that are new. If the
+    rows change nothing, nothing is written.
+
+    Example: `imgrec.edit("flowers", "corrections.csv").difference.relabelled`.
+    """
+    started_ns = time.time_ns()
+    from imgrec.editing import EditRequest, edit_dataset
+
+    return edit_dataset(
+        EditRequest(
+            folder=_find(dataset, data_dir),
+            table=_path("table", table),
+            version=parse_text("version", version),
+            new_classes=new_classes,
+            workers=PackOptions(workers=workers).workers,
+            engine=engine,
+            on_progress=on_progress,
+            started_ns=started_ns,
+        )
+    )
+
+
+@with_known_keywords
 def info(dataset: AnyPath, *, data_dir: AnyPath = "") -> DatasetInfo:
     """Return what a packed dataset holds. Give its name, or a path at any level."""
     from imgrec.read.documents import read_info

@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from imgrec import layout
 from imgrec.codec import example, tfrecord
 from imgrec.codec.image import Shape
+from imgrec.codec.json_files import decode_submission
 from imgrec.errors import DatasetError
 from imgrec.faults import Faults
-from imgrec.model import Column, Samples, ShardTask, Stored
+from imgrec.model import Column, Samples, ShardTask, Stored, Submission
 from imgrec.options import ColumnKind
 from imgrec.outcome import DatasetInfo, RecordTable, Report, ShardResult
 from imgrec.planning.growth import EarlierRecords, EarlierShard, records_key
 from imgrec.read.dataset import Dataset
-from imgrec.read.documents import Documents, find_damage, read_documents
-from imgrec.read.files import read_checksums
+from imgrec.read.documents import Documents, find_damage, read_documents, read_json
+from imgrec.read.files import read_checksums, read_document
 from imgrec.read.samples import read_table, wrong_table
 from imgrec.read.shards import shard_lengths
 from imgrec.storage.files import Seal
@@ -66,6 +67,7 @@ class EarlierVersion:
     facts: _Facts
     seals: Mapping[str, Seal]
     """The seals of its files, by name."""
+    submission: Submission | None
     shards: Mapping[bytes, EarlierShard]
     """By the key of the task that each is the result of."""
 
@@ -172,6 +174,7 @@ class _Reader:
             columns=self.columns,
             facts=facts,
             seals=self._seals(),
+            submission=self._submission(),
             shards={key: shard for key, shard in keyed if key},
         )
 
@@ -209,6 +212,14 @@ class _Reader:
             label_sets=tuple(map(tuple, _cells(table, "labels"))) if is_multilabel else (),
         )
         return replace(samples, sizes=tuple(_image_sizes(samples, facts)))
+
+    def _submission(self) -> Submission | None:
+        value = read_json(self.folder / layout.METADATA)["imgrec"].get("submission")
+        if value is None:
+            return None
+        path = self.folder / layout.SUBMISSION
+        sample = read_document(path) if path.exists() else b""
+        return decode_submission(value, sample)
 
     def _seals(self) -> dict[str, Seal]:
         sums = read_checksums(self.folder, Faults())

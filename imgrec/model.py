@@ -409,6 +409,8 @@ class Plan(Noted):
     submission: Submission | None = field(default=None, repr=False)
     edits: bytes = field(default=b"", repr=False)
     """The table of corrections that the dataset keeps; b"" if there is none."""
+    more_source_bytes: int = 0
+    """By how much the files of the source are larger than the samples of the tasks say."""
     beyond_limit: int = 0
     """How many images `--limit-per-class` leaves out."""
     refused_with: int = 0

@@ -25,7 +25,7 @@ from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.options.declaration import declared_options
 from imgrec.origin import Origin, checksums_of, parse_origin
 from imgrec.outcome import DatasetInfo, Report
-from imgrec.packing import Job, PackRequest, find_target, pack_source, write_dataset
+from imgrec.packing import Job, PackRequest, Written, find_target, pack_source, write_dataset
 from imgrec.planning.build import choose
 from imgrec.planning.classes import change_classes
 from imgrec.planning.corrections import Corrections
@@ -34,6 +34,7 @@ from imgrec.source.fetch import fetched
 from imgrec.source.kinds import detect, scan
 from imgrec.source.tree import Context
 from imgrec.source.unchanged import Unopened
+from imgrec.storage.paths import to_path
 from imgrec.storage.staging import is_taken, note_origin, open_staging, read_origin
 from imgrec.storage.urls import is_url
 from imgrec.text import printable
@@ -90,7 +91,7 @@ def update_dataset(request: UpdateRequest) -> Updated:
     origin = read_origin_of(earlier)
     corrections = decode_corrections(request.folder)
     options = replace(
-        _options_of(earlier, origin),
+        options_of(earlier, origin),
         name=earlier.info.name,
         version=next_version(earlier, request.version),
         data_dir=str(request.folder.parent.parent),
@@ -114,9 +115,8 @@ def update_dataset(request: UpdateRequest) -> Updated:
         )
         if request.compact:
             packed = pack_source(packing)
-            shards = sum(len(split.shard_lengths) for split in packed.info.splits)
-            written = sum(split.num_bytes for split in packed.info.splits)
-            return _updated(packing, earlier, shards=shards, written_bytes=written)
+            written = Written(packed, 0, sum(split.num_bytes for split in packed.info.splits))
+            return updated_version(packing, earlier, written)
         trusted = Origin() if request.rehash else origin
         return _Update(packing, earlier, trusted).run()
 
@@ -169,7 +169,7 @@ def _known_source(earlier: EarlierVersion, origin: Origin) -> str:
     return origin.source
 
 
-def _options_of(earlier: EarlierVersion, origin: Origin) -> PackOptions:
+def options_of(earlier: EarlierVersion, origin: Origin) -> PackOptions:
     """Return the options of the earlier version, from the private note or from its report."""
     if origin.source:
         return PackOptions(**origin.pack_options())
@@ -239,7 +239,7 @@ class _Update:
                 if not looked.is_trusted:  # so that the next update reads less
                     note = request.origin(catalog).note(checksums_of(earlier.folder))
                     note_origin(earlier.folder, note)
-                return _updated(request, earlier, is_new=False)
+                return updated_version(request, earlier)
             from imgrec.inspect.report.images import in_source
 
             job = Job(
@@ -255,14 +255,7 @@ class _Update:
                 locate=in_source(looked.files),
             )
             written = write_dataset(job)
-        return _updated(
-            request,
-            earlier,
-            shards=len(plan.tasks),
-            reused_shards=written.linked_shards,
-            written_bytes=written.written_bytes,
-            kept_shards=written.packed.kept_shards,
-        )
+        return updated_version(request, earlier, written)
 
     def _progress(self, stage: str, done: int, total: int | None) -> None:
         if self.request.on_progress:
@@ -430,31 +423,23 @@ def _count_resized(earlier: EarlierVersion, stored: dict[int, str]) -> int:
     return count
 
 
-def _updated(
-    request: PackRequest,
-    earlier: EarlierVersion,
-    *,
-    is_new: bool = True,
-    shards: int = 0,
-    reused_shards: int = 0,
-    written_bytes: int = 0,
-    kept_shards: int = 0,
+def updated_version(
+    request: PackRequest, earlier: EarlierVersion, written: Written | None = None
 ) -> Updated:
+    """Return the outcome: a version that was written, or the earlier one if nothing has changed."""
     from imgrec.inspect.diff import compare_datasets
-    from imgrec.read.documents import read_info, read_report
 
-    folder = earlier.folder
-    target = folder.parent / request.options.version if is_new else folder
     total = len(earlier.records.shards)
+    info = written.packed.info if written else earlier.info
     return Updated(
-        info=read_info(target) if is_new else earlier.info,
-        report=read_report(target) if is_new else earlier.report,
+        info=info,
+        report=written.packed.report if written else earlier.report,
         earlier=earlier.info,
-        difference=compare_datasets(folder, target) if is_new else None,
-        shards=shards if is_new else total,
-        reused_shards=reused_shards if is_new else total,
-        written_bytes=written_bytes,
-        kept_shards=kept_shards,
+        difference=compare_datasets(earlier.folder, to_path(info.path)) if written else None,
+        shards=sum(len(split.shard_lengths) for split in info.splits),
+        reused_shards=written.linked_shards if written else total,
+        written_bytes=written.written_bytes if written else 0,
+        kept_shards=written.packed.kept_shards if written else 0,
         seconds=(time.time_ns() - request.started_ns) / 1e9,
-        is_new=is_new,
+        is_new=written is not None,
     )

@@ -58,6 +58,38 @@ def update(parsed: Namespace) -> int:
     return 0
 
 
+@verb(
+    ("imgrec edit flowers corrections.csv", "imgrec edit flowers labels.tsv --new-classes"),
+    (
+        DATASET_ARGUMENTS[0],
+        argument("table", "FILE", "a table of filename, action, label and split"),
+        *DATASET_ARGUMENTS[1:],
+        _VERSION,
+        switch("--new-classes", "add classes that the dataset does not have"),
+        *WORKERS,
+    ),
+)
+def edit(parsed: Namespace) -> int:
+    """Relabel, drop or move images of a dataset, as its next version.
+
+    The source is not needed, and later updates keep the corrections. If the table changes nothing,
+    nothing is written.
+    """
+    from imgrec import api
+
+    with working(parsed) as workers:
+        edited = api.edit(
+            parsed.dataset,
+            parsed.table,
+            version=parsed.version,
+            new_classes=parsed.new_classes,
+            data_dir=parsed.data_dir,
+            **workers,
+        )
+    emit(parsed, _updated_value(edited), _updated_lines(edited))
+    return 0
+
+
 def _updated_value(updated: Updated) -> dict[str, object]:
     difference = updated.difference
     return {

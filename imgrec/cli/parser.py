@@ -28,6 +28,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "unpack": ("export", "restore the files that a dataset was packed from"),
     "export": ("export", "write a dataset in the format of another library"),
     "update": ("growth", "pack the next version of a dataset from its source"),
+    "edit": ("growth", "relabel, drop or move images, as the next version"),
     "diff": ("diff", "compare two versions of a dataset"),
     "leaks": ("checks", "find exact and near-duplicates"),
     "submit": ("export", "write predictions as a competition expects them"),

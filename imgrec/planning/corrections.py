@@ -16,7 +16,7 @@ from imgrec.notes import Note, NoteKind
 from imgrec.text import printable
 
 SEPARATOR = "|"
-"""Separates several labels in a cell."""
+"""Separates several labels in a cell, where images may have several."""
 COLUMNS = ("filename", "action", "label", "split", "xxh3")
 
 
@@ -35,7 +35,7 @@ class Correction(NamedTuple):
     """Printable."""
     action: Action
     label: str = ""
-    """The name of a class; several are separated by "|"; "" for no label."""
+    """The name of a class; where images may have several, they are separated by "|"."""
     split: str = ""
     content: str = ""
     """The hash of the file, in hexadecimal digits."""
@@ -123,7 +123,8 @@ class Corrections:
         samples, folders = catalog.samples, dict(catalog.class_folders)
         class_names, class_sets = list(samples.class_names), list(samples.class_sets)
         for place in places:
-            own = class_names_of(labels[names[place]].label)
+            label = labels[names[place]].label
+            own = class_names_of(label) if class_sets else (label,)
             class_names[place] = own[0] if own else ""
             if class_sets:
                 class_sets[place] = own

@@ -119,7 +119,7 @@ def make_report(plan: Plan, totals: Totals) -> Report:
             )
             for name, split in totals.splits.items()
         ),
-        source_bytes=totals.source_bytes,
+        source_bytes=max(totals.source_bytes + plan.more_source_bytes, 0),
         notes=(
             *plan.notes,
             *found,

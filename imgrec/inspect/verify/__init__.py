@@ -33,7 +33,7 @@ from imgrec.text import name_of
 
 _DOCUMENTS = REMAINS | {
     layout.LABELS, layout.SEQUENCE_LABELS, layout.REPORT, layout.PAGE, layout.SKIPPED,
-    layout.SUBMISSION,
+    layout.SUBMISSION, layout.EDITS,
 }  # fmt: skip
 _ARRAY_RECORD = "array_record.python.array_record_module"
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from xxhash import xxh3_64_intdigest
 
 from imgrec import layout
+from imgrec.codec.json_files import decode_table
 from imgrec.errors import DatasetNotFound, ExecutionError
 from imgrec.faults import Code, Faults
 from imgrec.inspect.subject import Job
@@ -27,7 +28,7 @@ from imgrec.model import FOLD, TEST, TRAIN, VAL
 from imgrec.notes import NoteKind
 from imgrec.options import OnLeak
 from imgrec.read.documents import Documents, read_documents
-from imgrec.read.files import find_dataset, places, present_files
+from imgrec.read.files import find_dataset, places, present_files, read_document
 from imgrec.spelling import spelling_key
 from imgrec.text import printable
 
@@ -253,8 +254,11 @@ def check_folders(state: State) -> None:
     class_map = report.options.get("map")
     renamed = class_map if isinstance(class_map, dict) else {}
     new_names = {key(str(old)): str(new) for old, new in renamed.items()}
+    corrected = _corrected_names(state)
     for _, found in state.facts():
         for record in found.records:
+            if printable(record.filename) in corrected:
+                continue
             parts = record.filename.split("/")
             label = record.labels[0] if len(record.labels) == 1 else -1
             if record.is_damaged or not 0 <= label < len(classes) or len(parts) <= class_parts.stop:
@@ -263,6 +267,18 @@ def check_folders(state: State) -> None:
             if key(new_names.get(key(folder), folder)) != key(classes[label]):
                 facts = {"name": record.title, "class_name": classes[label]}
                 state.faults.say(Code.OTHER_CLASS, found.filename, record.offset, **facts)
+
+
+def _corrected_names(state: State) -> set[str]:
+    """Return the images that `imgrec edit` gave another label than that of their folder."""
+    if layout.EDITS not in state.present:
+        return set()
+    try:
+        _, rows = decode_table(read_document(state.folder / layout.EDITS))
+    except (OSError, ValueError) as error:
+        state.faults.say(Code.CANNOT_READ, layout.EDITS, reason=str(error))
+        return set()
+    return {name for name, action, *_ in rows if action == "relabel"}
 
 
 def _composed(name: str) -> str:

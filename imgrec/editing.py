@@ -1,0 +1,370 @@
+"""Apply a table of corrections to a dataset: relabel, drop and move images, as its next version.
+
+The source is not needed: images come from the shards of the version before, and shards without a
+correction are linked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from imgrec.catalog import OnProgress
+from imgrec.corrections import decode_corrections, encode_corrections
+from imgrec.earlier import EarlierVersion, raw_names, read_earlier
+from imgrec.engine import Engine
+from imgrec.engine.local import running
+from imgrec.errors import SourceError
+from imgrec.model import Catalog, Plan, Samples, Stored
+from imgrec.notes import Note, NoteKind, warnings_of
+from imgrec.options import OnBad, OnLeak, PackOptions, SourceOptions
+from imgrec.packing import Job, PackRequest, write_dataset
+from imgrec.planning.build import missing_classes
+from imgrec.planning.classes import normal_name
+from imgrec.planning.corrections import Action, Correction, Corrections, class_names_of
+from imgrec.planning.growth import Remembered, grow
+from imgrec.source.columns import is_label_column, is_path_column, is_split_column
+from imgrec.source.fetch import Fetched
+from imgrec.source.tables import read_table
+from imgrec.storage.staging import open_staging
+from imgrec.text import closest
+from imgrec.updating import (
+    Updated,
+    carried_notes,
+    is_same,
+    next_version,
+    options_of,
+    read_origin_of,
+    title,
+    updated_version,
+)
+
+_ESCAPED = "\\udc"
+_HINT = "write a table with the columns filename, action (relabel, drop or move), label and split"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRequest:
+    """Which dataset to edit, and how."""
+
+    folder: Path
+    table: str
+    """The file of corrections."""
+    version: str
+    """"" for the next minor version."""
+    new_classes: bool
+    """Whether labels may be classes that the dataset does not have."""
+    workers: int | None
+    engine: Engine | None
+    on_progress: OnProgress | None
+    started_ns: int
+
+
+def edit_dataset(request: EditRequest) -> Updated:
+    """Make the next version of a dataset with corrections, unless they change nothing."""
+    earlier = read_earlier(request.folder)
+    origin = read_origin_of(earlier)
+    corrections = decode_corrections(request.folder)
+    options = replace(
+        options_of(earlier, origin),
+        name=earlier.info.name,
+        version=next_version(earlier, request.version),
+        split_from=title(earlier),
+        classes=None,
+        classes_append=False,
+        overwrite=False,
+        workers=request.workers,
+        # What the first pack found bad is reported again, but nothing of it is new.
+        on_bad=OnBad.SKIP,
+        max_bad=1.0,
+    )
+    rows = _with_copies(_read_rows(request, earlier), earlier)
+    plan = _plan(earlier, rows, options)
+    plan = replace(plan, edits=encode_corrections(corrections.with_rows(rows)))
+    packing = PackRequest(
+        source=origin.source,
+        fetched=Fetched("", options.source),
+        asked=options,
+        engine=request.engine,
+        on_progress=request.on_progress,
+        started_ns=request.started_ns,
+    )
+    if is_same(plan, earlier):
+        return updated_version(packing, earlier)
+    staging = open_staging(request.folder.parent / options.version)
+    with running(request.engine, options.workers) as engine, staging:
+        from imgrec.inspect.report.images import in_dataset
+
+        numbers = {
+            name: blob.number
+            for task in plan.tasks
+            for name, blob in zip(task.samples.filenames, task.samples.blobs, strict=True)
+            if isinstance(blob, Stored)
+        }
+        place = in_dataset(str(request.folder))
+        job = Job(
+            request=packing,
+            options=options,
+            catalog=_catalog(earlier, Samples()),
+            plan=plan,
+            engine=engine,
+            staging=staging,
+            own_folders=(str(request.folder),),
+            origin=origin,
+            earlier=earlier,
+            locate=lambda name, _row: place(name, numbers.get(name)),
+        )
+        written = write_dataset(job)
+    return updated_version(packing, earlier, written)
+
+
+# The table.
+
+
+class _Row(NamedTuple):
+    line: int
+    filename: str
+    action: str
+    label: str
+    split: str
+
+
+def _read_rows(request: EditRequest, earlier: EarlierVersion) -> list[Correction]:
+    """Return the corrections in a table; raise SourceError with every row that cannot be used."""
+    path, old = request.table, earlier.records.samples
+    places = dict(zip(old.filenames, range(len(old)), strict=True))
+    faults: list[tuple[int, str]] = []
+    found: dict[tuple[str, Action], Correction] = {}
+    for row in _cells(path, faults):
+        if row.filename not in places:
+            meant = closest(list(places), row.filename) if len(places) < 100_000 else ""
+            note = f" (did you mean {meant}?)" if meant else ""
+            faults.append((row.line, f"no image {row.filename!r}{note}"))
+            continue
+        content = old.contents[places[row.filename]].hex()
+        made = _correction(row, earlier, content, request.new_classes)
+        if isinstance(made, str):
+            faults.append((row.line, made))
+            continue
+        others = [found.get((made.filename, action)) for action in Action]
+        for other in filter(None, others):
+            is_dropped = Action.DROP in (made.action, other.action)
+            if made != other and (made.action is other.action or is_dropped):
+                faults.append((row.line, f"{made.filename} has another correction already"))
+                break
+        else:
+            found[made.filename, made.action] = made
+    rows = list(found.values())
+    faults += _divided_groups(rows, earlier)
+    dropped = sum(row.action is Action.DROP for row in rows)
+    if dropped == len(old) and not faults:
+        faults.append((0, "it drops every image"))
+    if faults:
+        shown = "; ".join(
+            f"line {line}: {fault}" if line else fault for line, fault in sorted(faults)
+        )
+        raise SourceError(f"{path} cannot be applied: {shown}", hint=_hint(faults), path=path)
+    return rows
+
+
+def _hint(faults: Iterable[tuple[int, str]]) -> str:
+    if any("no class" in fault for _, fault in faults):
+        return "correct these rows; --new-classes adds classes that the dataset does not have"
+    return "correct these rows; nothing was changed"
+
+
+def _cells(path: str, faults: list[tuple[int, str]]) -> Iterator[_Row]:
+    """Yield the rows of a table; raise SourceError if it has no clear columns."""
+    if not os.path.isfile(path):
+        raise SourceError(f"{path} is not a file", hint=_HINT, path=path)
+    table = read_table(path, os.path.basename(path))
+    table = table if table.names or not table.lines else table.with_header()
+    faults += [(fault.line, fault.reason) for fault in table.faults]
+    finders = {
+        "filename": is_path_column,
+        "action": lambda name: name.strip().casefold() == "action",
+        "label": is_label_column,
+        "split": is_split_column,
+    }
+    at = {
+        what: [place for place, name in enumerate(table.names) if is_it(name)]
+        for what, is_it in finders.items()
+    }
+    is_clear = len(at["filename"]) == 1 and all(len(places) < 2 for places in at.values())
+    if not is_clear or not (at["action"] or (at["label"] and not at["split"])):
+        raise SourceError(f"{path} has no clear columns", hint=_HINT, path=path)
+    count = len(table.lines)
+    texts = {
+        what: [text.strip() for text in table.texts(places[0])] if places else [""] * count
+        for what, places in at.items()
+    }
+    if not at["action"]:
+        texts["action"] = [Action.RELABEL] * count
+    yield from map(_Row, table.lines, *texts.values())
+
+
+def _correction(
+    row: _Row, earlier: EarlierVersion, content: str, new_classes: bool
+) -> Correction | str:
+    """Return the correction in a row, or why it is none."""
+    action = row.action.casefold()
+    if action not in list(Action):
+        return f"{row.action!r} is not relabel, drop or move"
+    for cell, what, needed in (
+        (row.label, "label", action == Action.RELABEL),
+        (row.split, "split", action == Action.MOVE),
+    ):
+        if bool(cell) is not needed:
+            return f"{action} needs a {what}" if needed else f"{action} takes no {what}"
+    splits = [split.name for split in earlier.info.splits]
+    if row.split and row.split not in splits:
+        return f"no split {row.split!r}: there is {', '.join(splits)}"
+    label = normal_name(row.label)
+    is_multilabel = bool(earlier.records.samples.label_sets)
+    names = class_names_of(label) if is_multilabel else (label,)
+    classes = earlier.info.classes
+    for name in names if row.label and not new_classes else ():
+        if name not in classes:
+            meant = closest(classes, name)
+            return f"no class {name!r}" + (f" (did you mean {meant}?)" if meant else "")
+    return Correction(row.filename, Action(action), label, row.split, content)
+
+
+def _with_copies(rows: Sequence[Correction], earlier: EarlierVersion) -> list[Correction]:
+    """Move the exact copies of moved images along, or they would be leaks."""
+    old = earlier.records.samples
+    moved = {row.content: row.split for row in rows if row.action is Action.MOVE}
+    known = {row.filename for row in rows if row.action in (Action.MOVE, Action.DROP)}
+    contents = zip(old.filenames, old.contents, strict=True) if moved else ()
+    copies = [
+        Correction(name, Action.MOVE, "", moved[found.hex()], found.hex())
+        for name, found in contents
+        if found.hex() in moved and name not in known
+    ]
+    return [*rows, *copies]
+
+
+def _divided_groups(
+    rows: Sequence[Correction], earlier: EarlierVersion
+) -> Iterator[tuple[int, str]]:
+    """Yield why moves would divide a group, or the copies of an image."""
+    old = earlier.records.samples
+    moves = {row.filename: row.split for row in rows if row.action is Action.MOVE}
+    if not moves:
+        return
+    dropped = {row.filename for row in rows if row.action is Action.DROP}
+    targets: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.action is Action.MOVE:
+            targets[row.content].add(row.split)
+    for content, splits in sorted(targets.items()):
+        if len(splits) > 1:
+            names = [row.filename for row in rows if row.content == content]
+            yield 0, f"{' = '.join(sorted(set(names)))} are one image, but go to different splits"
+    before: dict[str, set[str]] = defaultdict(set)
+    after: dict[str, set[str]] = defaultdict(set)
+    for name, group, split in zip(old.filenames, old.groups, old.splits, strict=bool(old.groups)):
+        if group:
+            before[group].add(split)
+            if name not in dropped:
+                after[group].add(moves.get(name, split))
+    for group, splits in sorted(after.items()):
+        if len(splits) > max(len(before[group]), 1):
+            yield 0, f"the group {group} would be in {' and '.join(sorted(splits))}"
+
+
+# The plan.
+
+
+def _plan(earlier: EarlierVersion, rows: Sequence[Correction], options: PackOptions) -> Plan:
+    corrections = Corrections().with_rows(rows)
+    samples, records = _samples(earlier, corrections), earlier.records
+    catalog = _catalog(earlier, samples)
+    hashes = records.samples.contents
+    corrected = corrections.apply(catalog, hashes, records.samples.filenames).catalog
+    stored = {
+        blob.number: name
+        for name, blob in zip(corrected.samples.filenames, corrected.samples.blobs, strict=True)
+        if isinstance(blob, Stored)
+    }
+    notes = [*_old_notes(earlier), *carried_notes(earlier, stored)]
+    known = Remembered(corrected.noted(notes), {name: row for row, name in stored.items()})
+    # All splits are known, and nothing is chosen again.
+    kept = replace(
+        options,
+        source=SourceOptions(keep_case=options.source.keep_case),
+        val_split=0.0,
+        test_split=0.0,
+        folds=0,
+        on_leak=OnLeak.REPORT,
+    )
+    plan = _once_warned(grow(known, records, kept))
+    more = earlier.report.source_bytes - sum(records.samples.sizes)
+    return replace(plan, options=options.deciding(), more_source_bytes=more)
+
+
+def _once_warned(plan: Plan) -> Plan:
+    """Return a plan without the warnings that the earlier report has already."""
+    others = tuple(note for note in plan.notes if note.kind is not NoteKind.WARNING)
+    return replace(plan, notes=(*others, *warnings_of(dict.fromkeys(plan.warnings))))
+
+
+def _samples(earlier: EarlierVersion, corrections: Corrections) -> Samples:
+    """Return the records of a version as samples, in the splits where they are to be."""
+    old, classes = earlier.records.samples, (*earlier.info.classes, "")
+    names = list(old.filenames)
+    escaped = [row for row, name in enumerate(names) if _ESCAPED in name]
+    blobs = [blob for blob in (old.blobs[row] for row in escaped) if isinstance(blob, Stored)]
+    for row, name in zip(escaped, raw_names(blobs), strict=True):
+        names[row] = name
+    moves = corrections.of(Action.MOVE)
+    pins = [
+        moves[name].split if name in moves else split
+        for name, split in zip(old.filenames, old.splits, strict=True)
+    ]
+    class_sets = [tuple(classes[label] for label in labels) for labels in old.label_sets]
+    class_names = [classes[label] for label in old.labels] or [
+        names[0] if names else "" for names in class_sets
+    ]
+    return replace(
+        old,
+        filenames=tuple(names),
+        class_names=tuple(class_names),
+        class_sets=tuple(class_sets),
+        splits=("",) * len(old),
+        pinned=tuple(pins),
+        labels=(),
+        label_sets=(),
+    )
+
+
+def _catalog(earlier: EarlierVersion, samples: Samples) -> Catalog:
+    report, classes = earlier.report, earlier.info.classes
+    return Catalog(
+        name=report.source,
+        layout=report.layout,
+        samples=samples,
+        class_folders=dict.fromkeys(classes, ()),
+        earlier_classes=classes,
+        submission=earlier.submission,
+    )
+
+
+def _old_notes(earlier: EarlierVersion) -> Iterator[Note]:
+    """Yield what is still true of the earlier report, beside what it says of single records."""
+    report, old = earlier.report, earlier.records.samples
+    sets: Mapping[str, set[int]] = defaultdict(set)
+    for split, labels in zip(
+        old.splits, old.label_sets or ((label,) for label in old.labels), strict=True
+    ):
+        sets[split].update(labels)
+    outdated = {*missing_classes(earlier.info.classes, sets)}
+    for note in report.notes:
+        if note.kind in (NoteKind.BAD, NoteKind.IGNORED) or (
+            note.kind is NoteKind.WARNING and note.reason not in outdated
+        ):
+            yield note
