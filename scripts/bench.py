@@ -3,6 +3,7 @@
 
     .venv/bin/python scripts/bench.py                  pack, load, random, cold: half an hour
     .venv/bin/python scripts/bench.py --only resume    the rest of a pack that was killed
+    .venv/bin/python scripts/bench.py --only update    the next versions of a dataset that grows
     .venv/bin/python scripts/bench.py --manual         put the last figures into the manual
 
 Each peer runs in its own environment, made from PyPI in bench-data/venvs, as its documentation
@@ -43,8 +44,9 @@ from benching.runs import (
     here,
     make_environment,
 )
+from benching.updates import race_updates
 
-PARTS = ("pack", "load", "random", "cold", "resume")
+PARTS = ("pack", "load", "random", "cold", "resume", "update")
 USUAL = PARTS[:4]
 OWN = ("pillow", "pyarrow", "simplejpeg")
 START_ROUNDS = 3
@@ -96,6 +98,10 @@ class Bench:
     def resume(self) -> Iterator[Measured]:
         """Measure what it costs to continue a pack that was killed."""
         yield "resume", "", self.packs.resume(self.sets["photos20k"], self.rounds)
+
+    def update(self) -> Iterator[Measured]:
+        """Measure what the next versions of a dataset cost, compared with a pack."""
+        yield "update", "", race_updates(self.work, self.sets["photos20k"], self.rounds)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the peers' packages."""

@@ -55,6 +55,17 @@ def ratios(figures: Figures) -> str:
         rows.append(
             ["rest of a killed pack / whole pack", f"{_resume_ratio(resume):.2f}", "<= 0.20"]
         )
+    if update := figures.get("update"):
+        seconds = _median_seconds(update)
+        scan_s = statistics.median(update["scan_s"])
+        rows += [
+            [f"update {name}", f"{seconds[name]:.2f} s of {seconds['pack']:.2f} s", most]
+            for name, most in (
+                ("nothing", f"<= {1 + scan_s:.2f} s"),
+                ("added", f"<= {0.1 * seconds['pack'] + 1:.2f} s"),
+                ("changed", "the shards touched"),
+            )
+        ]
     return table(rows)
 
 
@@ -107,6 +118,15 @@ def _parts(figures: Figures) -> Iterator[str]:
         yield f"From a cold cache, {SETS[name]}: {', '.join(times) or race['skipped']}."
     if resume := figures.get("resume"):
         yield f"Continuing a pack that was killed at 90 %: {_resume_ratio(resume):.2f} of a whole."
+    if update := figures.get("update"):
+        seconds, changed = _median_seconds(update), update["facts"]["changed"]
+        yield (
+            f"Packing {update['images']:,} photos takes {seconds['pack']:.1f} s. Updating that "
+            f"dataset takes {seconds['nothing']:.1f} s if nothing has changed, "
+            f"{seconds['added']:.1f} s after adding 1 %, and {seconds['changed']:.1f} s after "
+            "removing 5 images and relabelling 5, when "
+            f"{changed['reused_shards']} of {changed['shards']} shards are reused."
+        )
     facts = figures["setting"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     yield (

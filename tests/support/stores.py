@@ -32,6 +32,8 @@ class Proxy:
     fault: Callable[[str, str], str] = field(default=lambda method, path: "")
     """Is given method and path, and answers "", "503", "cut", "cut after", "403", "400 Code"."""
     seen: list[tuple[str, str]] = field(default_factory=list)
+    sent: list[tuple[str, int]] = field(default_factory=list)
+    """The path of each request, and how many bytes it sent."""
     port: int = 0
 
     def start(self) -> ThreadingHTTPServer:
@@ -53,6 +55,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length) if length else b""
             proxy.seen.append((self.command, self.path))
+            proxy.sent.append((self.path, length))
             fault = proxy.fault(self.command, self.path)
             if fault == "cut":
                 self._cut()
