@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from imgrec.inspect.submission import Submitted
     from imgrec.inspect.unpack import Unpacked
     from imgrec.inspect.verify import Verified
-    from imgrec.loaders import class_weights, grain_source, load, torch_dataset
+    from imgrec.loaders import class_weights, grain_source, load, torch_dataset, torch_stream
     from imgrec.model import Plan
     from imgrec.options import (
         AlsoFormat,
@@ -88,7 +88,7 @@ __all__ = [
     "SourceOptions", "Split", "SplitInfo", "Submitted", "UnknownName", "Unpacked", "Updated",
     "UsageError", "Verified", "class_weights", "clean", "diff", "edit", "export", "grain_source",
     "info", "leaks", "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report",
-    "torch_dataset", "unpack", "update", "verify", "write_submission",
+    "torch_dataset", "torch_stream", "unpack", "update", "verify", "write_submission",
 ]  # fmt: skip
 _RESULTS = {
     "Dataset": "read.dataset",

@@ -24,7 +24,7 @@ PUBLIC = [
     "SourceOptions", "Split", "SplitInfo", "Submitted", "UnknownName", "Unpacked", "Updated",
     "UsageError", "Verified", "class_weights", "clean", "diff", "edit", "export", "grain_source",
     "info", "leaks", "list_datasets", "load", "open_dataset", "pack", "plan", "preview", "report",
-    "torch_dataset", "unpack", "update", "verify", "write_submission",
+    "torch_dataset", "torch_stream", "unpack", "update", "verify", "write_submission",
 ]  # fmt: skip
 
 

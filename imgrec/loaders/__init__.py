@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from imgrec.errors import import_extra
 from imgrec.options.declaration import listing_of, with_known_keywords
-from imgrec.options.loading import Crop, Labels, LoadOptions
+from imgrec.options.loading import Crop, Labels, LoadOptions, StreamOptions
 from imgrec.options.parsing import parse_text, parse_word, refusal
 from imgrec.read.files import find_dataset
 from imgrec.storage.paths import is_remote, refuse_remote
@@ -16,6 +16,7 @@ from imgrec.storage.paths import is_remote, refuse_remote
 if TYPE_CHECKING:
     from imgrec.loaders.grain import GrainSource
     from imgrec.loaders.torch import TorchDataset, Transform
+    from imgrec.loaders.torch_streaming import TorchStream
     from imgrec.read.dataset import Dataset
 
 TfDataset: TypeAlias = Any
@@ -173,6 +174,60 @@ def torch_dataset(
 
 
 @with_known_keywords
+def torch_stream(
+    dataset: str | os.PathLike[str] | Dataset,
+    split: str = "train",
+    *,
+    shuffle: bool | int = False,
+    seed: int = 0,
+    batch_size: int = 1,
+    rank: int | None = None,
+    world_size: int | None = None,
+    transform: Transform | None = None,
+    target_transform: Transform | None = None,
+    image_size: int | Sequence[int] | None = None,
+    decode_size: int | Sequence[int] | None = None,
+    channels: int | None = None,
+    exact: bool = False,
+    orient: bool = False,
+    labels: Labels | str = "auto",
+    tensors: bool = False,
+    data_dir: str | os.PathLike[str] = "",
+) -> TorchStream:
+    """Open a split as PyTorch's iterable dataset, which reads shards in large ranges.
+
+    The order depends on seed, epoch and position alone. Ranks and workers share it: over all of
+    them, each sample comes once in an epoch. All ranks have equally many samples, so up to
+    `world_size - 1` samples from the start of the epoch come once more at its end. Call `set_epoch`
+    before each epoch. The other arguments are those of `torch_dataset`.
+
+    Example: `DataLoader(imgrec.torch_stream("flowers", image_size=224, shuffle=True,
+    batch_size=32), batch_size=32, num_workers=2)`.
+    """
+    options = StreamOptions(
+        shuffle=shuffle, seed=seed, batch_size=batch_size, rank=rank, world_size=world_size
+    )
+    import_extra("torch", extra="torch", what="torch_stream")
+    from imgrec.loaders.torch_streaming import TorchStream
+
+    images = torch_dataset(
+        dataset,
+        split,
+        transform=transform,
+        target_transform=target_transform,
+        image_size=image_size,
+        decode_size=decode_size,
+        channels=channels,
+        exact=exact,
+        orient=orient,
+        labels=labels,
+        tensors=tensors,
+        data_dir=data_dir,
+    )
+    return TorchStream(images, split, options)
+
+
+@with_known_keywords
 def grain_source(
     dataset: str | os.PathLike[str] | Dataset,
     split: str = "train",
@@ -213,3 +268,4 @@ def _open(dataset: str | os.PathLike[str] | Dataset, data_dir: str | os.PathLike
 
 
 load.__doc__ = f"{load.__doc__}\n\n{listing_of(LoadOptions)}"
+torch_stream.__doc__ = f"{torch_stream.__doc__}\n\n{listing_of(StreamOptions)}"

@@ -75,12 +75,13 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
 
         Raises UnknownName if there is no such file.
         """
-        return self._element(self.records.find(filename))
+        return self.element(self.records.find(filename))
 
     def __getitem__(self, place: SupportsIndex) -> tuple[Any, Any]:  # what the transforms return
-        return self._element(self._record(place))
+        return self.element(self._record(place))
 
-    def _element(self, record: Record) -> tuple[Any, Any]:
+    def element(self, record: Record) -> tuple[Any, Any]:
+        """Return the image and target of a record of the dataset."""
         make = tensor if self._gives_tensors else picture
         image = make(self._pixels(record), self._decoding.image_size)
         target: Any = self._target(record)

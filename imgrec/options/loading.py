@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Annotated, TypeAlias
 
-from imgrec.options.declaration import ImageSize, Kind, Positive, option, parsed
+from imgrec.options.declaration import Count, ImageSize, Kind, Positive, option, parsed
 from imgrec.options.parsing import (
     OptionError,
     at_least,
@@ -123,3 +123,26 @@ class LoadOptions:
     def is_float(self) -> bool:
         """Return whether images are floats."""
         return self.dtype != "uint8"
+
+
+@parsed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How `imgrec.torch_stream` orders and divides the records of a split."""
+
+    shuffle: Switch = option(False, "a number is how many records are mixed at least")
+    seed: Count = option(0, "seed of shuffling; the same for all ranks")
+    batch_size: Positive = option(1, "that of the DataLoader: its workers take turns by batches")
+    rank: Count | None = option(None, "default: from torch.distributed, or $RANK")
+    world_size: Positive | None = option(None, "default: from torch.distributed, or $WORLD_SIZE")
+
+    def __post_init__(self) -> None:
+        if (self.rank is None) != (self.world_size is None):
+            raise OptionError("{0} and {1} go together", "rank", "world_size")
+        if self.rank is not None and self.world_size is not None and self.rank >= self.world_size:
+            raise OptionError(
+                f"{{0}} {self.rank} does not fit {{1}} {self.world_size}",
+                "rank",
+                "world_size",
+                hint="count ranks from 0",
+            )

@@ -89,6 +89,10 @@ class Dataset(Mapping[str, "Split"]):
         """Yield records by their numbers; those of compressed shards must be in order."""
         return map(self._parse, self._shards.stream(numbers))
 
+    def gather(self, numbers: Sequence[int]) -> Iterator[Record]:
+        """Start to read all of these records, in large ranges, and yield them in this order."""
+        return map(self._parse, self._shards.gather(numbers))
+
     def features(self, number: int) -> Mapping[str, Feature]:
         """Return all features of a record; a compressed shard is read up to it."""
         (payload,) = self._shards.stream([number])

@@ -10,7 +10,8 @@ import os
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -40,6 +41,8 @@ MAX_INDEX_LINE_BYTES = 42
 _MAX_SHARD_BYTES = (1 << 63) - 1
 _MAX_OPEN = 256
 """Shards that stay open; others are opened for each record. A process has few descriptors."""
+_GAP_BYTES = 1 << 16
+"""Bytes that are read in vain, rather than with a request for each side."""
 _AGAIN = "pack it again with --overwrite"
 _RESTORE = f"restore that shard of the dataset, or {_AGAIN}"
 _IN_ORDER = "iterate over a whole split, `for record in split`, or pack without --compression"
@@ -116,6 +119,10 @@ class Shards(ABC):
     @abstractmethod
     def stream(self, numbers: Sequence[int]) -> Iterator[Payload]:
         """Yield the records of these numbers, in this order."""
+
+    def gather(self, numbers: Sequence[int]) -> Iterator[Payload]:
+        """Start to read all of these records, in large ranges, and yield them in this order."""
+        return self.stream(numbers)
 
     def locate(self, number: int) -> tuple[str, int]:
         """Return the path of a record's shard, and its number in that shard."""
@@ -267,6 +274,44 @@ class _StoreShards(Shards):
         except OSError as error:
             raise _unreadable(str(error.filename or self._paths[0]), error) from error
 
+    def gather(self, numbers: Sequence[int]) -> Iterator[Payload]:
+        """Start to read all of these records now, near ones in one request."""
+        from imgrec.storage.remote.read import fetch
+
+        self._read_indices(numbers)
+        spans = [self._span(number) for number in numbers]
+        parts = list(_near(sorted(set(spans))))
+        places = {span: at for at, part in enumerate(parts) for span in part.spans}
+        # The part that is needed first is requested first.
+        needed = dict.fromkeys(places[span] for span in spans)
+        futures = dict(zip(needed, fetch([parts[at].whole for at in needed]), strict=True))
+        uses = Counter(places[span] for span in spans)
+
+        def payloads() -> Iterator[Payload]:
+            try:
+                for number, span in zip(numbers, spans, strict=True):
+                    at = places[span]
+                    start = parts[at].whole.start
+                    framed = futures[at].result()[span.start - start : span.end - start]
+                    uses[at] -= 1
+                    if not uses[at]:
+                        del futures[at]  # and its bytes
+                    yield _payload(number, framed, span)
+            except OSError as error:
+                raise _unreadable(str(error.filename or self._paths[0]), error) from error
+            finally:
+                for future in futures.values():
+                    future.cancel()
+
+        return payloads()
+
+    def _read_indices(self, numbers: Sequence[int]) -> None:
+        """Read the indices of the shards of these records, many at once."""
+        from imgrec.storage.remote.read import at_once
+
+        shards = {self._shard(number) for number in numbers}
+        at_once(self._read_ends, [shard for shard in shards if self._ends[shard] is None])
+
     def _span(self, number: int) -> Span:
         from imgrec.storage.remote.read import Span
 
@@ -306,6 +351,31 @@ class _StoreShards(Shards):
             raise _unreadable(index, error) from error
         self._ends[shard] = ends
         return ends
+
+
+class _Part(NamedTuple):
+    """Records that one request reads."""
+
+    whole: Span
+    spans: list[Span]
+
+
+def _near(spans: Iterable[Span]) -> Iterator[_Part]:
+    """Join sorted spans with small gaps between them, up to the size of a request."""
+    from imgrec.storage.remote.read import PART_BYTES
+
+    part: _Part | None = None
+    for span in spans:
+        is_near = part and span.url == part.whole.url and span.start - part.whole.end <= _GAP_BYTES
+        if part and is_near and span.end - part.whole.start <= PART_BYTES:
+            part.spans.append(span)
+            part = part._replace(whole=part.whole._replace(end=span.end))
+            continue
+        if part:
+            yield part
+        part = _Part(span, [span])
+    if part:
+        yield part
 
 
 def _payload(number: int, framed: bytes, span: Span) -> Payload:

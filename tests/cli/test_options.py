@@ -26,10 +26,10 @@ from imgrec.options import (
     ShrinkOptions,
     SourceOptions,
 )
-from imgrec.options.loading import LoadOptions
+from imgrec.options.loading import LoadOptions, StreamOptions
 
 FLOWERS = ROOT / "sample_data" / "flowers"
-KINDS = (PackOptions, SourceOptions, ShrinkOptions, LoadOptions, Decoding)
+KINDS = (PackOptions, SourceOptions, ShrinkOptions, LoadOptions, StreamOptions, Decoding)
 VALUES: tuple[object, ...] = (
     None, True, False, 0, 1, 3, -1, 2**63, 10**400, 10**5000,
     1.5, 0.5, float("nan"), float("inf"), 1j, Fraction(1, 2), Decimal("0.5"),

@@ -6,7 +6,7 @@ import io
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import lru_cache
@@ -27,13 +27,14 @@ T = TypeVar("T")
 
 PART_BYTES = 8 << 20
 """The size of a request when a whole object is read."""
-_AHEAD = 2
-"""How many parts are under way while another is used."""
+_AHEAD_BYTES = 2 * PART_BYTES
+"""How much is under way while a part is used."""
 _BUFFER_BYTES = 1 << 20
 _WINDOW = 64
 _WINDOW_BYTES = 32 << 20
 _HEADS = 512
 """How many beginnings are requested at once."""
+_AT_ONCE = 8
 _NO_HOST = "~"
 """Stands for the missing host of a URL such as hdfs:///data. pathlib would drop it."""
 
@@ -135,15 +136,33 @@ def _readers(_process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="imgrec-read")
 
 
+def fetch(spans: Iterable[Span]) -> list[Future[bytes]]:
+    """Start to read spans, in this order."""
+    pool = _readers(os.getpid())
+    return [pool.submit(read_span, span) for span in spans]
+
+
+def at_once(function: Callable[[T], object], values: Iterable[T]) -> None:
+    """Call a function with each value, in threads; raise its first error."""
+    # In threads of their own: the function may wait for those that read.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(function, values):
+            pass
+
+
 def read_ahead(spans: Iterator[Span]) -> Generator[tuple[Span, bytes], None, None]:
     """Yield spans and their bytes in order, while the next ones are under way."""
     pool = _readers(os.getpid())
     under_way: deque[tuple[Span, Future[bytes]]] = deque()
+    ahead_bytes = 0
     try:
         for span in spans:
             under_way.append((span, pool.submit(read_span, span)))
-            if len(under_way) > _AHEAD:
+            ahead_bytes += span.end - span.start
+            # Many if they are small: a request of a few bytes takes as long as one of many.
+            while under_way and (ahead_bytes > _AHEAD_BYTES or len(under_way) > CONNECTIONS):
                 first, future = under_way.popleft()
+                ahead_bytes -= first.end - first.start
                 yield first, future.result()
         while under_way:
             first, future = under_way.popleft()
