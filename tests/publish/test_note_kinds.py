@@ -42,7 +42,7 @@ def test_a_new_kind_of_note_is_shown_everywhere(cli: Cli, tmp_path: Path) -> Non
     code = shutil.copytree(ROOT / "imgrec", tmp_path / "imgrec")
     insert(code / "notes.py", "    WARNING = ", MEMBERS)
     insert(code / "planning" / "build.py", "            *catalog.notes,", WHEN_PLANNING)
-    insert(code / "write" / "shard.py", "            self._add(", WHEN_WRITING)
+    insert(code / "write" / "shard.py", "            self._add(image,", WHEN_WRITING)
     source = class_tree(tmp_path / "roses", {"a": 3, "b": 3})
     frames = {"save_all": True, "append_images": [picture(2)]}
     (source / "a" / "x.gif").write_bytes(encode(picture(1), "GIF", **frames))
