@@ -52,9 +52,10 @@ class Snapshot(NamedTuple):
     def settled_ns(self) -> int:
         """Return a time such that files that changed before it were already what the run read.
 
-        The clock of a disk may be behind ours, so it must also be before the latest change.
+        The clock of a disk may be behind ours, so nothing after the latest change counts. If that
+        change was just before the run, another may have the same date.
         """
-        return min(self.started_ns, self.newest_ns) - TICK_NS
+        return self.newest_ns + 1 if self.state else min(self.newest_ns, self.started_ns) - TICK_NS
 
     def is_unchanged(self, stamp: Stamp) -> bool:
         """Check that no file can have changed since; a clock that was ahead proves nothing."""

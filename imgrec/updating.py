@@ -42,8 +42,10 @@ from imgrec.text import printable
 if TYPE_CHECKING:
     from imgrec.inspect.diff import Difference
 
-_RENAMED = {"shard_bytes": "shard_size"}
+_RENAMED = {"shard_bytes": "shard_size", "columns": "column"}
 """Options whose name in report.json differs."""
+_FILES = ("split_file", "images", "test_images", "label_names")
+"""Options whose files report.json does not hold. A manifest that it names is in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,20 +178,24 @@ def options_of(earlier: EarlierVersion, origin: Origin) -> PackOptions:
     known: dict[str, Any] = {}
     of_source: dict[str, Any] = {}
     in_source = declared_options(SourceOptions)
-    for name, value in earlier.report.options.items():
+    for reported, value in earlier.report.options.items():
+        name = _RENAMED.get(reported, reported)
         if name in ("class_order", "split_from") or value in (None, "", [], 0, 0.0):
             continue
-        if name == "split_file":
+        if name in _FILES:
             raise UsageError(
-                f"{earlier.folder} was packed with --split-file {value}, and no private note says "
-                "where that is",
-                hint=f"pack the source with --split-from {title(earlier)} and --split-file",
+                f"{earlier.folder} was packed with {_flag(name)}, and no private note says where "
+                "that file is",
+                hint=f"pack the source with {_flag(name)} and --split-from {title(earlier)}",
             )
-        holder = of_source if name in in_source else known
-        holder[_RENAMED.get(name, name)] = value
+        (of_source if name in in_source else known)[name] = value
     if earlier.report.options.get("seed") == 0:
         known.pop("seed", None)
     return PackOptions(source=SourceOptions(**of_source), **known)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 class _Looked(NamedTuple):

@@ -206,6 +206,8 @@ def probe(batch: Batch) -> tuple[int, Probed]:
     others: list[int] = []
     small: dict[int, bytes] = {}
     newest_ns, states = 0, []
+    # The next update trusts only dates that are known, and here few files are opened.
+    is_dated = not batch.spool or bool(batch.before_ns)
     unopened = unchanged_files(batch.blobs, batch.known, batch.before_ns) if batch.known else {}
     left = {*range(count)}.difference(batch.excluded, unopened)
     remote = read_ahead.heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
@@ -226,7 +228,7 @@ def probe(batch: Batch) -> tuple[int, Probed]:
             if place in remote:
                 size, stamp, head = batch.sizes[place], NO_STAMP, _head_or_raise(remote[place])
             elif isinstance(blob, str):
-                size, stamp, head = read_file_head(blob, HEAD_BYTES, dated=not batch.spool)
+                size, stamp, head = read_file_head(blob, HEAD_BYTES, dated=is_dated)
             else:
                 size = batch.sizes[place]
                 size, stamp, head = read_head(blob, size, HEAD_BYTES, dated=False, name=name)

@@ -132,8 +132,10 @@ def test_removing_and_relabelling_decode_no_image(
 def test_unchanged_files_are_not_opened_unless_their_folder_is_another(
     source: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write_tree(source, {"last": b""})  # the latest change, after those of all images
+    (source / "last").unlink()
+    monkeypatch.setattr("imgrec.origin.TICK_NS", -(10**12))  # as if it were long ago
     pack(source, data_dir)
-    monkeypatch.setattr("imgrec.origin.TICK_NS", -(10**12))  # as if they were old
     opened: list[str] = []
     read_head = imgrec.source.probe.read_file_head  # type: ignore[attr-defined]
 
