@@ -70,7 +70,7 @@ def edit_dataset(request: EditRequest) -> Updated:
     origin = read_origin_of(earlier)
     corrections = decode_corrections(request.folder)
     options = replace(
-        options_of(earlier, origin),
+        options_of(earlier, origin, needs_source=False),
         name=earlier.info.name,
         version=next_version(earlier, request.version),
         split_from=title(earlier),
@@ -304,7 +304,8 @@ def _plan(earlier: EarlierVersion, rows: Sequence[Correction], options: PackOpti
     )
     plan = _once_warned(grow(known, records, kept))
     more = earlier.report.source_bytes - sum(records.samples.sizes)
-    return replace(plan, options=options.deciding(), more_source_bytes=more)
+    known_options = {**earlier.report.options, "split_from": title(earlier)}
+    return replace(plan, options=known_options, more_source_bytes=more)
 
 
 def _once_warned(plan: Plan) -> Plan:

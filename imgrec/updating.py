@@ -171,8 +171,13 @@ def _known_source(earlier: EarlierVersion, origin: Origin) -> str:
     return origin.source
 
 
-def options_of(earlier: EarlierVersion, origin: Origin) -> PackOptions:
-    """Return the options of the earlier version, from the private note or from its report."""
+def options_of(
+    earlier: EarlierVersion, origin: Origin, *, needs_source: bool = True
+) -> PackOptions:
+    """Return the options of the earlier version, from the private note or from its report.
+
+    Raises UsageError if an option has a file that nobody knows, and it `needs_source`.
+    """
     if origin.source:
         return PackOptions(**origin.pack_options())
     known: dict[str, Any] = {}
@@ -181,6 +186,8 @@ def options_of(earlier: EarlierVersion, origin: Origin) -> PackOptions:
     for reported, value in earlier.report.options.items():
         name = _RENAMED.get(reported, reported)
         if name in ("class_order", "split_from") or value in (None, "", [], 0, 0.0):
+            continue
+        if name in _FILES and not needs_source:
             continue
         if name in _FILES:
             raise UsageError(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pictures import class_tree, encode, jpeg, picture, write_tree
-from test_update import facts, faults, files, make_multilabel, pack, update
+from test_update import facts, faults, files, make_multilabel, pack, update, without_note
 
 import imgrec
 from imgrec.errors import SourceError
@@ -55,6 +55,20 @@ def test_images_are_relabelled_dropped_and_moved_without_the_source(
     assert edited.difference.counts == counts
     assert edited.reused_shards > 0
     assert faults(edited, source.with_name("away")) == ()
+
+
+def test_an_edit_needs_neither_source_nor_note(tmp_path: Path, data_dir: Path) -> None:
+    images = class_tree(tmp_path / "images", {"a": 12})
+    table = tmp_path / "labels.csv"
+    rows = [f"a/{n:03d}.jpg,{'xy'[n % 2]}" for n in range(12)]
+    table.write_text("\n".join(["path,label", *rows]) + "\n")
+    pack(table, data_dir, images=images)
+    without_note(data_dir)
+    shutil.rmtree(images)
+    edited = edit(data_dir, "filename,label", "a/001.jpg,x")
+    assert edited.difference is not None
+    assert edited.difference.counts["relabelled"] == 1
+    assert imgrec.verify(edited.info.path).faults == ()
 
 
 def test_no_image_is_decoded(source: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
@@ -241,6 +245,33 @@ def test_an_update_that_was_cut_off_goes_on_and_gives_the_same_bytes(
         update(data_dir, on_progress=cut_off)
     assert not (data_dir / "flowers/1.1.0").exists()
     updated = update(data_dir)
+    assert files(updated.info.path) == files(update(tmp_path / "whole").info.path)
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_an_update_that_is_killed_leaves_nothing_and_goes_on(
+    source: Path, data_dir: Path, tmp_path: Path
+) -> None:
+    for name in CLASSES:
+        for number in range(20, 120):
+            write_tree(source, {f"{name}/{number:03d}.jpg": jpeg(number + len(name) * 1000)})
+    pack(source, data_dir, shards=24)
+    for path in sorted(source.glob("*/*[05].jpg")):
+        path.unlink()
+    shutil.copytree(data_dir, tmp_path / "whole")
+    command = [sys.executable, "-m", "imgrec", "update", "flowers", "--data-dir", str(data_dir)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([*command, "--workers", "1"], env=environment) as process:
+        notes = data_dir / "flowers/.1.1.0.incomplete/.notes"
+        end = time.monotonic() + 90
+        while not notes.exists() or len(os.listdir(notes)) < 6:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        process.kill()
+    assert not (data_dir / "flowers/1.1.0").exists()
+    updated = update(data_dir)
+    assert updated.kept_shards >= 4
     assert files(updated.info.path) == files(update(tmp_path / "whole").info.path)
 
 
