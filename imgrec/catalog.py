@@ -67,7 +67,7 @@ def _look_at_images(
         from imgrec.read.files import find_dataset
 
         earlier = find_dataset(options.split_from, options.data_dir)
-        catalog = image_pass.pin(catalog, _known_splits(earlier), engine.run)
+        catalog = image_pass.pin(catalog, known_splits(earlier), engine.run)
         catalog = replace(catalog, earlier_classes=read_info(earlier).classes)
     if options.split_file:
         catalog = image_pass.pin_by_name(catalog, os.path.expanduser(options.split_file))
@@ -80,7 +80,7 @@ def _look_at_images(
     )
 
 
-def _known_splits(folder: Path) -> dict[bytes, str]:
+def known_splits(folder: Path) -> dict[bytes, str]:
     """Return the split of each image of a dataset, by its hash. TFDS may have written it."""
     from imgrec.read.dataset import Dataset
     from imgrec.read.samples import read_splits

@@ -75,6 +75,8 @@ class PackRequest:
     started_ns: int
     corrections: Corrections = field(default_factory=Corrections)
     """What the dataset corrects of the source."""
+    first_split_from: str = ""
+    """Another dataset whose splits the first version kept, for the private note."""
 
     @property
     def options(self) -> PackOptions:
@@ -84,7 +86,9 @@ class PackRequest:
     def origin(self, catalog: Catalog) -> Origin:
         """Return what the private note remembers of the source and of these options."""
         snapshot = Snapshot.of(catalog.stamp, self.started_ns)
-        return origin_of(self.source, self.asked, snapshot, catalog.homes)
+        split_from = self.first_split_from or self.asked.split_from
+        asked = replace(self.asked, split_from=split_from)
+        return origin_of(self.source, asked, snapshot, catalog.homes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

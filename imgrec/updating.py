@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xxhash import xxh3_128_digest
 
 from imgrec import layout
-from imgrec.catalog import OnProgress
+from imgrec.catalog import OnProgress, known_splits
 from imgrec.corrections import decode_corrections, encode_corrections
 from imgrec.earlier import EarlierVersion, read_earlier, stored_images
 from imgrec.engine import Engine
 from imgrec.engine.local import running
-from imgrec.errors import DatasetError, DatasetExists, SourceError, UsageError
+from imgrec.errors import DatasetError, DatasetExists, DatasetNotFound, SourceError, UsageError
 from imgrec.model import Catalog, Plan, Samples, SourceLayout, Stored, picked
 from imgrec.notes import LISTED, Note, NoteKind, Notes, unlisted
 from imgrec.options import NearDups, PackOptions, SourceOptions
@@ -30,6 +30,7 @@ from imgrec.planning.build import choose
 from imgrec.planning.classes import change_classes
 from imgrec.planning.corrections import Corrections
 from imgrec.planning.growth import Remembered, grow, remember, with_stored_images
+from imgrec.read.files import find_dataset
 from imgrec.source.fetch import fetched
 from imgrec.source.kinds import detect, scan
 from imgrec.source.tree import Context
@@ -37,7 +38,7 @@ from imgrec.source.unchanged import Unopened
 from imgrec.storage.paths import to_path
 from imgrec.storage.staging import is_taken, note_origin, open_staging, read_origin
 from imgrec.storage.urls import is_url
-from imgrec.text import printable
+from imgrec.text import own_name, printable
 
 if TYPE_CHECKING:
     from imgrec.inspect.diff import Difference
@@ -92,8 +93,12 @@ def update_dataset(request: UpdateRequest) -> Updated:
     earlier = read_earlier(request.folder)
     origin = read_origin_of(earlier)
     corrections = decode_corrections(request.folder)
+    before = options_of(earlier, origin)
+    is_own = own_name(before.split_from).startswith(
+        (f"{earlier.info.name}:", earlier.info.name + "/")
+    )
     options = replace(
-        options_of(earlier, origin),
+        before,
         name=earlier.info.name,
         version=next_version(earlier, request.version),
         data_dir=str(request.folder.parent.parent),
@@ -114,6 +119,7 @@ def update_dataset(request: UpdateRequest) -> Updated:
             on_progress=request.on_progress,
             started_ns=request.started_ns,
             corrections=corrections,
+            first_split_from="" if is_own else before.split_from,
         )
         if request.compact:
             packed = pack_source(packing)
@@ -308,6 +314,8 @@ class _Update:
         names = set(old.samples.filenames)
         corrected = self.request.corrections.apply(catalog, hashes, names)
         catalog = corrected.catalog
+        if self.request.first_split_from:
+            catalog = self._pinned_elsewhere(catalog, corrected.hashes)
         if options.split_file:
             catalog = image_pass.pin_by_name(catalog, os.path.expanduser(options.split_file))
         known = remember(catalog, old, corrected.hashes, options.on_leak)
@@ -334,6 +342,19 @@ class _Update:
         known = known._replace(catalog=catalog.noted(bad))
         known = known._replace(catalog=with_stored_images(known, old))
         return _Looked(known, files, bad, corrected.corrections, is_trusted)
+
+    def _pinned_elsewhere(self, catalog: Catalog, hashes: Sequence[bytes]) -> Catalog:
+        """Pin images of the dataset whose splits the first version kept."""
+        other = self.request.first_split_from
+        try:
+            known = known_splits(find_dataset(other, self.request.options.data_dir))
+        except DatasetNotFound:
+            return catalog.warn(
+                f"{own_name(other)}, whose splits this dataset keeps, is not found: new images "
+                "that it has may be in another split here"
+            )
+        pinned = tuple(known.get(found, "") for found in hashes)
+        return replace(catalog, samples=replace(catalog.samples, pinned=pinned))
 
     def _hashes(
         self, catalog: Catalog, own_folders: Sequence[str], engine: Engine

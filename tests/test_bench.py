@@ -54,6 +54,16 @@ def test_a_quick_race_of_packers_ends_in_figures_and_tables(tmp_path: Path) -> N
     assert [row for row in rows if "--check structure" in row and "(1)" in row]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_a_quick_run_of_updates_ends_in_figures(tmp_path: Path) -> None:
+    printed = bench(tmp_path, "--quick", "--here", "--only", "update")
+    facts = json.loads((tmp_path / "bench.json").read_text())["update"]["facts"]
+    assert facts["nothing"]["reused_shards"] == facts["nothing"]["shards"]
+    assert 0 < facts["added"]["reused_shards"] < facts["added"]["shards"]
+    assert "Updating that dataset takes" in printed
+
+
 def test_an_unknown_peer_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, BENCH, "--work", tmp_path, "--peers", "tar,zip"]
     done = subprocess.run(command, text=True, capture_output=True)

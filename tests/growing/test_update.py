@@ -224,6 +224,30 @@ def test_a_new_copy_of_an_image_joins_its_split(source: Path, data_dir: Path) ->
     assert faults(updated, source) == ()
 
 
+def test_new_images_of_the_dataset_whose_splits_were_kept_join_them(
+    source: Path, data_dir: Path
+) -> None:
+    held_out = class_tree(source.parent / "other/test", {"rose": 4}, start=900).parent
+    class_tree(held_out / "train", {"rose": 4}, start=950)
+    imgrec.pack(held_out, name="other", data_dir=data_dir, workers=1)
+    shutil.copy(held_out / "test/rose/000.jpg", source / "rose/shared.jpg")
+    pack(source, data_dir, split_from="other")
+    for number, version in ((1, "2.0.0"), (2, "3.0.0")):
+        shutil.copy(held_out / f"test/rose/00{number}.jpg", source / f"rose/new{number}.jpg")
+        updated = update(data_dir, version=version)
+        assert facts(updated.info.path)[f"rose/new{number}.jpg"][0] == "test"
+
+
+def test_a_near_duplicate_of_an_image_joins_its_split(source: Path, data_dir: Path) -> None:
+    large = jpeg(321, (400, 300), quality=95)
+    write_tree(source, {"rose/large.jpg": large})
+    before = facts(pack(source, data_dir, near_dups="group"))
+    smaller = imgrec.open_dataset(data_dir / "flowers")["all"].find("rose/large.jpg").pil()
+    write_tree(source, {"tulip/small.jpg": encode(smaller.resize((320, 240)), "JPEG")})
+    after = facts(update(data_dir).info.path)
+    assert after["tulip/small.jpg"][0] == before["rose/large.jpg"][0]
+
+
 @pytest.mark.parametrize("after", [1, 3])
 def test_an_update_that_was_cut_off_goes_on_and_gives_the_same_bytes(
     source: Path, data_dir: Path, tmp_path: Path, after: int
