@@ -428,12 +428,15 @@ def _keeping_shards(job: Job, results: Sequence[ShardResult]) -> Iterator[None]:
 
 def _draw_page(job: Job, results: Sequence[ShardResult], report: Report) -> bytes:
     """Draw report.html, with pictures that are read once more from the source."""
+    from imgrec.inspect.diff import compare_datasets
     from imgrec.inspect.report.images import in_source, table_of_results
     from imgrec.inspect.report.page import make_page
 
+    earlier = job.earlier
+    difference = compare_datasets(earlier.folder, job.staging.path) if earlier else None
     table = table_of_results(results, job.locate or in_source(job.catalog.samples))
     inspection = Inspection(run=job.engine.run)
-    return make_page(table, report, inspection, job.options.thumbnails).data
+    return make_page(table, report, inspection, job.options.thumbnails, difference).data
 
 
 def _unfinished(dataset_folder: Path) -> tuple[str, ...]:

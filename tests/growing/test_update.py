@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -93,6 +94,21 @@ def test_known_images_keep_their_split_and_everything_is_verified(
         before["tulip/004.jpg"][2],
     )
     assert faults(updated, source) == ()
+
+
+def test_the_report_page_shows_what_has_changed_with_pictures(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    change(source)
+    page = (Path(update(data_dir).info.path) / "report.html").read_text()
+    section = page.partition('<section id="changes"')[2].partition("</section>")[0]
+    assert "those of flowers 1.0.0" in section
+    counted = re.findall(r'<h3>([^<]*)</h3><span class="badge">(\d+)<', section)
+    assert counted == [
+        ("Added", "3"), ("Removed", "1"), ("Other contents", "1"), ("Relabelled", "1"),
+        ("Renamed", "1"),
+    ]  # fmt: skip
+    assert section.count("<img ") == 8  # two for the changed image
+    assert "was tulip/004.jpg" in section
 
 
 def test_shards_without_a_change_are_linked_and_the_old_version_stays_as_it_was(

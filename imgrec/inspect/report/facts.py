@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from keyword import iskeyword
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.descriptor import NOT_DECODED, TONE_BYTES
 from imgrec.inspect.image_stats import Measures, measure
@@ -17,6 +17,7 @@ from imgrec.inspect.report.findings import (
     Finding,
     Shot,
     Shots,
+    find_changes,
     find_findings,
     find_outliers,
 )
@@ -26,8 +27,11 @@ from imgrec.model import UNLABELLED
 from imgrec.outcome import Report
 from imgrec.text import literal, printable
 
+if TYPE_CHECKING:
+    from imgrec.inspect.diff import Difference
+
 _MAX_SHARE, _MIN_SHARE = 3, 10
-"""Findings and outliers get at most a third and at least a tenth of the thumbnails.
+"""Findings, outliers and changes get at most a third and at least a tenth of the thumbnails.
 
 In between, they get what is left when every class has one.
 """
@@ -93,6 +97,10 @@ class Facts:
     measures: Measures
     findings: tuple[Finding, ...]
     outliers: tuple[Finding, ...]
+    changes: tuple[Finding, ...]
+    """How the images differ from those of the version before."""
+    before: str
+    """That version; "" if this is the first one."""
     toned: int
     """The number of images whose brightness is known."""
     columns: tuple[ColumnFacts, ...]
@@ -116,14 +124,18 @@ class Facts:
         return tuple(map(sum, zip(*(split.counts for split in self.splits), strict=True)))
 
 
-def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
+def gather(
+    table: ImageTable, report: Report, thumbnails: int, difference: Difference | None = None
+) -> Facts:
     """Count and choose everything that the page shows, with at most `thumbnails` pictures."""
     measures = measure(table.shapes, table.sizes, table.formats)
     shots = _shots(table, report.classes)
     findings = list(find_findings(report, table, shots))
     outliers = list(find_outliers(table, measures, shots))
     spare = max(thumbnails - len(report.classes), thumbnails // _MIN_SHARE)
-    shown = _with_pictures([*findings, *outliers], min(thumbnails // _MAX_SHARE, spare))
+    changes = list(find_changes(difference, shots)) if difference else []
+    shown = _with_pictures([*findings, *outliers, *changes], min(thumbnails // _MAX_SHARE, spare))
+    cut = len(findings), len(findings) + len(outliers)
     used = sum(
         shot.where is not None for found in shown for entry in found.entries for shot in entry.shots
     )
@@ -132,8 +144,10 @@ def gather(table: ImageTable, report: Report, thumbnails: int) -> Facts:
         is_multilabel=bool(table.label_sets),
         splits=tuple(_splits(table, report)),
         measures=measures,
-        findings=tuple(shown[: len(findings)]),
-        outliers=tuple(shown[len(findings) :]),
+        findings=tuple(shown[: cut[0]]),
+        outliers=tuple(shown[cut[0] : cut[1]]),
+        changes=tuple(shown[cut[1] :]),
+        before=difference.before.title if difference else "",
         toned=len(table.tones) // TONE_BYTES - table.tones[1::TONE_BYTES].count(NOT_DECODED),
         columns=tuple(describe_columns(table.columns)),
         sheets=tuple(_sheets(table, report.classes, thumbnails - used, shots.at)),

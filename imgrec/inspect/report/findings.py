@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress, islice
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.codec.descriptor import NOT_DECODED
 from imgrec.codec.exif import UPRIGHT
 from imgrec.inspect.image_stats import Measures
 from imgrec.inspect.report.images import ImageTable
-from imgrec.inspect.subject import ImagePlace
+from imgrec.inspect.subject import ImagePlace, InDataset
 from imgrec.near.duplicates import NearDuplicates
 from imgrec.notes import COPIES, NoteKind, Notes, SameImage
 from imgrec.outcome import Report
+
+if TYPE_CHECKING:
+    from imgrec.inspect.diff import Difference, Image, Pair
 
 _MAX_ENTRIES = 60
 """The page lists the first cases of each kind; report.json lists them all."""
@@ -44,6 +47,12 @@ TITLES = {
     "blank": "Nearly blank",
     "dark": "Very dark",
     "bright": "Very bright",
+    "added": "Added",
+    "removed": "Removed",
+    "changed": "Other contents",
+    "relabelled": "Relabelled",
+    "moved": "In another split",
+    "renamed": "Renamed",
 }
 
 
@@ -152,6 +161,46 @@ def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[F
         if total:
             is_grave = key in _GRAVE and (key != "near" or near.across_splits > 0)
             yield Finding(key, TITLES[key], total, shown, is_grave)
+
+
+def find_changes(difference: Difference, shots: Shots) -> Iterator[Finding]:
+    """Yield how the images differ from those of the version before."""
+
+    def old(image: Image) -> Shot:
+        where = InDataset(difference.before.path, image.number)
+        return Shot(image.filename, image.split, image.labels, where=where)
+
+    def new(image: Image, reason: str = "") -> Entry:
+        return Entry((shots.named(image.filename),), reason)
+
+    def words(labels: Sequence[str]) -> str:
+        return ", ".join(labels) or "no label"
+
+    found: dict[str, tuple[Sequence[Image | Pair], Callable[..., Entry]]] = {
+        "added": (difference.added, new),
+        "removed": (difference.removed, lambda image: Entry((old(image),), "")),
+        "changed": (
+            difference.changed,
+            lambda pair: Entry((old(pair.before), *new(pair.after).shots), "before, and after"),
+        ),
+        "relabelled": (
+            difference.relabelled,
+            lambda pair: new(
+                pair.after, f"{words(pair.before.labels)} -> {words(pair.after.labels)}"
+            ),
+        ),
+        "moved": (
+            difference.moved,
+            lambda pair: new(pair.after, f"{pair.before.split} -> {pair.after.split}"),
+        ),
+        "renamed": (
+            difference.renamed,
+            lambda pair: new(pair.after, f"was {pair.before.filename}"),
+        ),
+    }
+    for key, (images, entry) in found.items():
+        if images:
+            yield Finding(key, TITLES[key], len(images), tuple(map(entry, images[:_MAX_ENTRIES])))
 
 
 def find_outliers(table: ImageTable, measures: Measures, shots: Shots) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec.decode import encode_thumbnail, own_thumbnail, thumbnail
 from imgrec.errors import DatasetError, ExecutionError, ImgrecError
@@ -24,6 +24,9 @@ from imgrec.options import LEAF, PackOptions
 from imgrec.outcome import Report
 from imgrec.storage.blobs import close_files
 from imgrec.text import size
+
+if TYPE_CHECKING:
+    from imgrec.inspect.diff import Difference
 
 _FOLDER = Path(__file__).parent
 _MAX_CLASSES = 2000
@@ -62,21 +65,30 @@ class Thumbnail(NamedTuple):
     height: int
 
 
-def make_page(table: ImageTable, report: Report, job: Job, thumbnails: int | None) -> ReportPage:
-    """Return the page that shows all images of a table, with at most so many thumbnails."""
+def make_page(
+    table: ImageTable,
+    report: Report,
+    job: Job,
+    thumbnails: int | None,
+    difference: Difference | None = None,
+) -> ReportPage:
+    """Return the page that shows all images of a table, with at most so many thumbnails.
+
+    `difference` is that from the version before.
+    """
     if not len(table):
         raise DatasetError(f"{report.name} holds no images", hint="there is nothing to show")
     if thumbnails is None:
         wanted = len(report.classes) * 5 // 4
         thumbnails = min(max(_MIN_THUMBNAILS, wanted), _MAX_THUMBNAILS)
-    facts = gather(table, report, thumbnails)
+    facts = gather(table, report, thumbnails, difference)
     made = _make_thumbnails(_places(facts), job)
     return ReportPage(facts=facts, thumbnails=len(made), data=_draw(facts, made))
 
 
 def _places(facts: Facts) -> Iterator[ImagePlace]:
     """Yield the places of all pictures on the page, the most important first."""
-    found = (*facts.findings, *facts.outliers)
+    found = (*facts.findings, *facts.changes, *facts.outliers)
     shots: list[Shot | None] = [
         shot for one in found for entry in one.entries for shot in entry.shots
     ]
