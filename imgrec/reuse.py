@@ -10,6 +10,7 @@ hashed, unless a private note (`imgrec.origin`) proves that no file of the sourc
 from __future__ import annotations
 
 import json
+import logging
 import os
 import zlib
 from collections import Counter
@@ -40,6 +41,8 @@ from imgrec.storage.files import Seal, has_xxh3, is_intact
 from imgrec.storage.read_ahead import reader
 from imgrec.storage.staging import Stage
 from imgrec.text import printable
+
+_log = logging.getLogger(__name__)
 
 _HASH_BYTES = 16
 _RUN = "run"
@@ -169,6 +172,10 @@ def resume(
     run_note = _unsealed(notes.pop(_RUN, b""))
     why = _why_restart(run_note, run) if is_wanted else "--no-resume was given"
     tasks = [task for task in plan.tasks if not why and task.filename in notes]
+    if notes:
+        _log.info(
+            "an earlier run left %d shards; %s", len(notes), why or f"{len(tasks)} may be kept"
+        )
     if not tasks:
         staging.keep((), ())
         staging.note(*run.note())

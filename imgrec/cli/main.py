@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import NoReturn
 
 from imgrec.cli.parser import VERBS, choose, load_verb, verb_parser
 from imgrec.errors import ImgrecError, UsageError
 from imgrec.options.parsing import OptionError
+from imgrec.storage.urls import redacted
 from imgrec.text import visible
 
 _HELP = """\
@@ -109,9 +110,32 @@ def _run_verb(given: list[str]) -> int:
         raise _unknown_verb(name)
     parser = verb_parser(name)
     try:
-        return load_verb(name).run(parser.parse_args(rest))
+        parsed = parser.parse_args(rest)
+        with _logging() if parsed.verbose else nullcontext():
+            return load_verb(name).run(parsed)
     except OptionError as error:
         raise error.spelled(parser.spell) from error
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Print what imgrec logs."""
+    import logging
+
+    class Lines(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return f"imgrec: {visible(redacted(record.getMessage()))}"
+
+    logger, handler = logging.getLogger("imgrec"), logging.StreamHandler()
+    before = logger.level
+    handler.setFormatter(Lines())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def topics() -> list[str]:

@@ -40,6 +40,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
 """The module of each verb, imported only for that verb (all take 0.2 s), and what the verb does."""
 _SCHEMAS: Mapping[str, int] = {}
 """The version of a verb's JSON, if a field was removed or changed its meaning since 1."""
+_VERBOSE = "show retries, slow stores, copies and other decisions on standard error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ def verb_parser(name: str) -> Parser:
         allow_abbrev=False,
         exit_on_error=False,
     )
+    parser.add_argument("-v", "--verbose", action="store_true", help=_VERBOSE)
     groups: dict[str, argparse._ArgumentGroup] = {}
     for one in (*declared.arguments, switch("--json", "print one JSON object")):
         if one.group and one.group not in groups:

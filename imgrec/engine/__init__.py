@@ -1,8 +1,9 @@
 """Where tasks run."""
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from imgrec.engine.logged import Logged, collected
 from imgrec.errors import ExecutionError, ImgrecError
 
 T = TypeVar("T")
@@ -25,14 +26,24 @@ class Engine(Protocol):
         ...
 
 
-def answer(function: Callable[[T], R], task: T) -> tuple[R | None, ImgrecError | None]:
-    """Call a function in a worker; return its result, or the error for the caller to raise."""
-    try:
-        return function(task), None
-    except ImgrecError as error:
-        return None, error
-    except Exception as error:  # noqa: BLE001  # the caller raises it
-        return None, _unexpected(error)
+class Answer(NamedTuple, Generic[R]):
+    """What a worker sends back for a task."""
+
+    result: R | None
+    error: ImgrecError | None
+    """For the caller to raise."""
+    logged: list[Logged]
+
+
+def answer(function: Callable[[T], R], task: T) -> Answer[R]:
+    """Call a function in a worker; return its result, or its error, and what it logged."""
+    with collected() as logged:
+        try:
+            return Answer(function(task), None, logged)
+        except ImgrecError as error:
+            return Answer(None, error, logged)
+        except Exception as error:  # noqa: BLE001  # the caller raises it
+            return Answer(None, _unexpected(error), logged)
 
 
 def _unexpected(error: Exception) -> ExecutionError:

@@ -8,6 +8,7 @@ workers outlive a killed parent.
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
@@ -22,6 +23,7 @@ from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 
 from imgrec.engine import Engine, answer
+from imgrec.engine.logged import replay
 from imgrec.errors import ExecutionError, ImgrecError
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 Process: TypeAlias = "BaseProcess | subprocess.Popen[bytes]"
+
+_log = logging.getLogger(__name__)
 
 _THREADS = "/proc/self/task"
 """Lists all threads of this process on Linux, those of C libraries included."""
@@ -51,7 +55,8 @@ class SerialEngine:
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[R, None, None]:
         """Yield the result of each task, in order."""
         for task in tasks:
-            result, error = answer(function, task)
+            result, error, logged = answer(function, task)
+            replay(logged)
             if error is not None:
                 raise error
             yield cast("R", result)
@@ -150,9 +155,10 @@ class _Worker:
 
     def receive(self) -> object:
         try:
-            result, error = self.connection.recv()
+            result, error, logged = self.connection.recv()
         except (EOFError, OSError) as lost:
             raise self._crash() from lost
+        replay(logged)
         if isinstance(error, ImgrecError):
             raise error
         return result
@@ -222,6 +228,7 @@ def _serve_forked(connection: int, output: int) -> None:
 def _spawn(connection: Connection, output: IO[bytes]) -> Process:
     import subprocess  # most runs can fork
 
+    _log.info("this process has threads or no streams, so a worker is started, not forked")
     return subprocess.Popen(
         [sys.executable, "-P", "-c", _SPAWNED, str(connection.fileno())],
         stdin=subprocess.DEVNULL,

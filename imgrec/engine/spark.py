@@ -27,8 +27,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from imgrec.engine import answer
-from imgrec.errors import ExecutionError, ImgrecError, UsageError, import_extra
+from imgrec.engine import Answer, answer
+from imgrec.engine.logged import replay
+from imgrec.errors import ExecutionError, UsageError, import_extra
 from imgrec.options.parsing import parse_several, parse_text, refusal
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-Answers: TypeAlias = list[tuple[R | None, ImgrecError | None]]
+Answers: TypeAlias = list[Answer[R]]
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -113,7 +114,8 @@ class SparkEngine:
         with cancelling(context) as group:
             waves = _Waves(context, group, function, iter(tasks))
             while answers := waves.finish_one():
-                for result, error in answers:
+                for result, error, logged in answers:
+                    replay(logged)
                     if error is not None:
                         raise error
                     yield result  # type: ignore[misc]  # a result, as there is no error
@@ -180,12 +182,13 @@ class _Answering(Generic[T, R]):
     encoding: str
     """The driver's encoding of file names."""
 
-    def __call__(self, task: T) -> tuple[R | None, ImgrecError | None]:
+    def __call__(self, task: T) -> Answer[R]:
         if (own := sys.getfilesystemencoding()) != self.encoding:
-            return None, ExecutionError(
+            error = ExecutionError(
                 f"an executor decodes file names as {own}, but the driver as {self.encoding}",
                 hint="set spark.executorEnv.PYTHONUTF8 to 1, and PYTHONUTF8=1 for the driver",
             )
+            return Answer(None, error, [])
         found = answer(self.function, task)
         _spare_modules(len(sys.modules))
         return found

@@ -3,7 +3,8 @@
 Only files of one size can be identical, and almost all of those differ in their first few
 kilobytes. So a file is read whole before it is packed only if another one has the same size and the
 same beginning. Small files can be copied to the spool while they are probed: they are not opened
-again.
+again. For a file on a disk, small is what its first read returns anyway; for an object on a store,
+what takes hardly longer than its beginning.
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ from imgrec.source.tree import Context, Folder, Lister, Run, has_image_name
 from imgrec.source.unchanged import KnownFile, unchanged_files
 from imgrec.stamp import NO_STAMP, Stamp, sum_of
 from imgrec.storage import read_ahead
-from imgrec.storage.blobs import close_files, read_file_head, read_head
-from imgrec.storage.files import append_to_spool
+from imgrec.storage.blobs import close_files, is_object, read_file_head, read_head
+from imgrec.storage.files import append_to_spool, free_bytes
 from imgrec.storage.read_errors import image_fault, is_temporary, read_error
 from imgrec.text import globs_pattern
 
 KEY_BYTES = 16
 _BATCH = 2048
 _WHOLE_BATCH = 64
+_SMALL_OBJECT_BYTES = 1 << 18
+"""The largest image that is read from a store in its first request."""
+_MOST_SPOOLED_BYTES = 16 << 30
+_SPOOLED_SHARE = 0.25
+"""The most that objects may take on the disk of the spool: bytes, and the share of what is free."""
 
 
 @dataclass(slots=True)
@@ -108,16 +114,16 @@ class FileTable:
 
     def _batches(self, folders: Iterable[Folder], context: Context) -> Iterator[Batch]:
         """Add folders, and yield files to probe while the listing goes on."""
-        start = 0
+        start, room = 0, _Room(context.spool if context.keeps_small else "")
         for folder in folders:
             self.add(folder)
             while len(self.names) - start >= _BATCH:
-                yield self._batch(start, context)
+                yield self._batch(start, context, room)
                 start += _BATCH
         for last in range(start, len(self.names), _BATCH):
-            yield self._batch(last, context)
+            yield self._batch(last, context, room)
 
-    def _batch(self, start: int, context: Context) -> Batch:
+    def _batch(self, start: int, context: Context, room: _Room) -> Batch:
         part = slice(start, start + _BATCH)
         names, sizes = self.names[part], self.sizes[part]
         excluded = frozenset(_excluded(names, context.options))
@@ -127,7 +133,8 @@ class FileTable:
         unopened, blobs = context.unopened, self.blobs[part]
         known = unopened.among(names, blobs) if unopened else {}
         before_ns = unopened.before_ns if unopened else 0
-        return Batch(start, names, blobs, sizes, excluded, spool, known, before_ns)
+        whole = room.take(names, blobs, sizes)
+        return Batch(start, names, blobs, sizes, excluded, spool, whole, known, before_ns)
 
     def _fill(self, start: int, probed: Probed) -> None:
         """Add the results of one batch; batches come in any order."""
@@ -167,6 +174,32 @@ def _excluded(names: Sequence[str], options: SourceOptions) -> Iterator[int]:
                 yield place
 
 
+class _Room:
+    """Counts how much of the spool is left for objects."""
+
+    def __init__(self, spool: str) -> None:
+        self._spool = spool
+        self._left = -1
+        """-1 until it is needed: few sources are on a store."""
+
+    def take(
+        self, names: Sequence[str], blobs: Sequence[Blob], sizes: Sequence[int]
+    ) -> frozenset[int]:
+        """Return the places of the objects to read whole and to keep."""
+        if not self._spool or not any(map(is_object, blobs)):
+            return frozenset()
+        if self._left < 0:
+            free = free_bytes(self._spool)
+            self._left = min(int(free * _SPOOLED_SHARE), _MOST_SPOOLED_BYTES)
+        taken = set()
+        for place, (name, blob, size) in enumerate(zip(names, blobs, sizes, strict=True)):
+            is_small = 0 < size <= min(_SMALL_OBJECT_BYTES, self._left)
+            if is_small and is_object(blob) and has_image_name(name):
+                taken.add(place)
+                self._left -= size
+        return frozenset(taken)
+
+
 class Batch(NamedTuple):
     """Some files to probe."""
 
@@ -178,6 +211,8 @@ class Batch(NamedTuple):
     """Places of the files that are not packed, and so not opened either."""
     spool: str
     """The folder for copies of small files; "" for none."""
+    whole: frozenset[int]
+    """Places of the objects on a store that are read whole and copied to the spool."""
     known: Mapping[int, KnownFile]
     """What an earlier version knew, by place."""
     before_ns: int
@@ -210,7 +245,7 @@ def probe(batch: Batch) -> tuple[int, Probed]:
     is_dated = not batch.spool or bool(batch.before_ns)
     unopened = unchanged_files(batch.blobs, batch.known, batch.before_ns) if batch.known else {}
     left = {*range(count)}.difference(batch.excluded, unopened)
-    remote = read_ahead.heads_of_objects(batch.blobs, batch.sizes, HEAD_BYTES)
+    remote, copies = _look_at_objects(batch)
     if not remote:
         wanted = [blob for place, blob in enumerate(batch.blobs) if place in left]
         read_ahead.cache_heads(wanted, batch.start, HEAD_BYTES)
@@ -253,12 +288,30 @@ def probe(batch: Batch) -> tuple[int, Probed]:
         elif batch.spool and len(head) == size and isinstance(blob, str) and place not in remote:
             small[place] = head
     close_files()
-    copies = _copy_to_spool(batch.spool, small) if small else {}
-    if len(copies) < len(small):  # they will be read from where they are
+    copied = _copy_to_spool(batch.spool, small) if small else {}
+    if len(copied) < len(small):  # they will be read from where they are
         newest_ns = max(newest_ns, *(_changed_ns(str(batch.blobs[place])) for place in small))
     stamp = Stamp(newest_ns, sum_of(states))
-    probed = Probed(sizes, keys, faults, others, stamp, copies, list(unopened))
+    probed = Probed(sizes, keys, faults, others, stamp, copies | copied, list(unopened))
     return batch.start, probed
+
+
+def _look_at_objects(batch: Batch) -> tuple[dict[int, bytes | OSError], dict[int, Blob]]:
+    """Return the beginnings of all objects, and where those that were read whole are now."""
+    heads: dict[int, bytes | OSError] = {}
+    copies: dict[int, Blob] = {}
+    lengths = [min(size, HEAD_BYTES) for size in batch.sizes]
+    for place in batch.whole:
+        lengths[place] = batch.sizes[place] + 1  # an object that has grown is not copied
+    for place, data in read_ahead.heads_of_objects(batch.blobs, lengths):
+        if isinstance(data, OSError):
+            heads[place] = data
+            continue
+        heads[place] = data[:HEAD_BYTES]
+        is_whole = place in batch.whole and len(data) == batch.sizes[place]
+        if is_whole and format_of(data, batch.names[place]):
+            copies |= _copy_to_spool(batch.spool, {place: data})
+    return heads, copies
 
 
 def _copy_to_spool(spool: str, small: dict[int, bytes]) -> dict[int, Blob]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
 import time
@@ -15,6 +16,8 @@ from typing import NamedTuple
 from xxhash import xxh3_128
 
 from imgrec.errors import ExecutionError
+
+_log = logging.getLogger(__name__)
 
 _READ_BYTES = 1 << 20
 PART = ".part"
@@ -170,9 +173,19 @@ def append_to_spool(folder: str, pieces: Sequence[bytes]) -> tuple[str, int]:
             write_all(descriptor, b"".join(pieces))
         finally:
             os.close(descriptor)
-    except OSError:
+    except OSError as error:
+        _log.info("cannot copy small files to %s: %s", folder, error.strerror)
         return "", 0
     return path, offset
+
+
+def free_bytes(folder: str) -> int:
+    """Return how much room is left on the disk of a folder, which need not exist yet."""
+    place = Path(folder)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    with os_errors_as(folder):
+        return shutil.disk_usage(place).free
 
 
 def seal_of(path: str) -> Seal:
@@ -217,6 +230,7 @@ def link_or_copy(source: str, path: str) -> None:
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
+    _log.info("%s: this disk has no hard links, so the file is copied", path)
     with renamed_when_complete(path) as part, open(source, "rb") as old, open(part, "wb") as new:
         while count := os.fstat(old.fileno()).st_size - new.tell():
             if not _copy_some(old.fileno(), new.fileno(), count):

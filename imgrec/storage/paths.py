@@ -32,8 +32,8 @@ def refuse_remote(text: str, what: str) -> None:
     if is_url(text):
         raise UsageError(
             f"{what} does not work on an object store: {text}",
-            hint="give a folder on this machine; imgrec pack, info, verify, unpack, head and show "
-            "take URLs",
+            hint="give a folder on this machine; imgrec pack, info, verify, view, unpack, head and "
+            "show take URLs",
         )
 
 

@@ -42,7 +42,7 @@ class Read(Protocol):
 
 def reader(blobs: Sequence[Blob], sizes: Sequence[int]) -> Read:
     """Return a `read_blob` for these blobs, all of which must be read, in this order."""
-    if not any(map(is_object, (*blobs[:1], *blobs[-1:]))):
+    if not any(map(is_object, blobs)):
         cache_files(blobs, max(sizes, default=0), sum(sizes))
         return read_blob
     from imgrec.storage.remote.read import Prefetch
@@ -65,17 +65,15 @@ def reader(blobs: Sequence[Blob], sizes: Sequence[int]) -> Read:
 
 
 def heads_of_objects(
-    blobs: Sequence[Blob], sizes: Sequence[int], head_bytes: int
-) -> dict[int, bytes | OSError]:
-    """Read the beginnings of those blobs that are on an object store; return them by place."""
-    places = [at for at, blob in enumerate(blobs) if is_object(blob)] if sizes else []
-    if not places:
-        return {}
-    from imgrec.storage.remote.read import read_heads
+    blobs: Sequence[Blob], lengths: Sequence[int]
+) -> Iterator[tuple[int, bytes | OSError]]:
+    """Yield the place and the beginning of each blob that is on an object store."""
+    places = [at for at, blob in enumerate(blobs) if is_object(blob)]
+    if places:
+        from imgrec.storage.remote.read import read_heads
 
-    urls = [str(blobs[at]) for at in places]
-    heads = read_heads(urls, [sizes[at] for at in places], head_bytes)
-    return dict(zip(places, heads, strict=True))
+        urls = [str(blobs[at]) for at in places]
+        yield from zip(places, read_heads(urls, [lengths[at] for at in places]), strict=True)
 
 
 def cache_heads(blobs: Sequence[Blob], place: int, head_bytes: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 import socket
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from imgrec.errors import ExecutionError, UsageError, import_extra
 from imgrec.outcome import DatasetInfo
 from imgrec.read.files import find_dataset
-from imgrec.storage.paths import refuse_remote
 
 if TYPE_CHECKING:
     import uvicorn
@@ -46,11 +44,8 @@ def view(
         import_extra(package, extra="view", what="imgrec view")
     from imgrec.view.records import ViewedDataset
 
-    for place in (dataset, data_dir):
-        refuse_remote(place, "imgrec view")
     with listen(port) as listener:
         folder = find_dataset(dataset, data_dir)
-        refuse_remote(os.fspath(folder), "imgrec view")
         with closing(ViewedDataset(folder)) as viewed, suppress(KeyboardInterrupt):  # the usual end
             make_server(viewed, listener, on_ready).run(sockets=[listener])
 

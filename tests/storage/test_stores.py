@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import downloads
 import pytest
 from conftest import ROOT, Cli
+from pictures import png
 from stores import Store, few_flowers
+from viewing import viewing
 
 import imgrec
 from imgrec.cli.main import main
 from imgrec.inspect.doctor import Environment, diagnose
+from imgrec.storage.paths import to_path
 
 pytestmark = pytest.mark.stores
 FLOWERS = few_flowers()
@@ -217,8 +221,19 @@ def test_class_folders_on_a_store_give_the_bytes_of_those_on_a_disk(
     far = {path.name: path.read_bytes() for path in Path(packed.info.path).iterdir()}
     assert far == packed_here(data_dir, thumbnails=0)
     assert set(pictures.proxy.methods("in/flowers/")) == {"GET"}  # many at once, by ranges
-    # A first look, and the image.
-    assert len(pictures.proxy.methods("in/flowers/rose/rose_01.jpg")) == 2
+
+
+def test_a_small_image_on_a_store_is_requested_once(pictures: Store, tmp_path: Path) -> None:
+    pictures.put("in/flowers/rose/large.png", png(1) + bytes(1 << 18))
+    earlier = imgrec.pack(FLOWERS, data_dir=tmp_path, name="earlier").info.path
+    pictures.proxy.seen.clear()
+    imgrec.pack(
+        pictures / "in/flowers", data_dir=tmp_path, split_from=earlier, val_split=0.1, workers=2
+    )
+    seen = Counter(path.partition("?")[0] for _, path in pictures.proxy.seen if ".jpg" in path)
+    assert set(seen.values()) == {1}
+    # A first look, the hash for --split-from, the image, and its picture in the report.
+    assert len(pictures.proxy.methods("in/flowers/rose/large.png")) == 4
 
 
 def test_from_a_store_to_a_store(pictures: Store, data_dir: Path) -> None:
@@ -287,7 +302,19 @@ def test_a_copy_that_does_not_match_its_checksums_is_refused(store: Store, tmp_p
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("verb", ["view", "clean"])
+def test_a_dataset_on_a_store_is_viewed(store: Store) -> None:
+    pytest.importorskip("starlette", reason="starlette is not installed")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    info = pack_there(store).info
+    images = sum(split.examples for split in info.splits)
+    with viewing(to_path(info.path)) as viewer:
+        found = viewer.page()
+        frames = viewer.ask("api/thumbnails?side=192&n=0,5").frames
+    assert found["total"] == images
+    assert [kind for kind, _ in frames.values()] == [0, 0]
+
+
+@pytest.mark.parametrize("verb", ["doctor", "clean"])
 def test_a_verb_that_does_not_work_on_a_store_says_so(store: Store, cli: Cli, verb: str) -> None:
     url = store / "data"
     done = cli(verb, *(["--data-dir", url] if verb == "clean" else [url]))

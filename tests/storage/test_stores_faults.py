@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def test_access_that_is_denied_to_an_image_ends_the_run(
 ) -> None:
     """As when credentials expire: be it at the first look, or when it is packed."""
     store.put_tree(FLOWERS, "in/flowers")
+    large = (FLOWERS / "rose/rose_05.jpg").read_bytes() + bytes(1 << 18)
+    store.put("in/flowers/rose/rose_05.jpg", large)  # what is small is read once
     asked = itertools.count()
     store.proxy.fault = lambda method, path: (
         code if "rose_05" in path and method == "GET" and next(asked) >= after else ""
@@ -298,6 +301,25 @@ def test_no_credential_is_ever_shown_or_written(store: Store, cli: Cli, tmp_path
     said += [data.decode("latin-1") for data in store.keys().values()]
     for secret in (SECRET, TOKEN, KEY_ID):
         assert not any(secret in text for text in said)
+
+
+def test_retries_are_shown_on_request_without_secrets(
+    store: Store, cli: Cli, tmp_path: Path
+) -> None:
+    store.put_tree(FLOWERS, "in/flowers")
+    store.proxy.fault = every(7, "503")  # type: ignore[assignment]
+    done = cli("pack", store / "in/flowers", "--data-dir", tmp_path, "-v", "--json")
+    assert done.returncode == 0
+    json.loads(done.stdout)
+    lines = done.stderr.splitlines()
+    again = [line for line in lines if line.endswith(": SlowDown; reading it again")]
+    assert again
+    assert {line.partition("flowers/")[0] for line in again} == {f"imgrec: {store / 'in'}/"}
+    assert not any(secret in done.stderr for secret in (SECRET, TOKEN, KEY_ID))
+    store.proxy.fault = every(3, "503")  # type: ignore[assignment]
+    done = cli("plan", store / "in/flowers", "--verbose")
+    assert re.search(r"SlowDown; try 2 of 8 in [\d.]+ s$", done.stderr, re.MULTILINE)
+    assert cli("plan", store / "in/flowers").stderr == ""
 
 
 def test_errors_of_libraries_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -13,6 +14,11 @@ from imgrec.errors import BadImage
 
 def double(number: int) -> int:
     return 2 * number
+
+
+def log(number: int) -> int:
+    logging.getLogger("imgrec.tests").info("100%% of %d", number)
+    return number
 
 
 def print_something(number: int) -> int:

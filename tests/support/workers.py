@@ -15,6 +15,7 @@ import pytest
 
 from imgrec.engine import answer
 from imgrec.engine.local import LocalEngine
+from imgrec.engine.logged import replay
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,7 +37,8 @@ def _run(
     for task in tasks:
         call = pickle.loads(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))
         reply = pickle.dumps(answer(*call), pickle.HIGHEST_PROTOCOL)
-        result, error = pickle.loads(reply)
+        result, error, logged = pickle.loads(reply)
+        replay(logged)
         if error is not None:
             raise error
         yield result

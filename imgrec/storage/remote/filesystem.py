@@ -26,6 +26,8 @@ CONNECTIONS = 32
 _TRIES = 8
 """How often a busy store is asked."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
+_SLOW_S = 5.0
+"""A request that takes longer is logged."""
 _S3 = frozenset({"s3", "s3a"})
 _EXTRAS = {
     "s3": ("s3fs", "s3"), "s3a": ("s3fs", "s3"),
@@ -141,19 +143,32 @@ def persist(call: Callable[[], T], url: str) -> T:
     once if they are permanent, else after eight calls.
     """
     for attempt in range(_TRIES):
+        started = time.monotonic()
         try:
-            return call()
+            result = call()
+            if (took := time.monotonic() - started) > _SLOW_S:
+                _log.info("%s: the store took %.1f s to answer", url, took)
+            return result
         except ImgrecError:
             raise
         except Exception as error:  # noqa: BLE001  # each store's library has errors of its own
             if attempt + 1 == _TRIES or not is_temporary(error):
                 # Not chained: a message of the library may quote a signed request.
                 raise explained(error, url) from None
-            _log.debug("%s: retrying after %s", url, type(error).__name__)
+            # Never the message: a library may quote a signed request in it.
+            why = reason_of(error)
         # Random, so that clients rejected together do not return together.
         longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2**attempt)
-        time.sleep(longest * (0.5 + random.random() / 2))
+        wait_s = longest * (0.5 + random.random() / 2)
+        _log.info("%s: %s; try %d of %d in %.1f s", url, why, attempt + 2, _TRIES, wait_s)
+        time.sleep(wait_s)
     raise AssertionError(url)
+
+
+def reason_of(error: BaseException) -> str:
+    """Name the reason to try again: an error code of the store, or the class of an error."""
+    codes = filter(None, map(_code, _chain(error)))
+    return next((code for code in codes if code in _BUSY_CODES), type(error).__name__)
 
 
 def is_temporary(error: BaseException) -> bool:

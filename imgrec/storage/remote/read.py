@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import stat
 from collections import deque
@@ -10,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import lru_cache
+from itertools import repeat
 from pathlib import PosixPath
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -21,9 +23,12 @@ from imgrec.storage.remote.filesystem import (
     is_temporary,
     open_system,
     persist,
+    reason_of,
 )
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 PART_BYTES = 8 << 20
 """The size of a request when a whole object is read."""
@@ -33,7 +38,7 @@ _BUFFER_BYTES = 1 << 20
 _WINDOW = 64
 _WINDOW_BYTES = 32 << 20
 _HEADS = 512
-"""How many beginnings are requested at once."""
+"""How many beginnings are requested at once; fewer if they are long."""
 _AT_ONCE = 8
 _NO_HOST = "~"
 """Stands for the missing host of a URL such as hdfs:///data. pathlib would drop it."""
@@ -99,6 +104,7 @@ def _again(span: Span, error: Exception) -> bytes | OSError:
         return fault
     if not is_temporary(error):
         raise fault from None
+    _log.info("%s: %s; reading it again", span.url, reason_of(error))
     try:
         return read_span(span)
     except OSError as again:
@@ -256,20 +262,20 @@ def _listed(ask: Callable[[], T], url: str) -> T | None:
         return None
 
 
-def read_heads(urls: Sequence[str], sizes: Sequence[int], head_bytes: int) -> list[bytes | OSError]:
-    """Read the beginnings of objects, many at once."""
-    spans = [Span(url, 0, min(size, head_bytes)) for url, size in zip(urls, sizes, strict=True)]
-    heads: list[bytes | OSError] = []
-    for start in range(0, len(spans), _HEADS):
-        heads += read_spans(spans[start : start + _HEADS])
-    return heads
+def read_heads(urls: Sequence[str], lengths: Sequence[int]) -> Iterator[bytes | OSError]:
+    """Yield the beginnings of objects in order; many are read at once."""
+    spans = (Span(url, 0, length) for url, length in zip(urls, lengths, strict=True))
+    for window in _windows(spans, _HEADS):
+        yield from read_spans(window)
 
 
 class Prefetch:
     """Reads objects in order, a window of them in advance."""
 
     def __init__(self, urls: Sequence[str], sizes: Sequence[int]) -> None:
-        self._windows = _windows(urls, sizes)
+        # One more byte, if there is one, shows that the object has grown since it was listed.
+        ends = (size + 1 if size else 0 for size in sizes)
+        self._windows = _windows(map(Span, urls, repeat(0), ends), _WINDOW)
         self._ready: deque[bytes | OSError] = deque()
         self._next = self._fetch()
 
@@ -289,14 +295,14 @@ class Prefetch:
         return data
 
 
-def _windows(urls: Sequence[str], sizes: Sequence[int]) -> Iterator[list[Span]]:
+def _windows(spans: Iterable[Span], most: int) -> Iterator[list[Span]]:
+    """Yield at most so many spans at once, and not much more than fits into memory."""
     window: list[Span] = []
     total = 0
-    for url, size in zip(urls, sizes, strict=True):
-        # One more byte, if there is one, shows that the object has grown since it was listed.
-        window.append(Span(url, 0, size + 1 if size else 0))
-        total += size
-        if len(window) == _WINDOW or total >= _WINDOW_BYTES:
+    for span in spans:
+        window.append(span)
+        total += span.end
+        if len(window) == most or total >= _WINDOW_BYTES:
             yield window
             window, total = [], 0
     if window:

@@ -10,6 +10,7 @@ whole datasets with their SHA256SUMS.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 from base64 import b64encode
@@ -24,6 +25,8 @@ from imgrec.errors import DatasetError, ExecutionError
 from imgrec.storage.files import os_errors_as, seal_of
 from imgrec.storage.remote.filesystem import System, denied, is_s3, open_system, persist
 from imgrec.storage.remote.read import Stat, parts_of, read_ahead, read_object, stat_object
+
+_log = logging.getLogger(__name__)
 
 _PART_BYTES = 16 << 20
 _MOST_PARTS = 9_000
@@ -198,6 +201,9 @@ def download_all(urls: Mapping[str, str], folder: str) -> dict[str, str]:
 
     A file gets its name when it is complete. Raises ExecutionError if one cannot be read.
     """
+    if urls:
+        first = next(iter(urls.values()))
+        _log.info("copying %d objects to %s, such as %s", len(urls), folder, first)
     paths = {name: os.path.join(folder, name) for name in urls}
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(download, urls.values(), paths.values()))
@@ -243,7 +249,9 @@ def cached(folder: Path, cache_dir: str) -> Path:
     top = Path(os.path.expanduser(cache_dir)) / hashlib.sha256(sums).hexdigest()[:16]
     target = top / folder.parent.name / folder.name
     if target.is_dir():
+        _log.info("%s: using the copy in %s", url, target)
         return target
+    _log.info("%s: copying it to %s", url, target)
     with os_errors_as(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
