@@ -77,6 +77,7 @@ def edit_dataset(request: EditRequest) -> Updated:
         classes=None,
         classes_append=False,
         overwrite=False,
+        resume=True,
         workers=request.workers,
         # What the first pack found bad is reported again, but nothing of it is new.
         on_bad=OnBad.SKIP,

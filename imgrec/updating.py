@@ -108,6 +108,7 @@ def update_dataset(request: UpdateRequest) -> Updated:
         classes=None,
         classes_append=False,
         overwrite=False,
+        resume=True,
     )
     source = request.source or _known_source(earlier, origin)
     with fetched(source, options.source) as here:
@@ -330,7 +331,9 @@ class _Update:
                 catalog, chosen, options.near_dups, engine.run, look
             )
         contents = set(old.samples.contents)
-        new = [at for at, one in enumerate(catalog.samples.contents) if one not in contents]
+        found = zip(catalog.samples.contents, catalog.samples.sizes, strict=True)
+        # Files that globs leave out were not opened, and have no size.
+        new = [at for at, (one, size) in enumerate(found) if size and one not in contents]
         check = image_pass.ImageCheck(
             check=options.check,
             shrink_to=options.shrink_options,

@@ -47,7 +47,7 @@ class Unopened:
             known = self.files.get(printable(name))
             if known is None or not isinstance(blob, str):
                 continue
-            folder = os.path.dirname(blob)
+            folder = blob.rpartition("/")[0]  # twice as fast as dirname
             if folder not in homes:
                 homes[folder] = self.homes.get(folder) or self.homes.get(f"{folder}/")
             if home := homes[folder]:

@@ -231,6 +231,18 @@ def test_compact_gives_the_bytes_of_split_from(source: Path, data_dir: Path) -> 
     assert files(again) == files(compact.info.path)
 
 
+def test_files_that_globs_leave_out_are_counted_once(source: Path, data_dir: Path) -> None:
+    class_tree(source, {"draft": 3}, start=800)
+    pack(source, data_dir, exclude="draft/*")
+    class_tree(source, {"draft": 5}, start=800)
+    write_tree(source, {"rose/new.jpg": jpeg(900)})
+    updated = update(data_dir)
+    assert [(kind.kind, kind.count) for kind in updated.report.ignored] == [
+        ("left out by --exclude draft/*", 5)
+    ]
+    assert updated.report.skipped == ()
+
+
 def test_a_new_copy_of_an_image_joins_its_split(source: Path, data_dir: Path) -> None:
     before = facts(pack(source, data_dir))
     name = next(name for name, (split, _, _) in before.items() if split == "val")
