@@ -204,14 +204,16 @@ def info(dataset: AnyPath, *, data_dir: AnyPath = "") -> DatasetInfo:
 
 
 @with_known_keywords
-def open_dataset(dataset: AnyPath, *, data_dir: AnyPath = "") -> Dataset:
+def open_dataset(dataset: AnyPath, *, data_dir: AnyPath = "", cache_dir: AnyPath = "") -> Dataset:
     """Open a packed dataset for random access. Give its name, or a path at any level.
+
+    With `cache_dir`, shards that are read from an object store are kept there, and checked.
 
     Example: `imgrec.open_dataset("flowers")["train"][0].pil().show()`.
     """
-    from imgrec.read.dataset import Dataset
+    from imgrec.read.dataset import open_cached
 
-    return Dataset(_find(dataset, data_dir))
+    return open_cached(_find(dataset, data_dir), parse_text("cache_dir", cache_dir))
 
 
 @with_known_keywords

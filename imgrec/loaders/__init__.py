@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from imgrec.errors import import_extra
+from imgrec.errors import UsageError, import_extra
 from imgrec.options.declaration import listing_of, with_known_keywords
 from imgrec.options.loading import Crop, Labels, LoadOptions, StreamOptions
 from imgrec.options.parsing import parse_text, parse_word, refusal
@@ -53,8 +53,8 @@ def load(
 
     `split` is as for TFDS, or `not fold_0` for all folds but one. Images are uint8, in the order of
     the records unless they are shuffled. They are resized as `tf.image.resize` does; PyTorch's
-    loader has an antialiased filter. With `cache_dir`, a dataset on an object store is copied there
-    once, and checked; without, it is streamed.
+    loader has an antialiased filter. With `cache_dir`, the shards that a job needs are copied there
+    from an object store, once, and checked; without, they are streamed.
 
     Example: `imgrec.load("flowers", image_size=224, batch_size=32, shuffle=True)`.
     """
@@ -81,18 +81,19 @@ def load(
         shard=cast("tuple[int, int]", shard),
         as_dict=as_dict,
     )
-    refuse_remote(parse_text("cache_dir", cache_dir), "cache_dir")
+    copies = parse_text("cache_dir", cache_dir)
+    refuse_remote(copies, "cache_dir")
     folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
-    if cache_dir and is_remote(folder):
-        from imgrec.storage.remote.transfer import cached
-
-        folder = cached(folder, parse_text("cache_dir", cache_dir))
     selection, images = select_records(folder, split, options), read_image_range(folder)
     # Importing TensorFlow takes seconds, so wrong arguments are refused before.
     import_extra("tensorflow", extra="tfds", what="imgrec.load")
     from imgrec.loaders.tf_decode import Decoder
     from imgrec.loaders.tf_pipeline import Pipeline
 
+    if copies and is_remote(folder):
+        from imgrec.storage.remote.cache import Cache
+
+        selection = selection.copied(Cache(str(folder), copies))
     shape = selection.features.image_shape
     decoder = Decoder(
         options=options, channels=options.channels or shape[2], shape=shape, images=images
@@ -134,6 +135,7 @@ def torch_dataset(
     labels: Labels | str = "auto",
     tensors: bool = False,
     data_dir: str | os.PathLike[str] = "",
+    cache_dir: str | os.PathLike[str] = "",
 ) -> TorchDataset:
     """Open a split as PyTorch's map-style dataset of images and labels.
 
@@ -154,7 +156,7 @@ def torch_dataset(
     from imgrec.codec.decode import Decoding, parse_size
     from imgrec.loaders.torch import TorchDataset
 
-    opened = _open(dataset, data_dir)
+    opened = _open(dataset, data_dir, cache_dir)
     decoding = Decoding(
         image_size=parse_size(image_size, "image_size"),
         decode_size=parse_size(decode_size, "decode_size"),
@@ -183,6 +185,8 @@ def torch_stream(
     batch_size: int = 1,
     rank: int | None = None,
     world_size: int | None = None,
+    cache_dir: str | os.PathLike[str] = "",
+    cache_bytes: int | str | None = None,
     transform: Transform | None = None,
     target_transform: Transform | None = None,
     image_size: int | Sequence[int] | None = None,
@@ -205,13 +209,19 @@ def torch_stream(
     batch_size=32), batch_size=32, num_workers=2)`.
     """
     options = StreamOptions(
-        shuffle=shuffle, seed=seed, batch_size=batch_size, rank=rank, world_size=world_size
+        shuffle=shuffle,
+        seed=seed,
+        batch_size=batch_size,
+        rank=rank,
+        world_size=world_size,
+        cache_dir=parse_text("cache_dir", cache_dir),
+        cache_bytes=cast("int", cache_bytes),
     )
     import_extra("torch", extra="torch", what="torch_stream")
     from imgrec.loaders.torch_streaming import TorchStream
 
     images = torch_dataset(
-        dataset,
+        _open(dataset, data_dir, options.cache_dir, options.cache_bytes),
         split,
         transform=transform,
         target_transform=target_transform,
@@ -222,7 +232,6 @@ def torch_stream(
         orient=orient,
         labels=labels,
         tensors=tensors,
-        data_dir=data_dir,
     )
     return TorchStream(images, split, options)
 
@@ -238,6 +247,7 @@ def grain_source(
     orient: bool = False,
     labels: Labels | str = "auto",
     data_dir: str | os.PathLike[str] = "",
+    cache_dir: str | os.PathLike[str] = "",
 ) -> GrainSource:
     """Open a split as a random-access data source of Grain: `image` and `label` by number.
 
@@ -249,7 +259,7 @@ def grain_source(
     from imgrec.codec.decode import Decoding, parse_size
     from imgrec.loaders.grain import GrainSource
 
-    opened = _open(dataset, data_dir)
+    opened = _open(dataset, data_dir, cache_dir)
     decoding = Decoding(
         image_size=parse_size(image_size, "image_size"),
         channels=opened.info.channels if channels is None else channels,
@@ -259,12 +269,21 @@ def grain_source(
     return GrainSource(opened, split, decoding, parse_word(Labels, "labels", labels))
 
 
-def _open(dataset: str | os.PathLike[str] | Dataset, data_dir: str | os.PathLike[str]) -> Dataset:
-    from imgrec.read.dataset import Dataset
+def _open(
+    dataset: str | os.PathLike[str] | Dataset,
+    data_dir: str | os.PathLike[str],
+    cache_dir: str | os.PathLike[str],
+    cache_bytes: int | None = None,
+) -> Dataset:
+    from imgrec.read.dataset import Dataset, open_cached
 
     if isinstance(dataset, Dataset):
+        if cache_dir:
+            hint = "pass cache_dir to open_dataset instead"
+            raise UsageError("cache_dir has no effect on a dataset that is open", hint=hint)
         return dataset
-    return Dataset(find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir)))
+    folder = find_dataset(parse_text("dataset", dataset), parse_text("data_dir", data_dir))
+    return open_cached(folder, parse_text("cache_dir", cache_dir), cache_bytes)
 
 
 load.__doc__ = f"{load.__doc__}\n\n{listing_of(LoadOptions)}"

@@ -14,9 +14,9 @@ images.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,12 @@ from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_documents, read_info
 from imgrec.read.samples import read_labels
-from imgrec.read.splits import fold_names, part_of, record_ranges
+from imgrec.read.shards import fetch_shards, shard_lengths
+from imgrec.read.splits import cut, fold_names, part_of, record_ranges
 from imgrec.read.tfds_files import Features
+
+if TYPE_CHECKING:
+    from imgrec.storage.remote.cache import Cache
 
 Numbers: TypeAlias = NDArray[np.int64]
 
@@ -161,6 +165,11 @@ class Selection:
         """Return the mean size of the dataset's records."""
         examples = sum(split.examples for split in self.info.splits)
         return sum(split.num_bytes for split in self.info.splits) // max(examples, 1)
+
+    def copied(self, cache: Cache) -> Selection:
+        """Copy the shards from a store; return a selection that reads the copies."""
+        shards = {piece.shard for piece in cut(self.ranges, shard_lengths(self.info))}
+        return replace(self, info=fetch_shards(self.info, cache, shards))
 
 
 def select_records(folder: Path, split: str, options: LoadOptions) -> Selection:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Annotated, TypeAlias
 
-from imgrec.options.declaration import Count, ImageSize, Kind, Positive, option, parsed
+from imgrec.options.declaration import Bytes, Count, ImageSize, Kind, Positive, option, parsed
 from imgrec.options.parsing import (
     OptionError,
     at_least,
@@ -135,10 +135,14 @@ class StreamOptions:
     batch_size: Positive = option(1, "that of the DataLoader: its workers take turns by batches")
     rank: Count | None = option(None, "default: from torch.distributed, or $RANK")
     world_size: Positive | None = option(None, "default: from torch.distributed, or $WORLD_SIZE")
+    cache_dir: str = option("", "keep shards of an object store here, and check them")
+    cache_bytes: Bytes | None = option(None, "the most that cache_dir holds; default: no limit")
 
     def __post_init__(self) -> None:
         if (self.rank is None) != (self.world_size is None):
             raise OptionError("{0} and {1} go together", "rank", "world_size")
+        if self.cache_bytes is not None and not self.cache_dir:
+            raise OptionError("{0} needs {1}", "cache_bytes", "cache_dir")
         if self.rank is not None and self.world_size is not None and self.rank >= self.world_size:
             raise OptionError(
                 f"{{0}} {self.rank} does not fit {{1}} {self.world_size}",

@@ -28,7 +28,7 @@ from imgrec.read.record import Record, parse
 from imgrec.read.samples import SampleColumns, gather_columns, read_columns
 from imgrec.read.shards import Payload, open_shards
 from imgrec.read.splits import ALL, joined, record_ranges
-from imgrec.storage.paths import to_path
+from imgrec.storage.paths import is_remote, refuse_remote, to_path
 from imgrec.text import printable, suggestion
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from imgrec.html import Picture
+    from imgrec.storage.remote.cache import Cache
 
 _PICTURE_SIDE = 144
 
@@ -47,11 +48,12 @@ class Dataset(Mapping[str, "Split"]):
     of TFDS. Threads may share a dataset. It survives a fork, and can be pickled.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cache: Cache | None = None) -> None:
+        """Open the dataset in a folder; with a cache, read its shards from copies."""
         documents = read_documents(folder)
         self.info: DatasetInfo = documents.info()
         documents.refuse_other_files()
-        self._shards = open_shards(self.info)
+        self._shards = open_shards(self.info, cache)
         self._columns: SampleColumns | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -176,6 +178,16 @@ class Dataset(Mapping[str, "Split"]):
             classes=info.classes,
             counts=[(split.name, split.class_counts) for split in info.splits],
         ).html()
+
+
+def open_cached(folder: Path, cache_dir: str, cache_bytes: int | None = None) -> Dataset:
+    """Open a dataset; with `cache_dir`, keep the shards it reads from a store there."""
+    refuse_remote(cache_dir, "cache_dir")
+    if not cache_dir or not is_remote(folder):
+        return Dataset(folder)
+    from imgrec.storage.remote.cache import Cache
+
+    return Dataset(folder, Cache(str(folder), cache_dir, cache_bytes))
 
 
 class Split(Sequence[Record]):

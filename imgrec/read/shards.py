@@ -12,7 +12,8 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from threading import Lock
@@ -30,6 +31,9 @@ from imgrec.storage.paths import is_remote, to_path
 from imgrec.storage.urls import is_url
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from imgrec.storage.remote.cache import Cache
     from imgrec.storage.remote.read import Span
 
 T = TypeVar("T")
@@ -136,10 +140,15 @@ class Shards(ABC):
         return self._starts[shard + 1] - self._starts[shard]
 
 
-def open_shards(info: DatasetInfo) -> Shards:
-    """Open the shards of a dataset, plain or compressed, on a disk or a store."""
+def open_shards(info: DatasetInfo, cache: Cache | None = None) -> Shards:
+    """Open the shards of a dataset, plain or compressed, on a disk or a store.
+
+    With a cache, those on a store are read from copies.
+    """
     if info.compression:
         return _CompressedShards(info)
+    if cache is not None:
+        return _CachedShards(info, cache)
     return _StoreShards(info) if is_remote(info.path) else _LocalShards(info)
 
 
@@ -353,6 +362,88 @@ class _StoreShards(Shards):
         return ends
 
 
+class _CachedShards(_StoreShards):
+    """Shards on an object store, read from copies of whole shards on this machine.
+
+    A shard for which the cache has no room is read from the store.
+    """
+
+    def __init__(self, info: DatasetInfo, cache: Cache) -> None:
+        super().__init__(info)
+        self._cache = cache
+        self._files: dict[int, OpenFile] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_files": {}}
+
+    def read(self, number: int) -> Payload:
+        return next(self.gather([number]))
+
+    def stream(self, numbers: Sequence[int]) -> Iterator[Payload]:
+        for _, consecutive in groupby(numbers, self._shard):
+            yield from self.gather(list(consecutive))
+
+    def gather(self, numbers: Sequence[int]) -> Iterator[Payload]:
+        """Start to fetch the shards of these records now."""
+        self._read_indices(numbers)
+        wanted: dict[int, list[int]] = {}
+        for number in numbers:
+            wanted.setdefault(self._shard(number), []).append(number)
+        fetched = {
+            shard: self._cache.begin(os.path.basename(self._paths[shard]))
+            for shard in wanted
+            if shard not in self._files
+        }
+        sources: dict[int, Iterator[Payload]] = {}
+
+        def payloads() -> Iterator[Payload]:
+            for number in numbers:
+                shard = self._shard(number)
+                if shard not in sources:
+                    file = self._files.get(shard) or self._wait(shard, fetched.pop(shard))
+                    sources[shard] = self._records(shard, file, wanted[shard])
+                yield next(sources[shard])
+
+        return payloads()
+
+    def _wait(self, shard: int, opening: Future[OpenFile | None]) -> OpenFile | None:
+        try:
+            file = opening.result()
+        except OSError as error:
+            raise _unreadable(self._paths[shard], error) from error
+        # A file that is kept open cannot make room for others.
+        if file and self._cache.most_bytes is None and len(self._files) < _MAX_OPEN:
+            self._files[shard] = file
+        return file
+
+    def _records(
+        self, shard: int, file: OpenFile | None, numbers: Sequence[int]
+    ) -> Iterator[Payload]:
+        """Yield records of one shard; fetch it again if its copy is damaged."""
+        if file is None:
+            yield from super().gather(numbers)
+            return
+        is_fresh = False
+        for number in numbers:
+            span = self._span(number)
+            while True:
+                framed = _read_at(file.descriptor, span.end - span.start, span.start)
+                try:
+                    payload = _payload(number, framed, span)
+                    break
+                except CorruptRecord:
+                    if is_fresh:
+                        raise
+                name = os.path.basename(self._paths[shard])
+                self._cache.forget(name)
+                self._files.pop(shard, None)
+                file, is_fresh = self._wait(shard, self._cache.begin(name)), True
+                if file is None:
+                    yield from super().gather(numbers[numbers.index(number) :])
+                    return
+            yield payload
+
+
 class _Part(NamedTuple):
     """Records that one request reads."""
 
@@ -444,6 +535,34 @@ def _index_ends(text: bytes, count: int, path: str) -> array[int]:
     if not (is_gapless and is_possible) or ends[-1:] > [_MAX_SHARD_BYTES]:
         raise _wrong_index(path, "lists records that do not follow each other")
     return array("Q", ends)
+
+
+def fetch_shards(info: DatasetInfo, cache: Cache, shards: Collection[int]) -> DatasetInfo:
+    """Copy shards and their indices; return the dataset as if it were where the copies are.
+
+    Shards are counted as in `shard_paths`. A copy of another size than its index is fetched again.
+    """
+
+    def fetch(shard: int) -> None:
+        name = os.path.basename(shard_paths(info)[shard])
+        numbers: list[bytes] = []
+        with suppress(FileNotFoundError):  # there is no index
+            cache.open(name + layout.INDEX_SUFFIX)
+            numbers = read_document(cache.folder / (name + layout.INDEX_SUFFIX)).split()
+        try:
+            file = cache.open(name)
+            # The last line is where the last record begins, and its length.
+            expected_bytes = sum(map(int, numbers[-2:]))
+            if file and numbers and os.fstat(file.descriptor).st_size != expected_bytes:
+                cache.forget(name)
+                cache.open(name)
+        except OSError as error:
+            raise _unreadable(f"{info.path}/{name}", error) from error
+
+    from imgrec.storage.remote.read import at_once
+
+    at_once(fetch, shards)
+    return replace(info, path=str(cache.folder))
 
 
 def refuse_incomplete(info: DatasetInfo, shards: Collection[int]) -> None:

@@ -231,3 +231,34 @@ def test_a_missing_shard_on_a_store_is_an_error(store: Store, url: str) -> None:
     store.delete(shard)
     with pytest.raises(imgrec.DatasetError, match=f"cannot read .*{shard}"):
         batches(stream)
+
+
+@pytest.mark.stores
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_cache_holds_no_more_than_its_bound_and_the_batches_are_the_same(
+    root: Path, store: Store, url: str, tmp_path: Path, workers: int
+) -> None:
+    near = batches(torch_stream(root, **OPTIONS))
+    whole = sum(path.stat().st_size for path in root.glob("*of-00008"))
+    for bound, kept in ((None, 8), (whole // 3, 2), (10, 0)):
+        folder = tmp_path / f"{bound}"
+        stream = torch_stream(url, cache_dir=folder, cache_bytes=bound, **OPTIONS)
+        assert batches(stream, workers) == near
+        sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+        assert len(sizes) >= kept
+        assert sum(sizes) <= (bound or whole)
+    store.proxy.seen.clear()
+    assert batches(torch_stream(url, cache_dir=tmp_path / "None", **OPTIONS), workers) == near
+    assert [path for _, path in store.proxy.seen if path.endswith("of-00008")] == []
+
+
+@pytest.mark.stores
+def test_wrong_use_of_a_cache_is_an_error(root: Path, url: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cache_bytes needs cache_dir"):
+        torch_stream(url, cache_bytes="1GiB")
+    with pytest.raises(UsageError, match="cache_bytes cannot be 'big'"):
+        torch_stream(url, cache_dir=tmp_path, cache_bytes="big")
+    with pytest.raises(UsageError, match="cache_dir does not work on an object store"):
+        torch_dataset(url, cache_dir=url)
+    with pytest.raises(UsageError, match="cache_dir has no effect on a dataset that is open"):
+        torch_stream(imgrec.open_dataset(root), cache_dir=tmp_path)

@@ -3,8 +3,7 @@
 Each part for S3 carries its MD5, and S3 refuses a part that does not match. The ETag of a part is
 its MD5 too, unless the bucket encrypts with its own keys, and is compared. The `put_file` of fsspec
 sends parts without MD5, so we upload to S3 ourselves. Other stores use `put_file`; size and, if the
-store reports it, MD5 are compared. Downloads are compared with the size of the object, and those of
-whole datasets with their SHA256SUMS.
+store reports it, MD5 are compared. Downloads are compared with the size of the object.
 """
 
 from __future__ import annotations
@@ -12,19 +11,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import shutil
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
-from imgrec.errors import DatasetError, ExecutionError
-from imgrec.storage.files import os_errors_as, seal_of
+from imgrec.errors import ExecutionError
+from imgrec.storage.files import os_errors_as
 from imgrec.storage.remote.filesystem import System, denied, is_s3, open_system, persist
-from imgrec.storage.remote.read import Stat, parts_of, read_ahead, read_object, stat_object
+from imgrec.storage.remote.read import Stat, parts_of, read_ahead, stat_object
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +31,6 @@ _MOST_PARTS = 9_000
 _THREADS = 8
 """How many parts, or files, are transferred at once."""
 _MD5_HEX = 32
-_SUMS = "SHA256SUMS"
 
 
 class _Part(NamedTuple):
@@ -228,61 +224,3 @@ def download(url: str, path: str) -> None:
             raise ExecutionError(f"{url} changed while it was being read", path=url)
         os.utime(part, ns=(stat.changed_ns, stat.changed_ns))
         os.replace(part, path)
-
-
-def cached(folder: Path, cache_dir: str) -> Path:
-    """Return a local copy of a dataset, and make it if there is none.
-
-    Its name contains a hash of the dataset's checksums, so a dataset that replaces another under
-    the same URL is copied again. Each file is compared with its checksum, and the copy gets its
-    name when it is complete. Raises DatasetError for a wrong or missing checksum.
-    """
-    url = str(folder)
-    try:
-        sums = read_object(f"{url}/{_SUMS}")
-    except OSError as error:
-        raise DatasetError(
-            f"{url} has no {_SUMS}, so a copy cannot be checked",
-            hint="leave out cache_dir",
-            path=url,
-        ) from error
-    top = Path(os.path.expanduser(cache_dir)) / hashlib.sha256(sums).hexdigest()[:16]
-    target = top / folder.parent.name / folder.name
-    if target.is_dir():
-        _log.info("%s: using the copy in %s", url, target)
-        return target
-    _log.info("%s: copying it to %s", url, target)
-    with os_errors_as(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        _download_dataset(url, sums, unfinished)
-        with os_errors_as(target):
-            unfinished.chmod(0o755)
-            try:
-                unfinished.rename(target)
-            except OSError:
-                if not target.is_dir():  # unless another process made the same copy first
-                    raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return target
-
-
-def _download_dataset(url: str, sums: bytes, folder: Path) -> None:
-    def download_file(line: str) -> None:
-        digest, _, name = line.partition("  ")
-        if not name or "/" in name or name in (".", ".."):
-            raise DatasetError(f"{url}/{_SUMS} lists {name!r}, which is not a file name", path=url)
-        download(f"{url}/{name}", str(folder / name))
-        if seal_of(str(folder / name)).sha256 != digest:
-            raise DatasetError(
-                f"{url}/{name} does not match {_SUMS}",
-                hint="run `imgrec verify` to list all faults, or pack it again",
-                path=f"{url}/{name}",
-            )
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(download_file, sums.decode("utf-8", "replace").splitlines()))
-    with os_errors_as(folder):
-        (folder / _SUMS).write_bytes(sums)
