@@ -25,7 +25,7 @@ from imgrec.options import OnBad, OnLeak, PackOptions, SourceOptions
 from imgrec.packing import Job, PackRequest, write_dataset
 from imgrec.planning.build import missing_classes
 from imgrec.planning.classes import normal_name
-from imgrec.planning.corrections import Action, Correction, Corrections, class_names_of
+from imgrec.planning.corrections import FLAG, Action, Correction, Corrections, class_names_of
 from imgrec.planning.growth import Remembered, grow
 from imgrec.source.columns import is_label_column, is_path_column, is_split_column
 from imgrec.source.fetch import Fetched
@@ -83,7 +83,8 @@ def edit_dataset(request: EditRequest) -> Updated:
         on_bad=OnBad.SKIP,
         max_bad=1.0,
     )
-    rows = _with_copies(_read_rows(request, earlier), earlier)
+    table = _read_table(request, earlier)
+    rows = _with_copies(table.corrections, earlier)
     plan = _plan(earlier, rows, options)
     plan = replace(plan, edits=encode_corrections(corrections.with_rows(rows)))
     packing = PackRequest(
@@ -95,7 +96,7 @@ def edit_dataset(request: EditRequest) -> Updated:
         started_ns=request.started_ns,
     )
     if is_same(plan, earlier):
-        return updated_version(packing, earlier)
+        return replace(updated_version(packing, earlier), flagged=table.flagged)
     staging = open_staging(request.folder.parent / options.version)
     with running(request.engine, options.workers) as engine, staging:
         from imgrec.inspect.report.images import in_dataset
@@ -120,7 +121,7 @@ def edit_dataset(request: EditRequest) -> Updated:
             locate=lambda name, _row: place(name, numbers.get(name)),
         )
         written = write_dataset(job)
-    return updated_version(packing, earlier, written)
+    return replace(updated_version(packing, earlier, written), flagged=table.flagged)
 
 
 # The table.
@@ -134,17 +135,28 @@ class _Row(NamedTuple):
     split: str
 
 
-def _read_rows(request: EditRequest, earlier: EarlierVersion) -> list[Correction]:
-    """Return the corrections in a table; raise SourceError with every row that cannot be used."""
+class _Table(NamedTuple):
+    corrections: list[Correction]
+    flagged: int
+
+
+def _read_table(request: EditRequest, earlier: EarlierVersion) -> _Table:
+    """Return the rows of a table; raise SourceError with every one that cannot be used."""
     path, old = request.table, earlier.records.samples
     places = dict(zip(old.filenames, range(len(old)), strict=True))
     faults: list[tuple[int, str]] = []
     found: dict[tuple[str, Action], Correction] = {}
+    flagged = set()
     for row in _cells(path, faults):
+        if row.filename not in places:
+            row = row._replace(filename=row.filename.strip())
         if row.filename not in places:
             meant = closest(list(places), row.filename) if len(places) < 100_000 else ""
             note = f" (did you mean {meant}?)" if meant else ""
             faults.append((row.line, f"no image {row.filename!r}{note}"))
+            continue
+        if row.action.casefold() == FLAG and not row.label and not row.split:
+            flagged.add(row.filename)
             continue
         content = old.contents[places[row.filename]].hex()
         made = _correction(row, earlier, content, request.new_classes)
@@ -169,7 +181,7 @@ def _read_rows(request: EditRequest, earlier: EarlierVersion) -> list[Correction
             f"line {line}: {fault}" if line else fault for line, fault in sorted(faults)
         )
         raise SourceError(f"{path} cannot be applied: {shown}", hint=_hint(faults), path=path)
-    return rows
+    return _Table(rows, len(flagged))
 
 
 def _hint(faults: Iterable[tuple[int, str]]) -> str:
@@ -203,6 +215,7 @@ def _cells(path: str, faults: list[tuple[int, str]]) -> Iterator[_Row]:
         what: [text.strip() for text in table.texts(places[0])] if places else [""] * count
         for what, places in at.items()
     }
+    texts["filename"] = table.texts(at["filename"][0])  # blanks may be part of a name
     if not at["action"]:
         texts["action"] = [Action.RELABEL] * count
     yield from map(_Row, table.lines, *texts.values())

@@ -69,6 +69,8 @@ class Updated:
     seconds: float
     is_new: bool
     """False if nothing has changed, and so nothing was written."""
+    flagged: int = 0
+    """How many images the table of an edit flags. They stay as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

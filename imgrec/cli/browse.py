@@ -175,9 +175,15 @@ def for_iterm(png: bytes) -> str:
 
 
 @verb(
-    ("imgrec view flowers --open",),
+    ("imgrec view flowers --open", "imgrec view flowers --corrections fixes.csv"),
     (
         *DATASET_ARGUMENTS,
+        argument(
+            "--corrections",
+            "CSV",
+            "file of your decisions, for imgrec edit; default: NAME-VERSION-corrections.csv",
+            default="",
+        ),
         argument("--port", "P", "default: any free port", type=whole, default=0),
         switch("--open", "open the page in the browser"),
     ),
@@ -185,19 +191,31 @@ def for_iterm(png: bytes) -> str:
 def view(parsed: Namespace) -> int:
     """Serve a page to browse a dataset: filters, thumbnails, full records, class comparison.
 
-    Only this machine can reach it, at the address that is printed. Ctrl-C stops it.
+    Flag, relabel, drop or move images there, and apply that with imgrec edit: the dataset itself
+    is never changed. Only this machine can reach the page, at the address that is printed. Ctrl-C
+    stops it.
     """
     from imgrec.view.server import view as serve
 
     with ExitStack() as stack:
 
         def announce(serving: Serving) -> None:
-            value = {**pick(serving.info, "name version path"), "url": serving.url}
+            value = {
+                **pick(serving.info, "name version path"),
+                "url": serving.url,
+                "corrections": serving.corrections,
+            }
             emit(parsed, value, _view_lines(serving))
             if parsed.open:
                 _open(serving.url, stack.enter_context(TemporaryDirectory(prefix="imgrec-")))
 
-        serve(parsed.dataset, announce, data_dir=parsed.data_dir, port=parsed.port)
+        serve(
+            parsed.dataset,
+            announce,
+            data_dir=parsed.data_dir,
+            port=parsed.port,
+            corrections=parsed.corrections,
+        )
     return 0
 
 
@@ -205,6 +223,8 @@ def _view_lines(serving: Serving) -> Iterator[str]:
     images = sum(split.examples for split in serving.info.splits)
     yield visible(f"{serving.info.name} {serving.info.version}: {number(images, 'image')}")
     yield line("view", serving.url)
+    if serving.corrections:
+        yield line("decisions", visible(serving.corrections))
     yield line("stop", "Ctrl-C")
 
 

@@ -11,7 +11,7 @@ from imgrec.cli.diff import difference_lines, difference_value
 from imgrec.cli.pack import file_lines
 from imgrec.cli.parser import argument, switch, verb
 from imgrec.cli.render import emit, line, pick
-from imgrec.text import size, visible
+from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
     from imgrec.updating import Updated
@@ -95,7 +95,7 @@ def _updated_value(updated: Updated) -> dict[str, object]:
     return {
         **pick(updated.info, "name version path load fingerprint"),
         "earlier": pick(updated.earlier, "name version path fingerprint"),
-        **pick(updated, "is_new shards reused_shards written_bytes kept_shards"),
+        **pick(updated, "is_new shards reused_shards written_bytes kept_shards flagged"),
         "skipped": [
             {"file": note.filename, "reason": note.reason} for note in updated.report.skipped
         ],
@@ -107,10 +107,16 @@ def _updated_value(updated: Updated) -> dict[str, object]:
 
 def _updated_lines(updated: Updated) -> Iterator[str]:
     info = updated.info
+    count = updated.flagged
+    flagged = (
+        [line("flagged", f"{number(count, 'image')}, which stay as they are")] if count else []
+    )
     if updated.difference is None:
         yield visible(f"{info.name} {info.version}: nothing has changed, nothing was written")
+        yield from flagged
         return
     yield from difference_lines(updated.difference)
+    yield from flagged
     yield from file_lines(updated.report, "see report.json")
     yield from (line("warning", warning) for warning in updated.report.warnings)
     written = updated.shards - updated.reused_shards

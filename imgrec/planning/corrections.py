@@ -18,6 +18,8 @@ from imgrec.text import printable
 SEPARATOR = "|"
 """Separates several labels in a cell, where images may have several."""
 COLUMNS = ("filename", "action", "label", "split", "xxh3")
+FLAG = "flag"
+"""In a table to be applied, a row that only marks its image, to look at it again."""
 
 
 class Action(StrEnum):

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from secrets import compare_digest
 from urllib.parse import quote
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import Request
 from starlette.responses import (
@@ -27,10 +28,13 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from imgrec.errors import BadImage, DatasetError, UsageError
+from imgrec.errors import BadImage, DatasetError, ExecutionError, UsageError
 from imgrec.model import UNLABELLED
 from imgrec.text import printable
 from imgrec.view.catalogue import SIZES, Matches, Query
+from imgrec.view.decided import Decided
+from imgrec.view.deciding import REDO, UNDO, Order, read_order, refusal_of
+from imgrec.view.decisions import Wish
 from imgrec.view.facets import ColumnFilter
 from imgrec.view.records import MEDIA_TYPES, SIDES, ViewedDataset
 
@@ -51,6 +55,8 @@ _HOSTS = frozenset({"127.0.0.1", "localhost"})
 """With any port: an SSH tunnel may use another one."""
 _PORT = re.compile(r":\d{1,5}\Z")
 _METHODS = frozenset({"GET", "HEAD"})
+_DECIDE = "api/decide"
+"""The only path that changes anything, and the only one for POST."""
 _SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -74,17 +80,18 @@ def make_app(viewed: ViewedDataset, token: str) -> ASGIApp:
         "/image": answers.image,
     }
     routes = [Route(path, handler) for path, handler in handlers.items()]
+    routes.append(Route(f"/{_DECIDE}", answers.decide, methods=["POST"]))
     files = sorted(path for path in _STATIC.iterdir() if path.suffix in _STATIC_TYPES)
     routes += [Route(f"/{path.name}", _file(path)) for path in files]
     routes.append(Route("/", _file(_STATIC / "index.html")))
-    errors = dict.fromkeys((UsageError, BadImage, DatasetError), _error)
+    errors = dict.fromkeys((UsageError, BadImage, DatasetError, ExecutionError), _error)
     app = Starlette(routes=routes, exception_handlers=errors)
     app.router.redirect_slashes = False
     return Guard(app, token)
 
 
 class Guard:
-    """Refuses requests without the token, and adds security headers to every answer."""
+    """Refuses requests without the token, and decisions from elsewhere; adds security headers."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -103,21 +110,25 @@ class Guard:
 
         # "GET *" and "CONNECT host:1" have no path at all, and so no token either.
         _, token, *rest = ("/" + scope["path"].removeprefix("/")).split("/", 2)
-        refusal = self._refusal(Headers(scope=scope).getlist("host"), scope["method"], token)
+        path = rest[0] if rest else ""
+        refusal = self._refusal(Headers(scope=scope), scope["method"], token, path)
         if refusal is None and not rest:
             refusal = RedirectResponse(f"/{quote(self._token)}/")
         if refusal is not None:
             await refusal(scope, receive, send_with_headers)
             return
-        inside = {**scope, "path": "/" + rest[0], "root_path": ""}
+        inside = {**scope, "path": f"/{path}", "root_path": ""}
         await self._app(inside, receive, send_with_headers)
 
-    def _refusal(self, hosts: Iterable[str], method: str, token: str) -> Response | None:
-        names = [_PORT.sub("", host.lower()) for host in hosts]
+    def _refusal(self, headers: Headers, method: str, token: str, path: str) -> Response | None:
+        names = [_PORT.sub("", host.lower()) for host in headers.getlist("host")]
         if len(names) != 1 or names[0] not in _HOSTS:
             return PlainTextResponse("imgrec view does not serve this host name.\n", 403)
         if not compare_digest(token.encode(), self._token.encode()):
             return PlainTextResponse("Open the address that `imgrec view` printed.\n", 403)
+        if method == "POST" and path == _DECIDE:
+            why = refusal_of(headers)
+            return PlainTextResponse(why, 403) if why else None
         if method not in _METHODS:
             return PlainTextResponse("Only GET and HEAD are allowed.\n", 405)
         return None
@@ -148,6 +159,10 @@ class _Answers:
                     name: column.describe() for name, column in viewed.catalogue.columns.items()
                 },
                 "has_copies": viewed.catalogue.has_copies,
+                "is_multilabel": viewed.catalogue.is_multilabel,
+                "why_undecidable": viewed.why_undecidable,
+                "corrections": printable(viewed.decisions.path) if viewed.decisions else "",
+                "edit": printable(viewed.decisions.command) if viewed.decisions else "",
             }
         )
 
@@ -166,10 +181,15 @@ class _Answers:
                 "width": row.width,
                 "height": row.height,
                 "format": row.format,
+                "decision": self._decision(number),
             }
             for number, row in zip(numbers, self._viewed.rows(numbers), strict=True)
         ]
-        return JSONResponse({"total": len(matches.numbers), "rows": rows, "counts": matches.counts})
+        value = {"total": len(matches.numbers), "rows": rows, "counts": matches.counts}
+        if decisions := self._viewed.decisions:
+            value["decisions"] = decisions.now.counts()
+            value |= {"undo": decisions.undoable, "redo": decisions.redoable}
+        return JSONResponse(value)
 
     def record(self, request: Request) -> Response:
         """Describe one record in full, and name its neighbours among the matches."""
@@ -181,7 +201,46 @@ class _Answers:
             around["previous"] = int(numbers[at - 1])
         if at is not None and at + 1 < len(numbers):
             around["next"] = int(numbers[at + 1])
-        return JSONResponse(self._viewed.details(number) | around)
+        decision = {"decision": self._decision(number)}
+        return JSONResponse(self._viewed.details(number) | decision | around)
+
+    async def decide(self, request: Request) -> Response:
+        """Decide about some records, or undo or redo that, and say what was done."""
+        order = await read_order(request)
+        return JSONResponse({"done": printable(await run_in_threadpool(self._decide, order))})
+
+    def _decide(self, order: Order) -> str:
+        decisions = self._viewed.decisions
+        if decisions is None:
+            raise UsageError(f"nothing can be decided here: {self._viewed.why_undecidable}")
+        if order.action in (UNDO, REDO):
+            return decisions.undo() if order.action == UNDO else decisions.redo()
+        catalogue = self._viewed.catalogue
+        numbers = order.numbers
+        if order.query is not None:
+            excepted = frozenset(order.excepted)
+            found = self._found(QueryParams(order.query)).numbers.tolist()
+            numbers = tuple(number for number in found if number not in excepted)
+        if max(numbers, default=0) >= len(catalogue):
+            raise UsageError("numbers must be those of records")
+        if max(order.labels, default=0) >= len(self._viewed.dataset.classes):
+            raise UsageError("labels must be those of classes")
+        if order.split >= len(catalogue.split_names):
+            raise UsageError("split must be that of a split")
+        return decisions.decide(Wish(order.action), numbers, labels=order.labels, split=order.split)
+
+    def _decision(self, number: int) -> dict[str, object] | None:
+        """Return what is decided about a record, if anything is."""
+        decided = self._viewed.decided
+        decision = decided.decisions.get(number) if decided else None
+        if decision is None:
+            return None
+        return {
+            "is_flagged": decision.is_flagged,
+            "is_dropped": decision.is_dropped,
+            "labels": decision.labels,
+            "split": decision.split,
+        }
 
     def thumbnails(self, request: Request) -> Response:
         """Send the thumbnails of some records as a stream of frames."""
@@ -207,11 +266,14 @@ class _Answers:
         return _integer(text, 0, len(self._viewed.catalogue) - 1, "n")
 
     def _matches(self, request: Request) -> Matches:
-        classes = len(self._viewed.dataset.classes)
-        return self._viewed.catalogue.find(_query(request.query_params, classes))
+        return self._found(request.query_params)
+
+    def _found(self, parameters: QueryParams) -> Matches:
+        query = _query(parameters, len(self._viewed.dataset.classes), self._viewed.decided)
+        return self._viewed.catalogue.find(query)
 
 
-def _query(parameters: QueryParams, classes: int) -> Query:
+def _query(parameters: QueryParams, classes: int, decided: Decided | None) -> Query:
     text = parameters.get("q", "")
     if len(text) > _MAX_TEXT:
         raise UsageError(f"q is longer than {_MAX_TEXT} characters")
@@ -228,6 +290,8 @@ def _query(parameters: QueryParams, classes: int) -> Query:
         text=text,
         findings=frozenset(parameters.getlist("finding")),
         columns=frozenset(_column_filters(parameters)),
+        decisions=frozenset(parameters.getlist("decision")),
+        decided=decided,
         sort=sort.removeprefix("-"),
         is_descending=sort.startswith("-"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from pathlib import Path
@@ -17,6 +17,7 @@ from imgrec.model import UNLABELLED
 from imgrec.outcome import DatasetInfo
 from imgrec.read.samples import read_table, wrong_table
 from imgrec.text import suggestion
+from imgrec.view.decided import Decided
 from imgrec.view.facets import (
     ArrowColumn,
     Column,
@@ -74,6 +75,10 @@ class Query:
     findings: frozenset[str] = frozenset()
     """The keys of findings; records with any of them match."""
     columns: frozenset[ColumnFilter] = frozenset()
+    decisions: frozenset[str] = frozenset()
+    """Kinds of decisions; records with any of them match."""
+    decided: Decided | None = None
+    """What is decided at this moment; None if nothing can be."""
     sort: str = ""
     """One of `Catalogue.sorts`; empty for the order of the dataset."""
     is_descending: bool = False
@@ -87,8 +92,8 @@ class Matches(NamedTuple):
     counts: Mapping[str, list[int]]
     """The number of matches for every value of a filter, with the other filters unchanged.
 
-    By split, class, format, size group, finding, and "column NAME". The first class is "without a
-    label".
+    By split, class, format, size group, finding, kind of decision, and "column NAME". The first
+    class is "without a label".
     """
 
     def position_of(self, number: int) -> int | None:
@@ -111,7 +116,8 @@ class Catalogue:
         labels, self._owners = _labels(table)
         is_known = (labels >= 0) & (labels < len(info.classes))
         self._labels: Integers = np.where(is_known, labels, UNLABELLED)
-        self._filenames = _texts(table.column("filename"))
+        self.is_multilabel = "labels" in table.column_names
+        self.filenames = _texts(table.column("filename"))
         self._heights = integers(table.column("height"))
         self._widths = integers(table.column("width"))
         formats = _texts(table.column("format"))
@@ -125,11 +131,11 @@ class Catalogue:
             "format": (self._formats, len(self.format_names)),
             "size": (np.searchsorted(np.array(SIZES), self._sides), len(SIZES) + 1),
         }
-        self.findings = find(named, self._filenames, (self._widths, self._heights))
+        self.findings = find(named, self.filenames, (self._widths, self._heights))
         self.columns: dict[str, Column] = {}
         firsts = self._labels[np.searchsorted(self._owners, np.arange(len(self)))]
         self._sort_keys: dict[str, ArrowColumn] = {
-            "name": self._filenames,
+            "name": self.filenames,
             "class": pa.array(firsts, mask=firsts < 0),
             "size": pa.array(self._widths * self._heights),
             "bytes": table.column("length"),
@@ -154,14 +160,20 @@ class Catalogue:
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """Return the rows of some records."""
         places = np.asarray(numbers, dtype=np.int64)
-        filenames = self._filenames.take(pa.array(places)).to_pylist()
+        filenames = self.filenames_of(places)
         sizes = (self._heights[places].tolist(), self._widths[places].tolist())
         formats = [self.format_names[code] for code in self._formats[places]]
         lengths = self._sort_keys["bytes"].take(pa.array(places)).to_pylist()
-        labels = map(self._labels_of, places.tolist())
+        labels = map(self.labels_of, places.tolist())
         return [Row(*row) for row in zip(labels, filenames, *sizes, formats, lengths, strict=True)]
 
-    def _labels_of(self, number: int) -> tuple[int, ...]:
+    def filenames_of(self, numbers: Sequence[int] | Integers) -> list[str]:
+        """Return the file names of some records, as `text.printable` shows them."""
+        names: list[str] = self.filenames.take(pa.array(numbers, pa.int64())).to_pylist()
+        return names
+
+    def labels_of(self, number: int) -> tuple[int, ...]:
+        """Return the known labels of a record."""
         first, last = np.searchsorted(self._owners, [number, number + 1])
         return tuple(label for label in self._labels[first:last].tolist() if label != UNLABELLED)
 
@@ -196,11 +208,13 @@ class Catalogue:
             if mask is not None:
                 codes = codes[mask[self._owners] if facet == "class" else mask]
             counts[facet] = np.bincount(codes, minlength=length).tolist()
-        mask = _intersection(mask for name, mask in masks.items() if name != "finding")
-        counts["finding"] = [
-            int(np.count_nonzero(found if mask is None else found & mask))
-            for found in map(self.findings.masks.__getitem__, self.findings.titles)
-        ]
+        findings = map(self.findings.masks.__getitem__, self.findings.titles)
+        decisions = query.decided.masks.values() if query.decided else ()
+        for facet, kinds in (("finding", findings), ("decision", decisions)):
+            mask = _intersection(mask for name, mask in masks.items() if name != facet)
+            counts[facet] = [
+                int(np.count_nonzero(found if mask is None else found & mask)) for found in kinds
+            ]
         for column, values in self.columns.items():
             facet = f"column {column}"
             mask = _intersection(mask for name, mask in masks.items() if name != facet)
@@ -227,8 +241,9 @@ class Catalogue:
         if query.text:
             masks["text"] = contains(self._lower_filenames, query.text)
         if query.findings:
-            found = [mask for key, mask in self.findings.masks.items() if key in query.findings]
-            masks["finding"] = reduce(np.logical_or, found, np.zeros(len(self), dtype=np.bool_))
+            masks["finding"] = self._union(self.findings.masks, query.findings)
+        if query.decisions and query.decided:
+            masks["decision"] = self._union(query.decided.masks, query.decisions)
         for wanted in query.columns:
             if wanted.name not in self.columns:
                 hint = suggestion(list(self.columns), wanted.name)
@@ -236,10 +251,14 @@ class Catalogue:
             masks[f"column {wanted.name}"] = self.columns[wanted.name].mask(wanted)
         return masks
 
+    def _union(self, masks: Mapping[str, Mask], wanted: Collection[str]) -> Mask:
+        found = [mask for key, mask in masks.items() if key in wanted]
+        return reduce(np.logical_or, found, np.zeros(len(self), dtype=np.bool_))
+
     @cached_property
     def _lower_filenames(self) -> ArrowColumn:
         # Ignoring case in each search instead takes several times as long.
-        return pc.utf8_lower(self._filenames)
+        return pc.utf8_lower(self.filenames)
 
 
 def read_catalogue(folder: Path, info: DatasetInfo) -> Catalogue:

@@ -30,6 +30,8 @@ from imgrec.read.record import Record
 from imgrec.read.shards import refuse_impossible
 from imgrec.text import printable
 from imgrec.view.catalogue import Row, catalogue_of_rows, read_catalogue
+from imgrec.view.decided import Decided
+from imgrec.view.decisions import Decisions, default_path
 
 SIDES = (192, 384)
 """The thumbnail sizes on offer: pixels of the longer side."""
@@ -67,7 +69,11 @@ class ViewedDataset:
     that is done, the catalogue knows only the splits.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, corrections: str = "") -> None:
+        """Open a dataset. Decisions are kept in the file `corrections`; "" for the usual one."""
+        self.decisions: Decisions | None = None
+        self.why_undecidable = ""
+        """Why nothing can be decided."""
         self.dataset = Dataset(folder)
         info = self.dataset.info
         if info.compression:
@@ -84,17 +90,31 @@ class ViewedDataset:
         """The number of records read so far; None once the catalogue is complete."""
         if (folder / layout.SAMPLES).exists():
             self.catalogue = read_catalogue(folder, info)
+            self._open_decisions(corrections)
             return
+        self.why_undecidable = "it has no samples.parquet"
         refuse_impossible(info)
         unknown = [Row()] * sum(split.examples for split in info.splits)
         self.catalogue = catalogue_of_rows(unknown, info)
         self.gathered = 0
         threading.Thread(target=self._gather, daemon=True, name="imgrec-view").start()
 
+    def _open_decisions(self, corrections: str) -> None:
+        info, catalogue = self.dataset.info, self.catalogue
+        if len(set(catalogue.filenames.to_pylist())) < len(catalogue):
+            self.why_undecidable = "some of its images have the same file name"
+            return
+        self.decisions = Decisions(corrections or default_path(info), catalogue, info)
+
     def close(self) -> None:
         """Stop reading, and cancel thumbnails that are not started."""
         self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def decided(self) -> Decided | None:
+        """What is decided at this moment; None if nothing can be."""
+        return self.decisions.now if self.decisions else None
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """Return what the grid shows about some records."""

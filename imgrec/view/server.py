@@ -30,15 +30,24 @@ class Serving(NamedTuple):
     url: str
     """Contains the token, without which nothing is answered."""
     info: DatasetInfo
+    corrections: str
+    """The file that keeps decisions; "" if none can be made."""
 
 
 def view(
-    dataset: str, on_ready: Callable[[Serving], None], *, data_dir: str = "", port: int = 0
+    dataset: str,
+    on_ready: Callable[[Serving], None],
+    *,
+    data_dir: str = "",
+    port: int = 0,
+    corrections: str = "",
 ) -> None:
     """Serve a page to browse a packed dataset, on this machine only, until SIGINT.
 
-    `on_ready` gets the address as soon as it can be opened. Port 0 means any free port. Raises
-    MissingExtra, DatasetError, or ExecutionError if the port is not available.
+    `on_ready` gets the address as soon as it can be opened. Port 0 means any free port. Decisions
+    are kept in the file `corrections`; "" for one in the working folder. Raises MissingExtra,
+    DatasetError, SourceError for a file that is not of corrections, or ExecutionError if the port
+    is not available.
     """
     for package in ("uvicorn", "starlette"):
         import_extra(package, extra="view", what="imgrec view")
@@ -46,7 +55,8 @@ def view(
 
     with listen(port) as listener:
         folder = find_dataset(dataset, data_dir)
-        with closing(ViewedDataset(folder)) as viewed, suppress(KeyboardInterrupt):  # the usual end
+        viewed = ViewedDataset(folder, corrections)
+        with closing(viewed), suppress(KeyboardInterrupt):  # the usual end
             make_server(viewed, listener, on_ready).run(sockets=[listener])
 
 
@@ -82,7 +92,8 @@ def make_server(
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
-            on_ready(Serving(url, viewed.dataset.info))
+            path = viewed.decisions.path if viewed.decisions else ""
+            on_ready(Serving(url, viewed.dataset.info, path))
 
     config = uvicorn.Config(
         make_app(viewed, token),

@@ -50,30 +50,42 @@ class Viewer(NamedTuple):
 
     url: str
 
-    def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
+    def ask(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
         """Ask for something below the address that was printed."""
-        return self.ask_at(urlsplit(self.url).path + path, method, **headers)
+        return self.ask_at(urlsplit(self.url).path + path, method, body, **headers)
 
-    def ask_at(self, path: str, method: str = "GET", **headers: str) -> Answer:
+    def ask_at(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
         parts = urlsplit(self.url)
         with closing(HTTPConnection(str(parts.hostname), parts.port, timeout=60)) as connection:
             connection.putrequest(method, path, skip_host="Host" in headers)
             for name, value in headers.items():
                 connection.putheader(name, value)
-            connection.endheaders()
+            if body:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body or None)
             answer = connection.getresponse()
             found = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, found, answer.read())
+
+    def decide(self, order: object, **headers: str) -> Answer:
+        """Send an order to decide, as the page does unless `headers` say otherwise."""
+        return self.post(json.dumps(order).encode(), **headers)
+
+    def post(self, data: bytes, **headers: str) -> Answer:
+        parts = urlsplit(self.url)
+        usual = {"Origin": f"http://{parts.netloc}", "Content-Type": "application/json"}
+        found = {**usual, **{name.replace("_", "-"): text for name, text in headers.items()}}
+        return self.ask("api/decide", "POST", data, **{k: v for k, v in found.items() if v})
 
     def page(self, query: str = "") -> Any:
         return self.ask(f"api/page?{query}").json
 
 
 @contextmanager
-def viewing(folder: Path) -> Iterator[Viewer]:
+def viewing(folder: Path, corrections: str = "") -> Iterator[Viewer]:
     """Serve a dataset from a thread of this process."""
     ready: Queue[str] = Queue()
-    with listen(0) as listener, closing(ViewedDataset(folder)) as viewed:
+    with listen(0) as listener, closing(ViewedDataset(folder, corrections)) as viewed:
         server = make_server(viewed, listener, lambda serving: ready.put(serving.url))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -120,6 +120,7 @@ def test_a_search_finds_and_counts_what_a_plain_reading_does(
             len(catalogue.find(replace(query, findings=frozenset({key}))).numbers)
             for key in catalogue.findings.titles
         ],
+        "decision": [],
     }
 
 

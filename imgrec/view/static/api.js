@@ -5,8 +5,8 @@ import { selection } from "./query.js";
 const KINDS = ["image/jpeg", "image/png", "image/bmp"];
 const HEAD = 9; // number u32, kind u8, length u32
 
-async function json(address, signal) {
-  const answer = await fetch(address, { signal });
+async function json(address, options) {
+  const answer = await fetch(address, options);
   const value = await answer.json();
   if (!answer.ok) throw new Error(value.error);
   return value;
@@ -18,13 +18,19 @@ export function getPage(state, start, count, signal) {
   const parameters = selection(state);
   parameters.set("start", start);
   parameters.set("count", count);
-  return json(`api/page?${parameters}`, signal);
+  return json(`api/page?${parameters}`, { signal });
 }
 
 export function getRecord(state, number, signal) {
   const parameters = selection(state);
   parameters.set("n", number);
-  return json(`api/record?${parameters}`, signal);
+  return json(`api/record?${parameters}`, { signal });
+}
+
+/** Decide about some records, and save it; return what was done. */
+export async function decide(order) {
+  const headers = { "Content-Type": "application/json" };
+  return (await json("api/decide", { method: "POST", headers, body: JSON.stringify(order) })).done;
 }
 
 export const imageAddress = (number) => `image?n=${number}`;

@@ -11,6 +11,8 @@ const SIDES = ["a", "b"];
 const grids = {};
 let abort = new AbortController();
 
+export const comparedGrids = () => Object.values(grids);
+
 /** The grid that has the focus, or the first. */
 export const focusedGrid = () => SIDES.map((side) => grids[side]).find((grid) => grid?.list.contains(document.activeElement)) ?? grids.a;
 

@@ -1,6 +1,7 @@
 // The filters beside the images, each with the number of images it would leave.
 
 import { byId, chip, className, counted, h } from "./dom.js";
+import { KINDS } from "./decisions.js";
 import { bounds, options, searchable, section } from "./facets.js";
 import { isFiltered, noFilters, withColumn } from "./query.js";
 import { change, state } from "./state.js";
@@ -34,6 +35,7 @@ function sections(dataset, counts) {
     splits,
     state.view === "compare" || !dataset.classes.length ? null : classSection(dataset, counts.class),
     findingSection(dataset, counts.finding),
+    decisionSection(dataset, counts.decision),
     ...Object.entries(dataset.columns).map(([name, column]) => columnSection(dataset, name, column, counts[`column ${name}`])),
     sizeSection(dataset, counts.size),
     section("format", "Format", [options("format", named("format", dataset.formats, counts.format))]),
@@ -61,6 +63,15 @@ function classSection(dataset, counts) {
 function findingSection(dataset, counts) {
   const all = Object.entries(dataset.findings).map(([key, title], at) => value("finding", key, title, counts[at]));
   return all.length ? section("finding", "Findings", [options("finding", all)]) : null;
+}
+
+function decisionSection(dataset, counts) {
+  if (!dataset.corrections) return null;
+  const all = Object.entries(KINDS).map(([key, title], at) => value("decision", key, title, counts[at]));
+  // Until something is decided, "undecided" is all images.
+  const there = all.filter(({ count, isOn, value: kind }) => isOn || (count && (kind !== "undecided" || all.some((one) => one.value !== kind && one.count))));
+  const none = h("p", { class: "note" }, "None yet. Select images with their boxes, then flag, drop, relabel or move them.");
+  return section("decision", "Decisions", [there.length ? options("decision", there) : none]);
 }
 
 const setColumn = (name, values) => change({ columns: withColumn(state.columns, name, values) });
@@ -147,6 +158,7 @@ function chosen(dataset) {
     ...all,
     ...state.format.map((value) => remove(value || "unknown", without("format", value))),
     ...state.finding.map((value) => remove(dataset.findings[value] ?? value, without("finding", value))),
+    ...state.decision.map((value) => remove(KINDS[value] ?? value, without("decision", value))),
     ...Object.entries(state.columns).flatMap(([name, values]) => values.map((text) => remove(columnText(name, text), { columns: withColumn(state.columns, name, values.filter((other) => other !== text)) }))),
     ...(state.min || state.max ? [remove(sides(), { min: 0, max: 0 })] : []),
     ...(state.q ? [remove(`“${state.q}”`, { q: "" })] : []),

@@ -1,7 +1,9 @@
 // A grid of thumbnails with arrow-key navigation.
 
 import { getThumbnails } from "./api.js";
+import { badges } from "./decisions.js";
 import { chip, h, lastPart } from "./dom.js";
+import * as selection from "./selection.js";
 import { state } from "./state.js";
 
 const TINY = 64;
@@ -14,30 +16,85 @@ export class Grid {
     this.onOpen = onOpen;
     this.tiles = new Map();
     this.current = null; // the number of the record that the keys act on
-    this.addresses = [];
+    this.anchor = null; // the number of the record at which a range starts
+    this.rows = new Map();
+    this.addresses = new Map(); // the pictures that are there, by number
     this.abort = new AbortController();
-    list.addEventListener("focusin", (event) => this.#rove(Number(event.target.closest(".tile")?.dataset.number)));
+    list.addEventListener("focusin", (event) => this.#rove(Number(event.target.closest("li")?.firstChild.dataset?.number)));
   }
 
-  /** Show rows at once, and their thumbnails as they arrive. */
+  /** Show rows at once, and their thumbnails as they arrive. What is there already stays. */
   async show(rows) {
+    const numbers = [...this.tiles.keys()];
+    const isOldSize = this.list.dataset.tile === state.tile;
+    this.rows = new Map(rows.map((row) => [row.number, row]));
+    if (isOldSize && rows.length && rows.length === numbers.length && rows.every(({ number }, at) => number === numbers[at])) {
+      for (const row of rows) this.#mark(row);
+      return;
+    }
+    const place = this.list.contains(document.activeElement) ? numbers.indexOf(this.current) : -1;
+    const kept = isOldSize ? this.addresses : new Map();
+    if (isOldSize) this.addresses = new Map();
     this.clear();
     this.list.dataset.tile = state.tile;
-    for (const row of rows) this.tiles.set(row.number, this.#tile(row));
-    this.list.replaceChildren(...[...this.tiles.values()].map((tile) => h("li", {}, tile)));
+    for (const row of rows) {
+      this.tiles.set(row.number, this.#tile(row));
+      this.#mark(row);
+      if (kept.has(row.number)) this.#picture(row.number, kept.get(row.number));
+      kept.delete(row.number);
+    }
+    kept.forEach((address) => URL.revokeObjectURL(address));
+    this.list.replaceChildren(...[...this.tiles].map(([number, tile]) => h("li", {}, tile, this.#box(number))));
+    this.paint();
     if (!rows.length) return;
-    this.#rove(rows[0].number);
+    this.#rove(rows[Math.max(0, Math.min(place, rows.length - 1))].number);
+    if (place >= 0) this.focus(this.current);
+    const missing = [...this.tiles.keys()].filter((number) => !this.addresses.has(number));
+    if (!missing.length) return;
     const side = this.dataset.sides.find((pixels) => pixels >= this.#pixels()) ?? this.dataset.sides.at(-1);
-    await getThumbnails([...this.tiles.keys()], side, (...frame) => this.#fill(...frame), this.abort.signal);
+    await getThumbnails(missing, side, (...frame) => this.#fill(...frame), this.abort.signal);
   }
 
   clear() {
     this.abort.abort();
     this.abort = new AbortController();
-    this.addresses.splice(0).forEach(URL.revokeObjectURL);
+    this.addresses.forEach((address) => URL.revokeObjectURL(address));
+    this.addresses.clear();
     this.tiles.clear();
     this.current = null;
+    this.anchor = null;
     this.list.replaceChildren();
+  }
+
+  /** Show which images are selected. */
+  paint() {
+    for (const [number, tile] of this.tiles) {
+      const box = tile.nextElementSibling;
+      const isSelected = selection.has(number);
+      tile.parentElement.classList.toggle("selected", isSelected);
+      if (box) box.checked = isSelected;
+    }
+  }
+
+  /** Return the number of the record with the focus, or null. */
+  focused() {
+    const item = document.activeElement?.closest?.("li");
+    return item?.parentElement === this.list && this.tiles.size ? this.current : null;
+  }
+
+  /** Select a record, or do not, from the keyboard. */
+  toggle() {
+    if (this.focused() === null) return;
+    this.anchor = this.current;
+    selection.toggle(this.current);
+  }
+
+  /** Move the focus, and select all from where the range started. */
+  extend(key) {
+    if (this.focused() === null) return;
+    this.anchor ??= this.current;
+    this.move(key);
+    this.#range(this.current);
   }
 
   #pixels() {
@@ -58,9 +115,10 @@ export class Grid {
         title: `${name}${size}`,
         "data-number": row.number,
         "data-tiny": row.width > 0 && Math.max(row.width, row.height) <= TINY,
-        onclick: () => this.onOpen(row.number),
+        onclick: (event) => this.#click(event, row.number),
       },
       h("span", { class: "frame" }),
+      h("span", { class: "badges" }),
       h(
         "span",
         { class: "caption" },
@@ -75,13 +133,49 @@ export class Grid {
     );
   }
 
+  #box(number) {
+    if (!this.dataset.corrections) return "";
+    const name = this.rows.get(number).name || `record ${number}`;
+    // The keyboard reaches it as "x" on the tile, so that the Tab key does not stop twice.
+    return h("input", { type: "checkbox", class: "pick", tabindex: "-1", "aria-label": `Select ${name}`, onclick: (event) => this.#pick(event, number) });
+  }
+
+  #click(event, number) {
+    const isPicking = event.shiftKey || event.ctrlKey || event.metaKey || (event.detail > 0 && selection.count() > 0);
+    if (this.dataset.corrections && isPicking) this.#pick(event, number);
+    else this.onOpen(number);
+  }
+
+  #pick(event, number) {
+    if (event.shiftKey && this.tiles.has(this.anchor)) return this.#range(number);
+    this.anchor = number;
+    selection.toggle(number);
+  }
+
+  #range(number) {
+    const numbers = [...this.tiles.keys()];
+    const [first, last] = [numbers.indexOf(this.anchor), numbers.indexOf(number)].sort((one, other) => one - other);
+    selection.add(numbers.slice(first, last + 1));
+  }
+
+  #mark({ number, decision }) {
+    const tile = this.tiles.get(number);
+    tile.querySelector(".badges").replaceChildren(...badges(this.dataset, decision));
+    tile.classList.toggle("dropped", decision?.is_dropped ?? false);
+  }
+
   #fill(number, blob, fault) {
     const tile = this.tiles.get(number);
     if (!tile) return;
     const frame = tile.querySelector(".frame");
     if (!blob) return broken(tile, frame, fault);
-    const address = URL.createObjectURL(blob);
-    this.addresses.push(address);
+    this.#picture(number, URL.createObjectURL(blob));
+  }
+
+  #picture(number, address) {
+    const tile = this.tiles.get(number);
+    const frame = tile.querySelector(".frame");
+    this.addresses.set(number, address);
     const image = h("img", { alt: "", onerror: () => broken(tile, frame, "The browser cannot decode this image.") });
     image.src = address;
     frame.replaceChildren(image);

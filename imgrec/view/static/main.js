@@ -1,13 +1,15 @@
 // The whole page. Everything shown follows from the state.
 
 import { getDataset, getPage } from "./api.js";
-import { focusedGrid, showCompare } from "./compare.js";
+import { comparedGrids, focusedGrid, showCompare } from "./compare.js";
+import { act, pressInDeck, setUpDeck, showDeck } from "./deck.js";
 import { byId, counted, h, number } from "./dom.js";
 import { showFilters } from "./filters.js";
 import { Grid } from "./grid.js";
 import { showPager } from "./pager.js";
 import * as record from "./record.js";
-import { differs, FILTERS, noFilters } from "./query.js";
+import { differs, FILTERS, noFilters, selection as parameters } from "./query.js";
+import * as selection from "./selection.js";
 import { showSort } from "./sort.js";
 import { change, onChange, state } from "./state.js";
 
@@ -35,6 +37,8 @@ async function showPage() {
   byId("trouble").hidden = true;
   showFilters(dataset, page.counts);
   showSort(dataset);
+  showDeck(page);
+  byId("select-all").disabled = !total;
   const of = total === dataset.records ? "" : ` of ${counted(dataset.records)}`;
   byId("found").textContent = of ? `${counted(total)}${of} images` : number(total, "image");
   for (const nav of document.querySelectorAll("#browse .pager")) {
@@ -66,17 +70,27 @@ async function show() {
   if (!isComparing) return showPage();
   grid.clear();
   const page = await showCompare(dataset, open);
-  if (page) showFilters(dataset, (await getPage({ ...state, class: [] }, 0, 1)).counts);
+  if (!page) return;
+  const all = await getPage({ ...state, class: [] }, 0, 1);
+  showFilters(dataset, all.counts);
+  showDeck(all);
 }
+
+/** The grid that the keys act on. */
+const activeGrid = () => (state.view === "compare" ? focusedGrid() : grid);
+
+/** Show what is decided now. */
+const refresh = () => Promise.all([show(), record.refreshRecord(dataset)]);
 
 const open = (number, label = null) => change({ record: number, of: label });
 
 onChange((before) => {
+  if (differs(before, state, [...FILTERS, "view"])) selection.clear();
   const names = [...FILTERS, "sort", "view", "tile", "start", "a", "b", "starta", "startb"];
   if (differs(before, state, names)) shown = show().catch(showError);
   if (before.record !== state.record) {
     record.showRecord(dataset).catch(showError);
-    if (state.record === null) (state.view === "compare" ? focusedGrid() : grid)?.focus(before.record);
+    if (state.record === null) activeGrid()?.focus(before.record);
   }
 });
 
@@ -93,24 +107,39 @@ async function turn(direction) {
 const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
   const isTyping = event.target.matches("input:not([type=checkbox]), select, textarea");
+  if (event.ctrlKey || event.metaKey || event.altKey) {
+    const step = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[event.key.toLowerCase()];
+    if (!step || isTyping || event.altKey || isAsking()) return;
+    act(step);
+    return event.preventDefault();
+  }
   if (isTyping) {
     if (event.key === "Escape" && event.target === byId("text")) event.target.blur();
     return;
   }
+  if (isAsking()) return;
   if (record.isOpen()) {
     const direction = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
     if (direction && ((event.repeat && record.isBusy()) || record.step(direction))) event.preventDefault();
+    else if (!direction && pressInDeck(event.key)) event.preventDefault();
     return;
   }
-  if (byId("help").open) return;
-  if (press(event.key)) event.preventDefault();
+  if (press(event)) event.preventDefault();
 });
 
+const isAsking = () => ["help", "picker", "decisions"].some((id) => byId(id).open);
+
 /** Handle a key; return whether it had a meaning. */
-function press(key) {
-  const active = state.view === "compare" ? focusedGrid() : grid;
+function press({ key, shiftKey }) {
+  const active = activeGrid();
+  if (pressInDeck(key)) return true;
+  if (dataset.corrections) {
+    if (shiftKey && ARROWS.includes(key)) return active?.extend(key), true;
+    if (key === "x") return active?.toggle(), true;
+    if (key === "a" && state.view === "grid") return byId("select-all").click(), true;
+    if (key === "Escape" && selection.count()) return selection.clear(), true;
+  }
   if (ARROWS.includes(key) || key === "Home" || key === "End") {
     const left = active?.move(key);
     if (left) turn(left);
@@ -132,6 +161,10 @@ byId("text").addEventListener("input", (event) => {
 byId("view-grid").addEventListener("click", () => change({ view: "grid" }));
 byId("view-compare").addEventListener("click", () => change({ view: "compare" }));
 byId("tiles").addEventListener("click", (event) => event.target.value && change({ tile: event.target.value }, { replace: true }));
+byId("select-all").addEventListener("click", () => total && selection.addAll(parameters(state).toString(), total));
+selection.onSelect(() => {
+  for (const one of [grid, ...comparedGrids()]) one?.paint();
+});
 byId("open-help").addEventListener("click", () => byId("help").showModal());
 byId("toggle-filters").addEventListener("click", (event) => {
   const isOpen = document.body.classList.toggle("filters-open");
@@ -154,6 +187,8 @@ async function start() {
   byId("name").textContent = dataset.name;
   byId("version").textContent = dataset.version;
   grid = new Grid(byId("grid"), dataset, open);
+  const target = () => (record.isOpen() ? state.record : activeGrid()?.focused() ?? null);
+  setUpDeck({ dataset, target, rowOf: (number) => record.shownRow() ?? activeGrid()?.rows.get(number), refresh });
   await show();
   await record.showRecord(dataset);
   await poll();

@@ -1,13 +1,13 @@
 // The state of the page: a plain value, which the address holds. Nothing here touches the page.
 
-const LISTS = ["split", "class", "format", "finding"];
+const LISTS = ["split", "class", "format", "finding", "decision"];
 // `of` is the class of the side of a comparison in which a record was opened.
 const NUMBERS = { min: 0, max: 0, start: 0, record: null, of: null, a: 0, b: 1, starta: 0, startb: 0 };
 const TEXTS = { view: "grid", q: "", tile: "m", sort: "" };
 const OF_COLUMN = /^(in|from|to|has)\./;
 
 /** The value of every filter that matches all images. */
-export const noFilters = { split: [], class: [], format: [], finding: [], min: 0, max: 0, q: "", columns: {} };
+export const noFilters = { split: [], class: [], format: [], finding: [], decision: [], min: 0, max: 0, q: "", columns: {} };
 export const FILTERS = Object.keys(noFilters);
 
 /** Return the state in the search part of an address. */

@@ -2,6 +2,8 @@
 
 import { getRecord, imageAddress } from "./api.js";
 import { byId, bytes, chip, counted, h, lastPart } from "./dom.js";
+import { actionButtons } from "./deck.js";
+import { badges } from "./decisions.js";
 import { copied } from "./filters.js";
 import { change, state } from "./state.js";
 
@@ -51,6 +53,26 @@ export function step(direction) {
   change({ record: to, ...(state.view === "grid" ? { start: at - (at % 100) } : {}) }, { replace: true });
   return true;
 }
+
+/** Return what is known of the record that is open, or null. */
+export const shownRow = () => (isOpen() ? shown : null);
+
+/** Show what is decided about the open record now. It keeps its neighbours, even if no filter matches it any more. */
+export async function refreshRecord(dataset) {
+  if (!isOpen() || !shown) return;
+  const { number } = shown;
+  const { decision } = await getRecord(state, number);
+  if (shown?.number !== number) return;
+  shown.decision = decision;
+  const old = byId("record").querySelector(".decide");
+  const focused = old.contains(document.activeElement) ? document.activeElement.dataset.action : "";
+  const made = deciding(dataset, decision);
+  old.replaceWith(made);
+  made.querySelector(`[data-action="${focused}"]`)?.focus();
+}
+
+const deciding = (dataset, decision) =>
+  h("div", { class: "decide" }, h("p", { class: "badges" }, ...badges(dataset, decision)), h("div", { class: "acts", role: "group", "aria-label": "Decide" }, ...actionButtons(dataset, decision ?? { is_flagged: false, is_dropped: false })), h("p", { class: "done", role: "status" }));
 
 export const close = () => change({ record: null, of: null }, { replace: true });
 
@@ -113,6 +135,7 @@ function facts(dataset, record, name) {
   return [
     h("h2", { id: "record-name", title: name }, lastPart(name)),
     record.error ? null : h("p", { class: "chips" }, ...labels.map((label) => chip(dataset, label))),
+    dataset.corrections ? deciding(dataset, record.decision) : null,
     h("table", {}, h("tbody", {}, ...rows.map(([title, value]) => h("tr", {}, h("th", { scope: "row" }, title), h("td", {}, value))))),
     record.features ? h("h3", {}, "Raw features") : null,
     record.features ? features(record.features) : null,
