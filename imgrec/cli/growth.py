@@ -86,7 +86,8 @@ def edit(parsed: Namespace) -> int:
             data_dir=parsed.data_dir,
             **workers,
         )
-    emit(parsed, _updated_value(edited), _updated_lines(edited))
+    value = {**_updated_value(edited), "flagged": edited.flagged}
+    emit(parsed, value, _updated_lines(edited))
     return 0
 
 
@@ -95,7 +96,7 @@ def _updated_value(updated: Updated) -> dict[str, object]:
     return {
         **pick(updated.info, "name version path load fingerprint"),
         "earlier": pick(updated.earlier, "name version path fingerprint"),
-        **pick(updated, "is_new shards reused_shards written_bytes kept_shards flagged"),
+        **pick(updated, "is_new shards reused_shards written_bytes kept_shards"),
         "skipped": [
             {"file": note.filename, "reason": note.reason} for note in updated.report.skipped
         ],

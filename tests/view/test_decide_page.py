@@ -111,7 +111,7 @@ def test_keys_decide_about_the_focused_image(page: Page, table: Path) -> None:
 
 
 def test_a_selection_is_made_by_mouse_and_by_keys(page: Page, table: Path) -> None:
-    boxes = page.locator("#grid .pick")
+    boxes = page.locator("#grid .box")
     tiles(page).nth(1).hover()
     boxes.nth(1).click()
     tiles(page).nth(4).click(modifiers=["Shift"])
@@ -237,3 +237,18 @@ def test_the_bar_fits_and_its_buttons_have_names(
         page.keyboard.press("Escape")
         until(page, "!document.getElementById('picker').open")
     context.close()
+
+
+def test_both_classes_of_a_comparison_are_decided_about(page: Page, table: Path) -> None:
+    page.keyboard.press("c")
+    for side in ("a", "b"):
+        tile = page.locator(f"#side-{side} .tile").first
+        tile.focus()
+        page.keyboard.press("x")
+    opacity = "select => getComputedStyle(select.parentElement).opacity"
+    assert page.locator("#side-a select").evaluate(opacity) == "1"
+    until(page, "document.getElementById('picked-count').textContent === '2 selected'")
+    page.keyboard.press("f")
+    done(page, "2 images flagged")
+    assert page.locator("#compare .badge").count() == 2
+    assert len(saved(table)) == 2

@@ -137,7 +137,7 @@ export class Grid {
     if (!this.dataset.corrections) return "";
     const name = this.rows.get(number).name || `record ${number}`;
     // The keyboard reaches it as "x" on the tile, so that the Tab key does not stop twice.
-    return h("input", { type: "checkbox", class: "pick", tabindex: "-1", "aria-label": `Select ${name}`, onclick: (event) => this.#pick(event, number) });
+    return h("input", { type: "checkbox", class: "box", tabindex: "-1", "aria-label": `Select ${name}`, onclick: (event) => this.#pick(event, number) });
   }
 
   #click(event, number) {
