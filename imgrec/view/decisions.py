@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from imgrec import layout
-from imgrec.errors import DatasetError, ExecutionError, SourceError, UsageError
+from imgrec.errors import ExecutionError, ImgrecError, SourceError, UsageError
 from imgrec.outcome import DatasetInfo
 from imgrec.read.files import find_dataset, read_document
 from imgrec.storage.files import write_file
-from imgrec.storage.paths import is_remote, refuse_remote
+from imgrec.storage.paths import is_remote, refuse_remote, to_path
 from imgrec.text import listed, number, printable
 from imgrec.view.catalogue import Catalogue
 from imgrec.view.decided import KEEP, NOTHING, Decided, Decision
@@ -57,7 +57,7 @@ class Decisions:
         """Continue the file at `path` if there is one; raise SourceError if it is not ours."""
         self._catalogue = catalogue
         self.names = Names(info.classes, catalogue.split_names, catalogue.is_multilabel)
-        self.path = checked_path(path, Path(info.path))
+        self.path = checked_path(path, to_path(info.path))
         self.command = f"imgrec edit {shlex.quote(_target(info))} {shlex.quote(self.path)}"
         self._done: list[Step] = []
         self._undone: list[Step] = []
@@ -201,7 +201,7 @@ def default_path(info: DatasetInfo) -> str:
     In a dataset's own folder, the home folder takes its place.
     """
     path = Path.cwd() / f"{info.name}-{info.version}-corrections{_SUFFIX}"
-    return str(Path.home() / path.name if _is_inside(path, Path(info.path)) else path)
+    return str(Path.home() / path.name if _is_inside(path, to_path(info.path)) else path)
 
 
 def checked_path(path: str, folder: Path) -> str:
@@ -232,7 +232,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 def _target(info: DatasetInfo) -> str:
     """Return the shortest text by which every command finds a dataset, from any folder."""
     for text in (info.name, f"{info.name}:{info.version}"):
-        with suppress(DatasetError):
+        with suppress(ImgrecError):  # such as a store that does not answer
             if str(find_dataset(text, layout.default_data_dir())) == info.path:
                 return text
     return info.path

@@ -77,6 +77,8 @@ def commands(root: Path, data_dir: Path) -> Iterator[tuple[object, ...]]:
     table(root / "before", {**BEFORE, **late})
     (root / "before/bad.jpg").write_bytes(b"text")
     yield "update", "columns"
+    (root / "fixes.csv").write_text("filename,action,label,split\nlate.jpg,drop,,\n")
+    yield "edit", "columns", root / "fixes.csv"
     yield "unpack", "columns", root / "unpacked"
     yield "export", "columns", "--to", "webdataset", "-o", root / "exported"
     yield "head", "columns"
