@@ -72,7 +72,8 @@ def pack(
     _require_writers(options)
     if engine is not None and not engine.is_local:
         source, options = for_cluster(source, options)
-    with fetched(source, options.source) as here:
+    is_cluster = engine is not None and not engine.is_local
+    with fetched(source, options.source, in_place=is_cluster) as here:
         request = PackRequest(
             source=source,
             fetched=here,

@@ -32,6 +32,7 @@ def scan_source(
     *,
     spool: str,
     keeps_small: bool = False,
+    is_private: bool = False,
 ) -> Catalog:
     """Scan a source, and apply the options that need all of its classes or all of its images."""
 
@@ -45,6 +46,7 @@ def scan_source(
         on_progress=partial(report, "scan"),
         spool=spool,
         keeps_small=keeps_small,
+        is_private=is_private,
     )
     catalog = scan(source, context)
     if options.source.class_changes():

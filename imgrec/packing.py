@@ -49,12 +49,14 @@ from imgrec.storage.blobs import changed_after, close_files, was_swapped
 from imgrec.storage.files import write_file
 from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote, refuse_unwritable, to_path
-from imgrec.storage.staging import Stage, is_taken, note_origin, open_staging, read_origin
+from imgrec.storage.staging import Stage, Staging, is_taken, note_origin, open_staging, read_origin
 from imgrec.write.records import RecordFormat
+from imgrec.write.sending import SentShard, ShardSender
 from imgrec.write.shard import ShardExaminer, ShardWriter
 
 if TYPE_CHECKING:
     from imgrec.inspect.report.images import ImageTable, Locate
+    from imgrec.storage.remote.staging import StoreStaging
 
 _EXAMINED_BYTES = 16 << 20
 """How much of a source a worker examines at once."""
@@ -147,7 +149,7 @@ def pack_source(request: PackRequest) -> Packed:
             stack.enter_context(staging)
             spool = str(staging.spool)
         else:
-            parent = None if engine.is_local else target.parent
+            parent = None if engine.is_local or is_remote(target) else target.parent
             temporary = TemporaryDirectory(prefix=".imgrec-", dir=parent)
             spool = stack.enter_context(temporary)
         catalog = scan_source(
@@ -157,6 +159,7 @@ def pack_source(request: PackRequest) -> Packed:
             request.on_progress,
             spool=spool,
             keeps_small=is_free and engine.is_local,
+            is_private=is_remote(target) and not engine.is_local,
         )
         corrected = request.corrections.apply(catalog, [b""] * len(catalog.samples), ())
         catalog = corrected.catalog
@@ -190,21 +193,14 @@ def find_target(source: Source, options: PackOptions) -> Path:
 
 
 def for_cluster(source: str, options: PackOptions) -> tuple[str, PackOptions]:
-    """Return a source and options that mean the same on every machine of a cluster.
+    """Return a source and options that mean the same on every machine of a cluster."""
 
-    Raises UsageError for object stores, which only the local engine reads and writes.
-    """
-    data_dir = os.path.expanduser(options.data_dir) or layout.default_data_dir()
-    for what, path in (("--data-dir", data_dir), ("the source", source)):
-        if is_remote(path):
-            raise UsageError(
-                f"{what} {path} is on an object store, which only the local engine can pack",
-                hint="leave out --engine, or mount it where all executors see it",
-            )
-    images = options.source.images and os.path.abspath(options.source.images)
-    in_source = replace(options.source, images=images)
-    options = replace(options, source=in_source, data_dir=os.path.abspath(data_dir))
-    return os.path.abspath(source), options
+    def absolute(path: str) -> str:
+        return path if not path or is_remote(path) else os.path.abspath(os.path.expanduser(path))
+
+    data_dir = options.data_dir or layout.default_data_dir()
+    in_source = replace(options.source, images=absolute(options.source.images))
+    return absolute(source), replace(options, source=in_source, data_dir=absolute(data_dir))
 
 
 def _keep_dataset(job: Job) -> Packed:
@@ -326,12 +322,33 @@ def _write_shards(
     names = {result.filename for result in finished}
     missing = [task for task in job.plan.tasks if task.filename not in names]
     missing.sort(key=lambda task: -task.expected_bytes)  # so that the last ones are small
-    with closing(job.engine.run(writer, missing)) as results:
+    with closing(_results(job, writer, missing)) as results:
         _import_for_publishing()
         for result in results:
             files = (result.filename, *(filename for filename, *_ in result.beside))
             job.staging.finish(files, *run.shard_note(result))
             job.report_progress(result)
+            yield result
+
+
+def _results(
+    job: Job, writer: ShardWriter, tasks: Sequence[ShardTask]
+) -> Generator[ShardResult, None, None]:
+    """Start to write shards where the staging finds them; yield results in the order they come."""
+    if job.engine.is_local or isinstance(job.staging, Staging):
+        return job.engine.run(writer, tasks)
+    return _sent_results(
+        job.engine, ShardSender(writer=writer, attempts=job.staging.attempts), tasks, job.staging
+    )
+
+
+def _sent_results(
+    engine: Engine, sender: ShardSender, tasks: Sequence[ShardTask], staging: StoreStaging
+) -> Generator[ShardResult, None, None]:
+    results: Generator[SentShard, None, None] = engine.run(sender, tasks)
+    with closing(results):
+        for result, files in results:
+            staging.accept(files)
             yield result
 
 

@@ -62,8 +62,9 @@ def active_session() -> SparkSession | None:
 class SparkEngine:
     """The executors of a Spark session: the given one, the active one, or a new one.
 
-    A new session starts when the `with` block is entered and stops when it ends. Other sessions
-    are not stopped. All executors must see the source and `--data-dir` under the same path.
+    A new session starts in a `with` block, when the first task does, and stops when the block ends.
+    Other sessions are not stopped. All executors must see the source and `--data-dir` under the
+    same path or URL.
     """
 
     is_local = False
@@ -77,6 +78,7 @@ class SparkEngine:
     ) -> None:
         self._session = session or active_session()
         self._owned: SparkSession | None = None
+        self._is_entered = False
         self._master, self._conf = parse_text("master", master), read_settings(conf)
         if self._session is not None and (master or conf):
             raise UsageError(
@@ -85,8 +87,7 @@ class SparkEngine:
             )
 
     def __enter__(self) -> Self:
-        if self._session is None:
-            self._session = self._owned = _start(self._master, self._conf)
+        self._is_entered = True
         return self
 
     def __exit__(
@@ -95,6 +96,7 @@ class SparkEngine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_entered = False
         if self._owned is not None:
             self._owned.stop()
             self._session = self._owned = None
@@ -104,11 +106,13 @@ class SparkEngine:
 
         An error, or closing the iterator, cancels the jobs.
         """
-        if self._session is None:
+        if self._session is None and not self._is_entered:
             raise ExecutionError(
                 "no Spark session is running",
                 hint="use `with SparkEngine(...) as engine`, or give it a session",
             )
+        if self._session is None:  # not before: a JVM takes seconds, and many errors come first
+            self._session = self._owned = _start(self._master, self._conf)
         context = context_of(self._session)
         ship(context)
         with cancelling(context) as group:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from imgrec.errors import ImgrecError, SourceError
 from imgrec.options import SourceOptions
 from imgrec.source.kinds import has_set_name
+from imgrec.source.tree import unseen
 from imgrec.storage.urls import is_url
 
 _TABLE_NAME = re.compile(r"\.(csv|tsv|jsonl?|ndjson|parquet)(\.gz)?$", re.I)
@@ -31,10 +32,11 @@ class Fetched(NamedTuple):
 
 
 @contextmanager
-def fetched(source: str, options: SourceOptions) -> Iterator[Fetched]:
+def fetched(source: str, options: SourceOptions, *, in_place: bool = False) -> Iterator[Fetched]:
     """Yield a source that `detect` can read; its copies are deleted at the end.
 
-    Raises SourceError if there is nothing at its URL. Errors name the URL, not the copies.
+    Raises SourceError if there is nothing at its URL, and UsageError if it must be read `in_place`
+    but cannot be. Errors name the URL, not the copies.
     """
     images = options.images
     if not is_url(source) and not is_url(images):
@@ -44,13 +46,28 @@ def fetched(source: str, options: SourceOptions) -> Iterator[Fetched]:
         urls = {f"{folder}/source": source.rstrip("/"), f"{folder}/images": images.rstrip("/")}
         try:
             if is_url(source):
+                if in_place:
+                    _refuse_copies(source.rstrip("/"))
                 source, options = _fetch(source.rstrip("/"), f"{folder}/source", options)
             if is_url(images):
+                if in_place:
+                    _refuse_copies(images.rstrip("/"))
                 options = replace(options, images=_fetch_images(images, f"{folder}/images"))
             yield Fetched(source, options, folder)
         except ImgrecError as error:
             _name_urls(error, urls)
             raise
+
+
+def _refuse_copies(url: str) -> None:
+    """Raise UsageError if workers would have to read a copy; tables are read by this process."""
+    from imgrec.storage.remote.read import objects, store_path
+
+    if store_path(url).is_file():
+        if not _TABLE_NAME.search(url):
+            raise unseen(url)
+    elif _must_be_copied([found.path for found in objects(url) if not found.path.endswith("/")]):
+        raise unseen(url)
 
 
 def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOptions]:

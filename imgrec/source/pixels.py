@@ -162,7 +162,7 @@ def read_records(stream: Readable, layout: RecordLayout, context: Context) -> Re
 
 def spool(data: bytes, context: Context) -> Slice:
     """Copy bytes to the spool, where they stay until the dataset is written."""
-    path, offset = append_to_spool(context.spool, [data])
+    path, offset = append_to_spool(context.seen_spool(), [data])
     if not path:
         raise ExecutionError(
             f"cannot write {len(data):,} bytes of unpacked images to {context.spool}",

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from xxhash import xxh3_128_hexdigest
 
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
-from imgrec.errors import BadImage, ImgrecError, SourceError
+from imgrec.errors import BadImage, ImgrecError, SourceError, UsageError
 from imgrec.model import Blob, picked
 from imgrec.notes import Note, Notes, ignored_files, warnings_of
 from imgrec.options import SourceOptions
@@ -61,11 +61,27 @@ class Context:
     """Whether small files are copied to the spool while they are probed, and not opened again."""
     unopened: Unopened | None = None
     """The files that an earlier version knew; None to open all."""
+    is_private: bool = False
+    """Whether only this machine sees the spool, while tasks run on others."""
 
     def spool_path(self, shown: str, suffix: str) -> str:
         """Return the path in the spool for a copy of the file called `shown`."""
         name = xxh3_128_hexdigest(shown.encode("utf-8", "surrogateescape"))
-        return os.path.join(self.spool, name + suffix)
+        return os.path.join(self.seen_spool(), name + suffix)
+
+    def seen_spool(self) -> str:
+        """Return the spool for files that tasks read; raise UsageError if they do not see it."""
+        if self.is_private:
+            raise unseen("a part of the source")
+        return self.spool
+
+
+def unseen(what: str) -> UsageError:
+    """Return the error for a source that executors cannot read in place."""
+    return UsageError(
+        f"{what} must be copied or unpacked to be read, and executors would not see the copy",
+        hint="put the images in class folders, or leave out --engine",
+    )
 
 
 @dataclass(slots=True)

@@ -156,8 +156,8 @@ def _is_inside(path: str, folder: str) -> bool:
 class StoreWalk(Lister):
     """Lists the folders below a URL on an object store."""
 
-    spool: str = field(kw_only=True)
-    """The local folder for copies of archives at the top: they need random access."""
+    context: Context = field(kw_only=True)
+    """Where copies of archives at the top go: they need random access."""
 
     def walk(self) -> Iterator[Folder]:
         """Yield each folder once, a parent before its children, in the order of names."""
@@ -207,7 +207,8 @@ class StoreWalk(Lister):
 
         urls = {name: f"{self.root.rstrip('/')}/{prefix}{name}" for name in files}
         archives = [] if prefix else [name for name in files if has_archive_name(name)]
-        copies = download_all({name: urls[name] for name in archives}, self.spool)
+        folder = self.context.seen_spool() if archives else ""
+        copies = download_all({name: urls[name] for name in archives}, folder)
         return tuple(copies.get(name, url) for name, url in urls.items())
 
 
@@ -274,7 +275,7 @@ def _add_tree(lister: Lister, other: Lister, mount: str) -> None:
 def _open_one(path: str, context: Context) -> Lister:
     lister: Lister
     if is_url(path):
-        lister = StoreWalk(path, spool=context.spool)
+        lister = StoreWalk(path, context=context)
     elif os.path.isdir(path := given_path(path)):
         path = _unwrapped(path)
         lister = Walk(path, follow_links=context.options.follow_links)

@@ -5,7 +5,6 @@ The driver never holds a list of all samples.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,14 +24,16 @@ from imgrec.spark.job import Job
 from imgrec.spark.plan import plan_rows
 from imgrec.spark.scan import Request, frame_of, scan
 from imgrec.spark.shards import publish
-from imgrec.storage.paths import is_remote
-from imgrec.storage.staging import Staging
+from imgrec.storage.paths import refuse_unwritable, to_path
+from imgrec.storage.staging import is_taken, open_staging
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _REFUSED = ("folds", "split_from", "split_file", "workers")
 _DEFAULTS = PackOptions()
+_RUN = "run", b""
+"""The note about a run that cannot be continued."""
 
 
 def pack_dataframe(
@@ -79,7 +80,7 @@ def pack_dataframe(
     )
     started_ns = time.time_ns()
     target = _target(asked)
-    if target.exists() and not asked.overwrite:
+    if is_taken(target) and not asked.overwrite:
         raise DatasetExists(
             f"{target} exists already",
             hint="pack under another version or name, or pass overwrite=True in the options",
@@ -87,7 +88,9 @@ def pack_dataframe(
         )
     frame = frame_of(df, request)
     ship(context_of(df.sparkSession))
-    with Staging(target) as staging:
+    with open_staging(target) as staging:
+        staging.keep((), ())
+        staging.note(*_RUN)
         job = Job(session=df.sparkSession, staging=staging, options=asked)
         with job.running():
             scanned = scan(frame, request, job)
@@ -102,13 +105,8 @@ def pack_dataframe(
 
 def _target(options: PackOptions) -> Path:
     root = options.data_dir or layout.default_data_dir()
-    if is_remote(root):
-        raise UsageError(
-            f"--data-dir {root} is on an object store, where Spark cannot pack to",
-            hint="choose a folder that all executors see",
-        )
-    root = os.path.abspath(os.path.expanduser(root))
-    return layout.dataset_dir(Path(root), options.name, options.version)
+    refuse_unwritable(root)
+    return layout.dataset_dir(to_path(root).absolute(), options.name, options.version)
 
 
 def _refuse_unfit(options: PackOptions) -> None:

@@ -1,7 +1,8 @@
 """One pack of a DataFrame: its tables, its Spark jobs, and the files in which tasks leave results.
 
 Results that would be too much for the driver's memory go into files in the staging folder, which
-all executors see. They are never published. A task that runs twice writes the same files.
+all executors see, or on the store of the dataset, from where the driver copies them. They are never
+published. A task that runs twice writes the same files.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from imgrec.options import ColumnKind, PackOptions
 from imgrec.options.source import ColumnValue
 from imgrec.storage.blobs import read_blob
 from imgrec.storage.files import make_folders, write_file
-from imgrec.storage.staging import Staging
+from imgrec.storage.staging import Stage
+from imgrec.storage.urls import is_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,19 +185,35 @@ class Job:
     """The session, the staging folder and the options of one pack."""
 
     session: SparkSession
-    staging: Staging
+    staging: Stage
     options: PackOptions
     _persisted: list[DataFrame] = field(default_factory=list)
 
     @property
     def folder(self) -> str:
-        """The folder for the results of tasks."""
+        """The folder, or the URL, for the results of tasks."""
+        return self.staging.results
+
+    @property
+    def here(self) -> str:
+        """The folder in which the driver reads results."""
         return str(self.staging.spool)
+
+    def fetch(self) -> None:
+        """Copy the results of tasks that have ended from the store, if that is where they are."""
+        if not is_url(self.folder):
+            return
+        from imgrec.storage.remote.read import objects
+        from imgrec.storage.remote.transfer import download_all
+
+        there = (found.path for found in objects(self.folder))
+        missing = [name for name in there if not os.path.exists(os.path.join(self.here, name))]
+        download_all({name: f"{self.folder}/{name}" for name in missing}, self.here)
 
     @contextmanager
     def running(self) -> Iterator[Self]:
         """Run the Spark jobs of a pack; cancel them on an error, and raise that of the task."""
-        make_folders(self.folder)
+        make_folders(self.here)
         context = self.session.sparkContext
         try:
             with cancelling(context) as group:
@@ -204,7 +222,8 @@ class Job:
         except ImgrecError:
             raise
         except Exception as error:
-            raise _task_error(self.folder) or ExecutionError(
+            self.fetch()
+            raise _task_error(self.here) or ExecutionError(
                 f"Spark could not run a task: {reason_of(error)}",
                 hint="look at the logs of the executors",
             ) from error
@@ -263,7 +282,12 @@ def _task_error(folder: str) -> ImgrecError | None:
 
 def write_result(folder: str, name: str, data: bytes) -> None:
     """Write a result file of a task."""
-    write_file(os.path.join(folder, name), data)
+    if is_url(folder):
+        from imgrec.storage.remote.transfer import put_bytes
+
+        put_bytes(f"{folder}/{name}", data)
+    else:
+        write_file(os.path.join(folder, name), data)
 
 
 def read_result(folder: str, name: str) -> bytes:

@@ -392,7 +392,8 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
     placed = job.persist(job.map_batches(ranked, assigning, with_extras(ASSIGNED, extras)))
     buckets = sorted(row["bucket"] for row in ranked.select("bucket").distinct().collect())
     placed.count()
-    summary = summarize(job.folder, buckets)
+    job.fetch()
+    summary = summarize(job.here, buckets)
     if options.on_leak is OnLeak.FAIL:
         leaks = groups_of_copies(summary.notes.notes(NoteKind.LEAK))
         refuse_leaks(leaks, summary.notes.total(NoteKind.LEAK))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
@@ -19,7 +18,7 @@ from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import read_shard
 from imgrec.read.splits import existing_name
 from imgrec.spark.job import Fields, batches_of, ddl
-from imgrec.storage.paths import refuse_remote
+from imgrec.storage.paths import to_path
 from imgrec.text import printable, suggestion
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ def read(
     Example: `imgrec.spark.read("flowers").groupBy("split", "class_name").count()`.
     """
     what, where = parse_text("dataset", dataset), parse_text("data_dir", data_dir)
-    for place in (what, where):
-        refuse_remote(place, "imgrec.spark.read")
     session = session or active_session()
     if session is None:
         raise UsageError(
@@ -61,7 +58,6 @@ def read(
             hint="start one with SparkSession.builder.getOrCreate()",
         )
     folder = find_dataset(what, where).absolute()
-    refuse_remote(os.fspath(folder), "imgrec.spark.read")
     documents = read_documents(folder)
     info, features = documents.info(), documents.imgrec_features()
     documents.refuse_other_files()
@@ -70,7 +66,7 @@ def read(
     if split and split not in names:
         raise UnknownName(f"{info.name} has no split {split!r}", hint=suggestion(names, split))
     shards = tuple(
-        _Shard(found.name, str(Path(info.path).absolute() / name), length)
+        _Shard(found.name, str(to_path(info.path).absolute() / name), length)
         for found in info.splits
         if split in ("", found.name)
         for name, length in zip(

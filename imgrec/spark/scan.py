@@ -35,6 +35,7 @@ from imgrec.spark.job import (
 )
 from imgrec.storage.blobs import read_file_head
 from imgrec.storage.read_errors import image_fault
+from imgrec.storage.urls import is_url
 from imgrec.text import path_of, printable
 
 if TYPE_CHECKING:
@@ -192,6 +193,36 @@ class _Image(NamedTuple):
     fault: str
 
 
+class _FarImage(NamedTuple):
+    """The size and the beginning of an object on a store, or why there is none."""
+
+    size: int
+    head: bytes | OSError
+
+    def read(self) -> tuple[int, bytes]:
+        """Return size and beginning; raise OSError if the object cannot be read."""
+        if isinstance(self.head, OSError):
+            raise self.head
+        return self.size, self.head
+
+
+def _far_images(cells: Sequence[str | None]) -> dict[int, _FarImage]:
+    """Read the beginnings of the objects among some paths, many at once, by place."""
+    urls = {place: cell for place, cell in enumerate(cells) if cell and is_url(local_path(cell))}
+    if not urls:
+        return {}
+    from imgrec.storage.remote.read import read_heads, stat_objects
+
+    stats = stat_objects([*urls.values()])
+    sizes = [0 if isinstance(stat, OSError) else stat.size for stat in stats]
+    heads = read_heads([*urls.values()], [min(size, HEAD_BYTES) for size in sizes])
+    faults = [stat if isinstance(stat, OSError) else None for stat in stats]
+    return {
+        place: _FarImage(size, fault or head)
+        for place, size, fault, head in zip(urls, sizes, faults, heads, strict=True)
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """Turns rows of a `Frame` into rows of `PROBED`."""
@@ -212,7 +243,11 @@ class Probe:
         names = [self.name(name) for name in rows["filename"]]
         splits = [split_word(split or "") for split in rows["split"]]
         classes = [normalize("NFC", label or "").strip() for label in rows["label"]]
-        images = list(map(self._image, rows["image"], names))
+        far = _far_images(rows["image"]) if self.is_path else {}
+        images = [
+            self._image(cell, name, far.get(row))
+            for row, (cell, name) in enumerate(zip(rows["image"], names, strict=True))
+        ]
         faults = [
             "; ".join(filter(None, (image.fault, *self._row_faults(rows, row, splits, classes))))
             for row, image in enumerate(images)
@@ -243,7 +278,7 @@ class Probe:
         path, root = local_path(name or ""), local_path(self.root).rstrip("/") + "/"
         return path[len(root) :] if self.root and path.startswith(root) else path
 
-    def _image(self, cell: bytes | str | None, name: str) -> _Image:
+    def _image(self, cell: bytes | str | None, name: str, far: _FarImage | None) -> _Image:
         if cell is None or not name:
             return _bad("no image" if name else "no name")
         if isinstance(cell, bytes):
@@ -252,10 +287,13 @@ class Probe:
             fault = "" if format_of(head, name) else describe(head)
             return _Image(len(cell), content_key(len(cell), head), whole, fault)
         path = local_path(cell)
-        if _SCHEME.match(path):
-            return _bad("not on a disk: read it with spark.read.format('binaryFile')")
+        if far is None and _SCHEME.match(path):
+            return _bad("not on a disk or a store: read it with spark.read.format('binaryFile')")
         try:
-            size, _, head = read_file_head(path_of(path), HEAD_BYTES, dated=True)
+            if far is None:
+                size, _, head = read_file_head(path_of(path), HEAD_BYTES, dated=True)
+            else:
+                size, head = far.read()
         except BadImage as error:
             return _bad(str(error))
         except OSError as error:

@@ -43,9 +43,12 @@ from imgrec.spark.job import (
 )
 from imgrec.spark.plan import MOST, RowPlan, Shards, bucket_file
 from imgrec.spark.scan import Scanned, digest_of
+from imgrec.storage.attempts import Attempt
 from imgrec.storage.files import Seal, append_to_spool
+from imgrec.storage.staging import Staging
 from imgrec.text import path_of, printable
 from imgrec.write.records import RecordFormat
+from imgrec.write.sending import SentShard, ShardSender
 from imgrec.write.shard import ShardWriter
 
 if TYPE_CHECKING:
@@ -101,6 +104,8 @@ class _Writing:
     """The value of a missing cell in each of `extras`."""
     has_groups: bool
     folder: str
+    attempts: str
+    """The URL to send shards to; "" if the writer puts them into place."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number, rows, blobs = -1, Columns(), list[Blob]()
@@ -133,14 +138,20 @@ class _Writing:
                 columns=extra_columns(rows, self.extras, self.defaults),
             ),
         )
-        result = self.writer(task)
+        result, files = self._write_shard(task)
         refuse_loss(task, result)
-        columns = json.dumps({name: getattr(task.samples, name) for name in _TASK_COLUMNS}).encode()
+        columns = {name: getattr(task.samples, name) for name in _TASK_COLUMNS}
+        head = json.dumps({**columns, "files": files}).encode()
         write_result(
-            self.folder, f"{number}.result", columns + b"\n" + json_files.encode_result(result)
+            self.folder, f"{number}.result", head + b"\n" + json_files.encode_result(result)
         )
         write_result(self.folder, _facts_file(number), task_facts(task))
         yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
+
+    def _write_shard(self, task: ShardTask) -> SentShard:
+        if self.attempts:
+            return ShardSender(writer=self.writer, attempts=self.attempts)(task)
+        return SentShard(self.writer(task), {})
 
 
 def _kept(image: bytes | None, rows: Columns, folder: str) -> Blob:
@@ -179,7 +190,7 @@ def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
     )
 
 
-def _read_shard_result(folder: str, number: int, shard: ShardTask) -> ShardResult:
+def _read_shard_result(folder: str, number: int, shard: ShardTask) -> SentShard:
     columns, _, result = read_result(folder, f"{number}.result").partition(b"\n")
     value = json.loads(columns)
     samples = Samples(
@@ -190,7 +201,8 @@ def _read_shard_result(folder: str, number: int, shard: ShardTask) -> ShardResul
             Column(name, ColumnKind(kind), tuple(cells)) for name, kind, cells in value["columns"]
         ),
     )
-    return json_files.decode_result(result, replace(shard, samples=samples))
+    files = {name: Attempt(*sent) for name, sent in value["files"].items()}
+    return SentShard(json_files.decode_result(result, replace(shard, samples=samples)), files)
 
 
 def _facts_file(number: int) -> str:
@@ -203,10 +215,13 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     _write(planned, scanned, job)
     totals = Totals(planned.planned, options.also, NoteCollector(MOST))
     results: list[ShardResult] = []
-    has_page = planned.planned.count <= _MOST_ON_PAGE
+    is_far = not isinstance(staging, Staging)
+    has_page = planned.planned.count <= _MOST_ON_PAGE and not is_far
     form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
     with create_samples(staging.path, form) as (table, file):
-        for result in _results(planned, job):
+        for result, sent in _results(planned, job):
+            if not isinstance(staging, Staging):
+                staging.accept(sent)
             staging.start_sync(result.filename, *(filename for filename, *_ in result.beside))
             table.add(result)
             totals.add(result)
@@ -215,7 +230,8 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     samples = Seal(layout.SAMPLES, file.position, file.sha256())
     plan = _plan(planned, scanned, job)
     if not has_page:
-        why = f"no report.html for more than {_MOST_ON_PAGE:,} images; run imgrec report"
+        which = "on a store" if is_far else f"for more than {_MOST_ON_PAGE:,} images"
+        why = f"no report.html {which}; run imgrec report"
         plan = replace(plan, notes=(*plan.notes, *warnings_of([why])))
     draw = partial(_draw_page, results, job) if has_page else None
     files = complete(staging.path, plan, totals, options, samples, draw)
@@ -252,16 +268,18 @@ def _write(planned: RowPlan, scanned: Scanned, job: Job) -> None:
         defaults=scanned.frame.defaults,
         has_groups=scanned.has_groups,
         folder=job.folder,
+        attempts="" if isinstance(job.staging, Staging) else job.staging.attempts,
     )
     with job.small_batches():
         ordered = together(rows, "shard", len(shards), "place")
         written = job.map_batches(ordered, writing, WRITTEN).collect()
     refuse_other_counts(shards, {row["shard"]: row["records"] for row in written})
+    job.fetch()
 
 
-def _results(planned: RowPlan, job: Job) -> Iterator[ShardResult]:
+def _results(planned: RowPlan, job: Job) -> Iterator[SentShard]:
     for number, shard in enumerate(planned.shards):
-        yield _read_shard_result(job.folder, number, shard)
+        yield _read_shard_result(job.here, number, shard)
 
 
 def _plan(planned: RowPlan, scanned: Scanned, job: Job) -> Plan:
@@ -286,7 +304,7 @@ def fingerprint_of(planned: RowPlan, job: Job) -> str:
     """Compute the fingerprint from the result files of tasks."""
 
     def pieces(names: Iterator[str]) -> Iterator[bytes]:
-        return chain.from_iterable(result_pieces(job.folder, name) for name in names)
+        return chain.from_iterable(result_pieces(job.here, name) for name in names)
 
     buckets = planned.summary.buckets
     return fingerprint(

@@ -99,6 +99,8 @@ class Staging:
         self.path = target.with_name(f".{target.name}{INCOMPLETE}")
         self.spool = self.path / SPOOL
         """The folder for temporary files. Whoever needs it makes it."""
+        self.results = str(self.spool)
+        """Where the workers of a cluster leave what only this run reads."""
         self._notes = self.path / NOTES
         self._replaced = target.with_name(f".{target.name}{REPLACED}")
         self._made: list[Path] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 import os
@@ -22,6 +23,7 @@ import pytest
 import tasks
 from conftest import ROOT, Cli
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
+from stores import Store
 from waiting import wait_for
 
 import imgrec
@@ -691,16 +693,23 @@ def test_a_dataset_that_exists_is_not_touched(
 
 DRIVER = """
 import os, signal, imgrec
-from imgrec.spark import SparkEngine
-killed = []
+from imgrec.spark import SparkEngine, pack_dataframe, read
+from pyspark.sql import SparkSession, functions as f
+left = {pids}
 def kill(stage, *_):
-    if stage == "pack" and not killed:
-        killed.append(os.killpg({pid}, signal.SIGKILL))
-conf = {conf!r}
-with SparkEngine(master="spark://127.0.0.1:{port}", conf=conf) as engine:
-    options = imgrec.PackOptions(data_dir="out", shards=40)
-    packed = imgrec.pack({source!r}, options, engine=engine, on_progress=kill)
-print(killed, packed.is_new)
+    if stage == "pack" and len(left) > 1 - is_far:
+        os.killpg(left.pop(), signal.SIGKILL)
+with SparkEngine(master="spark://127.0.0.1:{port}", conf={conf!r}) as engine:
+    for is_far, source, data_dir in ((0, {source!r}, "out"), (1, "{url}/in/flowers", "{url}/data")):
+        options = imgrec.PackOptions(data_dir=data_dir, val_split=0.2, shards=8, max_bad=0.2)
+        assert imgrec.pack(source, options, engine=engine, on_progress=kill).is_new
+    assert not left
+    session = SparkSession.getActiveSession()
+    files = session.createDataFrame([(path,) for path in {images!r}], "path string")
+    files = files.withColumn("label", f.element_at(f.split("path", "/"), -2))
+    pack_dataframe(files, "paths", image="path", root="{url}/in/flowers", options=options)
+    rows = read("{url}/data/paths").groupBy("split").count().collect()
+print(sorted((row["split"], row["count"]) for row in rows))
 """
 
 
@@ -713,7 +722,7 @@ def port() -> int:
 
 @pytest.fixture
 def cluster(tmp_path: Path, port: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A master and two workers of one core each, on loopback."""
+    """A master and three workers of one core each, on loopback."""
     import pyspark
 
     program = str(Path(pyspark.__file__).parent / "bin/spark-class")
@@ -728,7 +737,7 @@ def cluster(tmp_path: Path, port: int) -> Iterator[list[subprocess.Popen[bytes]]
     url = f"spark://127.0.0.1:{port}"
     commands = [
         ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"],
-        *[["worker.Worker", "-c", "1", "-m", "600m", "--host", "127.0.0.1", url]] * 2,
+        *[["worker.Worker", "-c", "1", "-m", "600m", "--host", "127.0.0.1", url]] * 3,
     ]
     log = (tmp_path / "cluster.log").open("wb")
     running = []
@@ -740,7 +749,7 @@ def cluster(tmp_path: Path, port: int) -> Iterator[list[subprocess.Popen[bytes]]
             )
         )
     text = tmp_path / "cluster.log"
-    wait_for(lambda: text.read_text().count("Registering worker") == 2, timeout_s=90)
+    wait_for(lambda: text.read_text().count("Registering worker") == 3, timeout_s=90)
     yield running
     for process in running:
         if process.poll() is None:
@@ -749,16 +758,46 @@ def cluster(tmp_path: Path, port: int) -> Iterator[list[subprocess.Popen[bytes]]
     log.close()
 
 
-def test_a_worker_that_is_killed_in_mid_job_changes_nothing(
-    cluster: list[subprocess.Popen[bytes]], port: int, flowers: Path, tmp_path: Path
+def test_workers_killed_in_mid_job_and_a_busy_store_change_nothing(
+    store: Store,
+    cluster: list[subprocess.Popen[bytes]],
+    port: int,
+    flowers: Path,
+    tmp_path: Path,
 ) -> None:
-    settings = {**SETTINGS, "spark.executor.memory": "560m"}
-    code = DRIVER.format(pid=cluster[2].pid, conf=settings, port=port, source=str(flowers))
+    """On a shared disk, then from S3 to S3, then a DataFrame of paths on S3 to S3."""
+    store.put_tree(flowers, "in/flowers")
+    count = itertools.count(1)
+    store.proxy.fault = lambda method, path: "503" if next(count) % 50 == 0 else ""
+    files = sorted(path for path in flowers.rglob("*") if path.is_file())
+    names = [str(path.relative_to(flowers)) for path in files]
+    code = DRIVER.format(
+        pids=[cluster[2].pid, cluster[3].pid],
+        conf={**SETTINGS, "spark.executor.memory": "560m"},
+        port=port,
+        source=str(flowers),
+        url=store.url,
+        images=[f"{store.url}/in/flowers/{name}" for name in names],
+    )
     done = run_python(code, tmp_path, SPARK_LOCAL_IP="127.0.0.1")
-    assert done.stdout == "[None] True\n"
-    assert cluster[2].poll() is not None
-    local = inline.pack(flowers, tmp_path / "local", shards=40)
+    store.proxy.fault = lambda method, path: ""
+    assert {process.poll() for process in cluster[2:]} == {-signal.SIGKILL}
+    wanted = {"val_split": 0.2, "shards": 8, "max_bad": 0.2}
+    local = inline.pack(flowers, tmp_path / "local", **wanted)
     assert files_of(tmp_path / "out/flowers/1.0.0") == files_of(local)
+    assert in_store(store, "flowers") == files_of(local)
+    local = inline.pack(flowers, tmp_path / "local", name="paths", near_dups="off", **wanted)
+    splits = sorted((split.name, split.examples) for split in imgrec.info(local).splits)
+    assert done.stdout == f"{splits}\n"
+    ours, theirs = in_store(store, "paths"), files_of(local)
+    assert theirs.keys() - ours.keys() == {"report.html"}
+    assert [name for name in ours if ours[name] != theirs[name]] == sorted(ITS_OWN, reverse=True)
+
+
+def in_store(store: Store, name: str) -> dict[str, bytes]:
+    prefix = f"data/{name}/1.0.0/"
+    assert not [key for key in store.keys(f"data/{name}/.") if ".incomplete" in key]
+    return {key.removeprefix(prefix): data for key, data in store.keys(prefix).items()}
 
 
 def test_the_simulation_of_scale_plans_every_sample(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Cli
@@ -14,6 +17,7 @@ from stores import KEY_ID, SECRET, TOKEN, Store
 from test_stores import FLOWERS, pack_there, packed_here, there
 
 import imgrec
+from imgrec.write.sending import ShardSender
 
 IMAGES = sum(path.is_file() for path in FLOWERS.rglob("*"))
 pytestmark = pytest.mark.stores
@@ -166,10 +170,53 @@ class Cluster(InlineEngine):
     is_local = False
 
 
-def test_only_the_local_engine_packs_to_or_from_a_store(tmp_path: Path) -> None:
-    for source, data_dir in ((FLOWERS, "s3://b/data"), ("s3://b/flowers", tmp_path)):
-        with pytest.raises(imgrec.UsageError, match="which only the local engine can pack"):
-            imgrec.pack(source, data_dir=str(data_dir), engine=Cluster())
+def test_workers_elsewhere_send_shards_that_the_store_puts_into_place(
+    store: Store, data_dir: Path
+) -> None:
+    store.put_tree(FLOWERS, "in/flowers")
+    store.proxy.fault = lambda method, path: "403" if "samples.parquet" in path else ""
+    options = imgrec.PackOptions(data_dir=store / "data", val_split=0.1, shards=3)
+    with pytest.raises(imgrec.ExecutionError):
+        imgrec.pack(store / "in/flowers", options, engine=Cluster())
+    store.proxy.fault = every(9, "503", "cut after")  # type: ignore[assignment]
+    packed = imgrec.pack(store / "in/flowers", options, engine=Cluster())
+    store.proxy.fault = lambda method, path: ""
+    assert packed.kept_shards == 4
+    assert there(store) == packed_here(data_dir, shards=3)
+    assert sorted(store.keys("data/flowers/.")) == ["data/flowers/.1.0.0.origin.json"]
+
+
+def test_a_worker_that_was_given_up_changes_nothing(store: Store, data_dir: Path) -> None:
+    """Its attempt arrives twice, the second time with other bytes."""
+
+    class Speculating(Cluster):
+        def run(self, function: Any, tasks: Any) -> Any:
+            for task in tasks:
+                yield function(task)
+                if isinstance(function, ShardSender):
+                    function(replace(task, samples=task.samples.pick([0])))
+
+    options = imgrec.PackOptions(data_dir=store / "data", val_split=0.1)
+    imgrec.pack(FLOWERS, options, engine=Speculating())
+    assert there(store) == packed_here(data_dir)
+
+
+@pytest.mark.parametrize("name", ["flowers.zip", "nested", "digits"])
+def test_what_would_have_to_be_unpacked_is_refused_where_workers_are_elsewhere(
+    store: Store, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "nested").mkdir()
+    archive = shutil.make_archive(str(tmp_path / "nested" / "all"), "gztar", FLOWERS)
+    source: str | Path = tmp_path / "nested"
+    if name == "flowers.zip":
+        store.put("flowers.zip", Path(archive).read_bytes())
+        source = store / "flowers.zip"
+    elif name == "digits":
+        store.put_tree(ROOT / "sample_data" / "digits", "digits")
+        source = store / "digits"
+    with pytest.raises(imgrec.UsageError, match="executors would not see the copy"):
+        imgrec.pack(source, data_dir=store / "data", engine=Cluster())
+    assert store.keys("data/") == {}
 
 
 def test_a_host_that_does_not_exist_is_named(cli: Cli) -> None:

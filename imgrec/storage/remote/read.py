@@ -148,6 +148,18 @@ def fetch(spans: Iterable[Span]) -> list[Future[bytes]]:
     return [pool.submit(read_span, span) for span in spans]
 
 
+def stat_objects(urls: Iterable[str]) -> list[Stat | OSError]:
+    """Return size, date and tag of many objects; the result of a failed one is an OSError."""
+
+    def ask(url: str) -> Stat | OSError:
+        try:
+            return stat_object(url)
+        except OSError as error:
+            return error
+
+    return list(_readers(os.getpid()).map(ask, urls))
+
+
 def at_once(function: Callable[[T], object], values: Iterable[T]) -> None:
     """Call a function with each value, in threads; raise its first error."""
     # In threads of their own: the function may wait for those that read.

@@ -7,7 +7,12 @@ last, when a listing has shown that all other objects are what was sent.
     <data-dir>/<name>/<version>/...                          shards, then documents
     <data-dir>/<name>/.<version>.incomplete/notes/<shard>    finished shards: size, tag, result
     <data-dir>/<name>/.<version>.incomplete/owner            the run that began last
+    <data-dir>/<name>/.<version>.incomplete/attempts/...     shards that executors have sent
     <data-dir>/<name>/.<version>.origin.json                 its source, and when it was packed
+
+Executors of a cluster write a shard to a temporary folder of their own and upload it as an attempt,
+under a name that nobody else uses. The driver has the store copy the files of one attempt to their
+place. So an executor that was given up, but goes on writing, never changes a dataset.
 
 A dataset that is being replaced stays as it is until the new one is complete in the hidden folder.
 Then its `dataset_info.json` is removed, the new objects are copied inside the store, and the new
@@ -30,15 +35,23 @@ from types import TracebackType
 from typing import NamedTuple
 
 from imgrec.errors import ExecutionError, ImgrecError
+from imgrec.storage.attempts import Attempt
 from imgrec.storage.files import Seal, os_errors_as
 from imgrec.storage.leftovers import origin_path
-from imgrec.storage.remote.read import Span, Stat, objects, read_object, read_spans
+from imgrec.storage.remote.read import (
+    Span,
+    Stat,
+    objects,
+    read_object,
+    read_spans,
+    stat_object,
+)
 from imgrec.storage.remote.transfer import Uploader, copy_inside, put_bytes, remove_objects
 
 VISIBLE = "dataset_info.json"
 """A dataset without this file does not exist. `layout`, which has the name too, ranks above."""
 _INCOMPLETE = ".incomplete"
-_NOTES, _OWNER = "notes/", "owner"
+_NOTES, _OWNER, _ATTEMPTS, _RESULTS = "notes/", "owner", "attempts", "results"
 _RUN = "run"
 _FILES = 4
 """How many files are uploaded at once, each in several parts."""
@@ -70,7 +83,13 @@ class StoreStaging:
         """Uploaded files, by name."""
         self._place = target
         """Where shards are uploaded: the target, unless another dataset is there."""
+        self._attempts: dict[str, Attempt] = {}
+        """Files that workers have sent, by name."""
         self._token = os.urandom(8).hex()
+        self.attempts = str(self._hidden / _ATTEMPTS / self._token)
+        """Where the workers of this run send files."""
+        self.results = str(self._hidden / _RESULTS / self._token)
+        """Where they leave what only this run reads."""
         self.path = Path(mkdtemp(prefix=".imgrec-"))
         self.spool = self.path / ".spool"
 
@@ -131,6 +150,14 @@ class StoreStaging:
         kept |= {*filenames} if self._place == self._hidden else set()
         remove_objects(*_below(self._hidden, but=kept))
 
+    def accept(self, files: Mapping[str, Attempt]) -> None:
+        """Take these files from where a worker has sent them, when they are finished."""
+        self._attempts |= files
+
+    def start_sync(self, *filenames: str) -> None:
+        """Upload finished files, without a note."""
+        self.finish(filenames, "", b"")
+
     def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
         """Upload finished files, then note that; wait if too many are queued."""
         self._room.acquire()
@@ -149,13 +176,26 @@ class StoreStaging:
     def _send_noted(self, filenames: tuple[str, ...], name: str, note: bytes) -> None:
         try:
             for filename in filenames:
+                if attempt := self._attempts.pop(filename, None):
+                    self._take(attempt, filename)
+                    continue
                 self._send(filename, self._place)
                 with os_errors_as(self.path / filename):
                     os.unlink(self.path / filename)
             files = {filename: self._sent[filename] for filename in filenames}
-            put_bytes(str(self._hidden / _NOTES / name), _encode_note(files, note))
+            if name:
+                put_bytes(str(self._hidden / _NOTES / name), _encode_note(files, note))
         finally:
             self._room.release()
+
+    def _take(self, attempt: Attempt, filename: str) -> None:
+        target = self._place / filename
+        before = stat_object(attempt.url)
+        found = copy_inside(attempt.url, str(target))
+        if (before.size, before.tag) != attempt[1:] or found.size != attempt.size:
+            raise _not_as_sent(target)
+        self._sent[filename] = Sent(found.size, found.tag)
+        remove_objects(attempt.url)
 
     def _send(self, filename: str, place: Path) -> None:
         found = self._uploader.upload(str(self.path / filename), str(place / filename))
