@@ -219,12 +219,15 @@ def test_a_session_that_is_there_is_reused_and_not_stopped(spark: SparkSession) 
         SparkEngine(spark, master="local[1]")
 
 
-def test_a_session_of_our_own_is_stopped(tmp_path: Path) -> None:
+def test_a_session_of_our_own_starts_with_the_first_task_and_is_stopped(tmp_path: Path) -> None:
     code = (
-        "from imgrec.spark import SparkEngine; from pyspark.sql import SparkSession\n"
+        "import imgrec; from imgrec.spark import SparkEngine\n"
+        "from pyspark.sql import SparkSession\n"
         f"with SparkEngine(master='local[1]', conf={SETTINGS!r}) as engine:\n"
-        "    assert SparkSession.getActiveSession() is not None\n"
+        "    try: imgrec.pack('missing', engine=engine)\n"
+        "    except imgrec.SourceError: assert SparkSession.getActiveSession() is None\n"
         "    assert list(engine.run(abs, [-4])) == [4]\n"
+        "    assert SparkSession.getActiveSession() is not None\n"
         "assert SparkSession.getActiveSession() is None\n"
         "try: list(engine.run(abs, [1]))\n"
         "except RuntimeError as error: print(error)\n"
@@ -791,7 +794,7 @@ def test_workers_killed_in_mid_job_and_a_busy_store_change_nothing(
     assert done.stdout == f"{splits}\n"
     ours, theirs = in_store(store, "paths"), files_of(local)
     assert theirs.keys() - ours.keys() == {"report.html"}
-    assert [name for name in ours if ours[name] != theirs[name]] == sorted(ITS_OWN, reverse=True)
+    assert {name for name in ours if ours[name] != theirs[name]} == ITS_OWN
 
 
 def in_store(store: Store, name: str) -> dict[str, bytes]:

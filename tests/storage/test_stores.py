@@ -346,10 +346,9 @@ def test_the_default_data_directory_may_be_on_a_store(
     with pytest.raises(imgrec.DatasetNotFound, match="no dataset 'flower'") as caught:
         imgrec.info("flower")
     assert caught.value.hint.startswith("did you mean flowers?")
-    for arguments in (["view", "flowers"], ["clean"]):
-        assert main(arguments) == 2
-        refusal = f"imgrec {arguments[0]} does not work on an object store: {store.url}"
-        assert refusal in capsys.readouterr().err
+    assert main(["clean"]) == 2
+    refusal = f"imgrec clean does not work on an object store: {store.url}"
+    assert refusal in capsys.readouterr().err
     here = Environment(
         python="", imgrec="", packages=(), shadows=(), default_data_dir=store / "data"
     )
