@@ -17,6 +17,7 @@ from imgrec.model import TEST, TRAIN
 from imgrec.options import FolderLayout, SourceOptions
 from imgrec.source.folder import Places
 from imgrec.source.words import (
+    bare_splits,
     derived_from,
     is_container,
     is_derived,
@@ -339,6 +340,7 @@ class _FolderReader:
         if not self.knows_classes:
             self.refuse_hashed(node)
             self.refuse_people(node)
+            self.refuse_split_as_class(node)
             self.refuse_inner_splits(node)
             self.refuse_unclear_depth(node)
         if not self.options.yes:
@@ -366,6 +368,16 @@ class _FolderReader:
                 f"folders such as {min(node.below)} seem to be groups of images, not classes",
                 "name the table of labels with --manifest, take the class from file names with "
                 "--label-regex, or pass --yes if they are the classes",
+                node,
+            )
+
+    def refuse_split_as_class(self, node: _Node) -> None:
+        """Refuse a folder such as `val` among classes: of images, or of other classes."""
+        for name in bare_splits(node.below):
+            raise self.refusal(
+                f"{name} may be a split or a class, as the folders beside it are classes",
+                f"leave it out with --exclude '{node.below[name].path}/*', or pass --yes if it is "
+                "a class",
                 node,
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
@@ -17,6 +17,8 @@ _WORDS = {
     "test": TEST, "testing": TEST,
     "publictest": VAL, "privatetest": TEST,  # FER2013's
 }  # fmt: skip
+_SETS = frozenset({"set", "split", "subset", "stg", "stage"})
+"""Words that stand beside a split's: `test_stg1`, `Training Set`."""
 _BOUNDARY = re.compile(r"[-_.()\s]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 _LETTERS = re.compile("[A-Za-z]+")
 _CAMEL = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -102,17 +104,43 @@ def splits_of(names: Iterable[str]) -> dict[str, str]:
     First words that all of them share are ignored: `hoh_train` and `hoh_test` are splits.
     """
     found = {name: _unnumbered(words(name)) for name in names}
-    shared = 0
-    if len(found) > 1:
-        lists = list(found.values())
-        shortest = min(map(len, lists))
-        while shared < shortest - 1 and len({parts[shared] for parts in lists}) == 1:
-            shared += 1
+    shared = _shared_words(found.values())
     meaning = {}
     for name, parts in found.items():
         direct = split_of_word(parts[0]) if parts else ""
         meaning[name] = direct or (split_of_word(parts[shared]) if shared else "")
     return meaning
+
+
+def bare_splits(names: Iterable[str]) -> list[str]:
+    """Return those of some sibling folders whose names say nothing but a split.
+
+    A class may be called `train_station`, but hardly `val`. Not if the names of all are such.
+
+    >>> bare_splits(["rose", "Test Set 2", "train_station", "val"])
+    ['Test Set 2', 'val']
+    >>> bare_splits(["flower_rose", "flower_val"]), bare_splits(["train", "val"])
+    (['flower_val'], [])
+    """
+    found = {name: _unnumbered(words(name)) for name in names}
+    shared = _shared_words(found.values())
+    bare = [name for name, parts in found.items() if _is_bare(parts) or _is_bare(parts[shared:])]
+    return bare if len(bare) < len(found) else []
+
+
+def _is_bare(parts: Sequence[str]) -> bool:
+    rest = [word for word in parts if not word.isdecimal() and word not in _SETS]
+    return bool(rest) and all(map(split_of_word, rest))
+
+
+def _shared_words(lists: Collection[Sequence[str]]) -> int:
+    """Count the first words that all names share, but never the last word of a name."""
+    shared, rows = 0, list(lists)
+    if len(rows) > 1:
+        shortest = min(map(len, rows))
+        while shared < shortest - 1 and len({parts[shared] for parts in rows}) == 1:
+            shared += 1
+    return shared
 
 
 def _unnumbered(found: list[str]) -> list[str]:

@@ -222,6 +222,13 @@ def test_new_folders_must_not_change_what_the_others_mean(source: Path, data_dir
         update(data_dir)
 
 
+def test_images_in_a_new_folder_called_val_are_asked_about(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    shutil.copy(source / "rose/000.jpg", write_tree(source / "val", {}) / "000.jpg")
+    with pytest.raises(SourceError, match="val may be a split or a class"):
+        update(data_dir)
+
+
 def test_compact_gives_the_bytes_of_split_from(source: Path, data_dir: Path) -> None:
     pack(source, data_dir)
     change(source)

@@ -84,7 +84,9 @@ FOLDERS: dict[str, tuple[list[str], dict[str, str]]] = {
          "dataset/test/cat/"],
         {"train": "cat dog", "val": "cat dog", "test": "cat"},
     ),
-    "a class called train": (["train/", "car/", "bus/"], {"train": "bus car train"}),
+    "classes that begin like splits": (
+        ["train_station/", "test tube/", "bus/"], {"train": "bus test tube train_station"}
+    ),
     "words that begin like splits": (
         ["valley/", "trainers/", "testudo/"], {"train": "testudo trainers valley"}
     ),
@@ -156,6 +158,23 @@ ASKED: dict[str, tuple[list[str], str, dict[str, Any], dict[str, str]]] = {
     "masks beside images": (
         ["sick/x{n}.png", "sick/x{n}_mask.png", "well/"], "--exclude '*mask*'",
         {"exclude": "*mask*"}, {"train": "sick well"},
+    ),
+    "images in val beside classes": (
+        ["cat/", "dog/", "val/"], "--exclude 'val/*'", {"exclude": "val/*"}, PETS
+    ),
+    "images in test_1 beside classes": (
+        ["cat/", "dog/", "test_1/"], "--yes", {"layout": "classes"}, {"train": "cat dog test_1"}
+    ),
+    "images and folders in valid beside classes": (
+        ["cat/", "dog/", "valid/", "valid/cat/"], "--yes", {"class_depth": 1},
+        {"train": "cat dog valid"},
+    ),
+    "images in val beside the classes of train": (
+        ["train/cat/", "train/dog/", "train/val/", "test/cat/"], "--exclude 'train/val/*'",
+        {"exclude": "train/val/*"}, {"train": "cat dog", "test": "cat"},
+    ),
+    "a class called train": (
+        ["train/", "car/", "bus/"], "--yes", {"yes": True}, {"train": "bus car train"}
     ),
     "samples among classes": (
         ["cat/", "dog/", "samples/"], "--exclude 'samples/*'", {"exclude": "samples/*"}, PETS
