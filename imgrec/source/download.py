@@ -81,6 +81,7 @@ def _scan_rows(lister: Lister, contents: Contents, reading: Reading, context: Co
     tables = list(_tables_of(reading, contents, names))
     _refuse_ambiguous(tables, contents.index, contents.root)
     tables, notes = _without_absent_tests(tables, contents.test_index)
+    _refuse_second_test(tables, reading, contents)
     # Records of a download have its ids, except where folders and lists explain it alone.
     ids = () if reading.lists else (ColumnOption(_ID, ColumnKind.TEXT),)
     label_col = "" if onehot else options.label_col
@@ -247,6 +248,31 @@ def _without_absent_tests(tables: list[Table], index: ImageIndex) -> tuple[list[
         else:
             kept.append(table)
     return kept, notes
+
+
+def _refuse_second_test(tables: Sequence[Table], reading: Reading, contents: Contents) -> None:
+    """Raise SourceError if images without labels would join those of test that have labels."""
+    wheres = {test.where for test in reading.tests}
+    unlabelled = [table.name for table in tables if table.name in wheres]
+    labelled = [
+        image
+        for table in tables
+        if table.name not in wheres
+        for image, split in zip(table.texts(0), table.texts(2), strict=True)
+        if split == TEST
+    ]
+    if unlabelled and labelled:
+        option = contents.test_images or contents.test_table
+        first = unlabelled[0]
+        leave_out = "leave out --test-images" if option else f"pass --exclude {first!r}"
+        top = min(labelled).rpartition("/")[0].partition("/")[0]
+        rather = f", or leave out those with labels with --exclude '{top}/*'" if top else ""
+        raise SourceError(
+            f"{contents.root}: the images of {first} have no labels and would be the split test, "
+            f"but test has {number(len(labelled), 'image')} with labels, such as {min(labelled)}",
+            hint=f"{leave_out}{rather}",
+            path=contents.root,
+        )
 
 
 # The description of a reading

@@ -13,13 +13,13 @@ from fnmatch import fnmatch
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.model import TRAIN, Catalog, SourceLayout
+from imgrec.model import TEST, TRAIN, Catalog, SourceLayout
 from imgrec.notes import Note, warnings_of
 from imgrec.options import LEAF, SourceKind
 from imgrec.source.probe import FileTable, probe_tree
 from imgrec.source.text_lines import head_of
 from imgrec.source.tree import Context, Folder, Lister, Tally, has_image_name, joined
-from imgrec.source.words import split_of_name
+from imgrec.source.words import is_unlabelled, split_of_name
 from imgrec.storage.read_ahead import reader
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, listed, picked
@@ -248,12 +248,24 @@ def _misplaced(
         and not all(excluded.match(f"{folder.path}/{name}") for name in folder.files)
     }
     if beside := {path.split("/")[0] for path, place in place_of.items() if place == BESIDE}:
+        bare = sorted(filter(is_unlabelled, beside))
         yield (
             f"{', '.join(sorted(beside))}: not packed because of the split folders "
-            f"{', '.join(sorted(places.roots))}; if all are classes, pass --layout classes"
+            f"{', '.join(sorted(places.roots))}; {_as_test(bare[0], places) if bare else ''}"
+            "if all are classes, pass --layout classes"
         )
     if outside := [path or "the source" for path, place in place_of.items() if place == OUTSIDE]:
         yield f"images directly in {', '.join(outside)} are not packed: no class folder holds them"
+
+
+def _as_test(folder: str, places: Places) -> str:
+    """Say how a folder of images without labels becomes the split test."""
+    labelled = [
+        p for p, split in places.roots.items() if split == TEST and p not in places.unlabelled
+    ]
+    instead = "".join(f" --exclude '{path}/*'" for path in sorted(labelled))
+    where = f"in place of {listed(labelled)}" if labelled else "without labels"
+    return f"to pack {folder} as test, {where}, pass --test-images {folder}{instead}; "
 
 
 def _nothing_to_pack(root: str, folders: Sequence[Folder], places: Places) -> SourceError:

@@ -222,9 +222,10 @@ def test_new_folders_must_not_change_what_the_others_mean(source: Path, data_dir
         update(data_dir)
 
 
+@pytest.mark.usefixtures("asking")
 def test_images_in_a_new_folder_called_val_are_asked_about(source: Path, data_dir: Path) -> None:
     pack(source, data_dir)
-    shutil.copy(source / "rose/000.jpg", write_tree(source / "val", {}) / "000.jpg")
+    write_tree(source, {"val/new.jpg": jpeg(900)})
     with pytest.raises(SourceError, match="val may be a split or a class"):
         update(data_dir)
 

@@ -478,7 +478,42 @@ def test_test_images_are_taken_although_the_sample_names_other_ids(tmp_path: Pat
     assert len(read(source, test_images="test", label_col="label")["test"]) == 3
 
 
+INTEL = [
+    "seg_train/seg_train/cat/", "seg_train/seg_train/dog/", "seg_test/seg_test/cat/",
+    "seg_test/seg_test/dog/", "seg_pred/seg_pred/",
+]  # fmt: skip
+
+
+def test_images_without_labels_never_join_a_test_split_with_labels(tmp_path: Path) -> None:
+    source = tree(tmp_path / "s", *INTEL)
+    asked = refusal(source, test_images="seg_pred")
+    assert "seg_pred/ have no labels" in asked
+    assert "but test has 6 images with labels" in asked
+    assert "leave out --test-images, or leave out those with labels with --exclude 'seg_" in asked
+    found = read(source, test_images="seg_pred", exclude="seg_test/*")
+    assert classes(found) == {"train": "cat dog", "test": ""}
+
+
+def test_unlabelled_images_of_a_sample_never_join_a_test_split_with_labels(tmp_path: Path) -> None:
+    source = tree(
+        tmp_path / "s", "images/a{n}.jpg", "images/b{n}.jpg", "images/c{n}.jpg",
+        **{"labels.csv": table("id,label,split", "a{n},{n},train", "b{n},{n},test"),
+           "sample_submission.csv": table("id,label", "c{n},0")},
+    )  # fmt: skip
+    asked = refusal(source)
+    assert "the images of sample_submission.csv have no labels" in asked
+    found = read(source, exclude="sample_submission.csv")
+    assert classes(found) == {"train": "0 1 2", "test": "0 1 2"}
+
+
 # Warnings
+
+
+def test_a_folder_of_unlabelled_images_is_offered_as_test_images(tmp_path: Path) -> None:
+    source = tree(tmp_path / "s", *INTEL)
+    assert "pass --test-images seg_pred --exclude 'seg_test/seg_test/*'; if all" in warnings(source)
+    shutil.rmtree(source / "seg_test")
+    assert "pass --test-images seg_pred; if all are classes" in warnings(source)
 
 
 def test_an_excluded_folder_counts_as_matched(tmp_path: Path) -> None:
