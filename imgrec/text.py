@@ -116,6 +116,16 @@ def size(count: int) -> str:
     return f"{value:.1f} TiB"
 
 
+def unmatched_glob(option: str, glob: str, example: str) -> str:
+    """Return a warning about a glob of an option; `example` is a path that it could match.
+
+    >>> unmatched_glob("--exclude", "s/val/*", "val/1.jpg")
+    '--exclude s/val/* matches no file: paths are such as val/1.jpg'
+    """
+    paths = f": paths are such as {printable(example)}" if example else ""
+    return f"{option} {glob} matches no file{paths}"
+
+
 def listed(names: Iterable[str], most: int = 5) -> str:
     """Return the first names, and how many more there are.
 

@@ -32,6 +32,7 @@ from imgrec.cli.render import (
     storage_lines,
 )
 from imgrec.model import UNLABELLED
+from imgrec.notes import Ignored
 from imgrec.options import OnLeak
 from imgrec.text import number, size, without_line
 
@@ -247,10 +248,20 @@ def file_lines(found: Plan | Report, where: str) -> Iterator[str]:
     yield from _note_lines("skipped", found.skipped, where)
     if found.ignored:
         total = sum(kind.count for kind in found.ignored)
-        kinds = ", ".join(f"{kind.count:,} {kind.kind}" for kind in found.ignored)
+        kinds = ", ".join(
+            f"{kind.count:,} {kind.kind}{_in_brackets(kind)}" for kind in found.ignored
+        )
         yield line("ignored", f"{number(total, 'file')}: {kinds}")
     for kind, notes in found.listed.items():
         yield from _note_lines(kind, notes, where)
+
+
+def _in_brackets(ignored: Ignored) -> str:
+    """Show the first files of a kind, if its name does not say it all, as `.DS_Store` does."""
+    shown = [name for name in ignored.examples if name.rpartition("/")[2] != ignored.kind]
+    more = ignored.count - min(len(shown), _SHOWN)
+    rest = f", … {more:,} more" if more else ""
+    return f" ({', '.join(shown[:_SHOWN])}{rest})" if shown else ""
 
 
 def _note_lines(title: str, notes: Sequence[Note], where: str) -> Iterator[str]:

@@ -38,7 +38,7 @@ from imgrec.planning.groups import (
 )
 from imgrec.planning.shards import dataset_facts, fingerprint, lengths_of, make_tasks, task_facts
 from imgrec.planning.split import assign_splits, draw_order, write_order
-from imgrec.text import globs_pattern, own_name, printable
+from imgrec.text import globs_pattern, own_name, printable, unmatched_glob
 from imgrec.text import picked as picked_text
 
 SHOWN = 10
@@ -197,7 +197,9 @@ def _filter(catalog: Catalog, globs: Sequence[str], *, is_exclusion: bool) -> Ca
         if glob not in catalog.matched_globs
         and not any(map(globs_pattern([glob]).match, everything))
     ]
-    return chosen.warn(*(f"{option} {glob} matches no file" for glob in unmatched))
+    return chosen.warn(
+        *(unmatched_glob(option, glob, min(everything, default="")) for glob in unmatched)
+    )
 
 
 def _with_groups(catalog: Catalog, group_by: str) -> Catalog:

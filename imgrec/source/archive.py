@@ -300,13 +300,12 @@ def expand(lister: Lister, context: Context) -> None:
     refuse_foreign([(file.path, file.shown) for file in files])
     allowance = Allowance(context.options.max_archive_bytes)
     folders = {path: _without_archives(folder) for path, folder in folders.items()}
-    too_deep: list[str] = []
     for archive, file in zip(archives, files, strict=True):
         tree = _read_archive(file, context, allowance)
-        too_deep += _mount(tree, archive, folders, lister, is_alone=is_alone)
-    if too_deep:
+        lister.too_deep += _mount(tree, archive, folders, lister, is_alone=is_alone)
+    if lister.too_deep:
         lister.warnings.append(
-            f"{listed(too_deep)}: not opened, because archives are opened one level deep"
+            f"{listed(lister.too_deep)}: not opened, because archives are opened one level deep"
         )
     lister.relist(folders.values(), NO_STAMP.merged(*(file.stamp for file in files)))
 

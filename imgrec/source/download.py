@@ -7,7 +7,7 @@ which `manifest.resolve` matches with the images.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
 
@@ -18,7 +18,7 @@ from imgrec.options import ColumnKind, ColumnOption, SourceKind, SourceOptions
 from imgrec.source.cells import flag
 from imgrec.source.columns import Header, Roles, refuse_bad_columns
 from imgrec.source.download_contents import Contents
-from imgrec.source.download_reading import Reading, TableReading, choose_reading
+from imgrec.source.download_reading import Reading, TableReading, choose_reading, group_offer
 from imgrec.source.download_tables import ImageTable
 from imgrec.source.folder import catalog_of
 from imgrec.source.image_names import ImageIndex, ManifestImages, stem_of
@@ -27,7 +27,7 @@ from imgrec.source.manifest import TableSource, concatenate, no_rows, resolve
 from imgrec.source.tables import Cell, Table, TableKind
 from imgrec.source.tree import Context, Lister
 from imgrec.source.words import read_splits
-from imgrec.text import folder_name, globs_pattern, number
+from imgrec.text import folder_name, globs_pattern, number, unmatched_glob
 
 _IMAGE, _LABEL, _SPLIT, _ID = "(image)", "(label)", "(split)", "id"
 """The columns of the table that a download becomes; others follow."""
@@ -40,6 +40,16 @@ def scan_download(lister: Lister, contents: Contents, context: Context) -> Catal
     Raises SourceError if it can be read in two ways, or in none.
     """
     options = context.options
+    matched = frozenset(_matched_globs(lister, options))
+    try:
+        catalog = _scan(lister, contents, context)
+    except SourceError as error:
+        raise _with_unmatched(error, lister, options, matched) from error
+    return replace(catalog, matched_globs=matched)
+
+
+def _scan(lister: Lister, contents: Contents, context: Context) -> Catalog:
+    options = context.options
     try:
         reading = choose_reading(contents, options)
     except SourceError:
@@ -50,11 +60,24 @@ def scan_download(lister: Lister, contents: Contents, context: Context) -> Catal
         catalog = catalog_of(lister, context, reading.by_folder.places())
     else:
         catalog = _scan_rows(lister, contents, reading, context)
-    return replace(
-        catalog.warn(*reading.notes),
-        submission=submission,
-        matched_globs=frozenset(_matched_globs(lister, options)),
-    )
+    return replace(catalog.warn(*reading.notes), submission=submission)
+
+
+def _with_unmatched(
+    error: SourceError, lister: Lister, options: SourceOptions, matched: Container[str]
+) -> SourceError:
+    """Return an error that also names the globs that matched no file: they may be why."""
+    example = next((file.path for file in lister.files()), "")
+    unmatched = [
+        unmatched_glob(option, glob, example)
+        for option, globs in (("--include", options.include), ("--exclude", options.exclude))
+        for glob in globs
+        if glob not in matched
+    ]
+    if not unmatched:
+        return error
+    hint = "; ".join(filter(None, (error.hint, *unmatched)))
+    return type(error)(error.message, hint=hint, path=error.path, offset=error.offset)
 
 
 def _matched_globs(lister: Lister, options: SourceOptions) -> Iterator[str]:
@@ -105,7 +128,11 @@ def _scan_rows(lister: Lister, contents: Contents, reading: Reading, context: Co
             extras=tuple((names.index(column.name), column.name) for column in options.column),
         ),
         images=ManifestImages.of(lister),
-        own_files={name for name, table in contents.tables.items() if table.path},
+        own_files={
+            *(name for name, table in contents.tables.items() if table.path),
+            *([by_table.names_from] if by_table else ()),
+            *(reading.lists.files if reading.lists else ()),
+        },
     )
     catalog = resolve(source, replace(context, options=options))
     beside = reading.by_folder.beside if reading.by_folder else ()
@@ -297,7 +324,7 @@ def _offers(by_table: TableReading | None, options: SourceOptions) -> Iterator[s
     if by_table.separator and not options.label_sep:
         yield "cells are read as lists of labels; --label-sep none takes each as one label"
     for name in by_table.groups:
-        yield f"--group-col {name} would keep images of one {name} in one split"
+        yield group_offer(name)
 
 
 def _layout(reading: Reading, tables: list[Table]) -> SourceLayout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
 
@@ -104,6 +104,11 @@ def choose_reading(contents: Contents, options: SourceOptions) -> Reading:
     return _Reader(contents, options).read()
 
 
+def group_offer(column: str) -> str:
+    """Return what a column of groups would be good for."""
+    return f"--group-col {quote(column)} would keep images of one {column} in one split"
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     contents: Contents
@@ -120,16 +125,15 @@ class _Reader:
         test = given_test_set(contents)
         if tables and not self.folders_decide():
             labels = [part for part in tables if not is_test_table(part, tables, sample)]
-            by_table, confirming = self.read_tables(labels)
+            by_table, unused = self.read_tables(labels)
             if by_table is not None:
                 others = [part for part in tables if part not in labels]
                 tests = (test,) if test else find_test_sets(contents, others, by_table.tables)
                 lists = None if tests else self.lists_beside_table(by_table)
                 return Reading(by_table=by_table, lists=lists, tests=tests, notes=tuple(notes))
             notes += [
-                f"{part.name} is not used: the folders name the classes"
+                f"{part.name} is not used: " + unused.get(part.name, "the folders name the classes")
                 for part in labels
-                if part not in confirming
             ]
         if option := self.table_option():
             raise self.no_table(option)
@@ -164,14 +168,14 @@ class _Reader:
 
     def read_tables(
         self, tables: Sequence[ImageTable]
-    ) -> tuple[TableReading | None, Sequence[ImageTable]]:
-        """Read tables of labels; return None, and the tables that agree, if folders name classes.
+    ) -> tuple[TableReading | None, Mapping[str, str]]:
+        """Read tables of labels; return None if folders name classes, and which tables agree.
 
         A table that agrees with the folders is still read if it has splits, or labels of more
         images.
         """
         if not tables:
-            return None, ()
+            return None, {}
         options, contents = self.options, self.contents
         classes = None if self.table_option() else self.class_folders()
         try:
@@ -182,7 +186,7 @@ class _Reader:
                 raise
             same = self.same_as_folders(tables, classes)
             if same is None:
-                return None, self.confirming(tables, classes)
+                return None, self.about_agreeing(self.confirming(tables, classes), classes)
             parts, target = same
         reading = TableReading(
             tables=parts,
@@ -197,10 +201,10 @@ class _Reader:
                 for part in parts
             ]
             if all(found is Agreement.SAME for found in agreements) and not reading.has_splits:
-                return None, parts
+                return None, self.about_agreeing(parts, classes)
         if Agreement.OTHER in agreements:
             if options.yes:
-                return None, ()
+                return None, {}
             raise self.refusal(
                 f"{parts[0].name} and the folders name different classes",
                 f"pass --label-col {quote(reading.target_names[0])} to take the table, or "
@@ -215,7 +219,31 @@ class _Reader:
         if not options.group_col:
             groups = group_columns(reading.first, parts[0].id_at, target)
             reading = replace(reading, groups=tuple(groups))
-        return reading, ()
+        return reading, {}
+
+    def about_agreeing(
+        self, tables: Iterable[ImageTable], classes: FolderReading
+    ) -> dict[str, str]:
+        """Return why tables with the labels of the folders are not used, and their other use."""
+        return {
+            part.name: "; ".join(
+                [
+                    "its labels are those of the folders",
+                    *map(group_offer, self.groups_beside(part, classes)),
+                ]
+            )
+            for part in tables
+        }
+
+    def groups_beside(self, part: ImageTable, classes: FolderReading) -> list[str]:
+        """Return the columns that likely group images, beside one that agrees with the folders."""
+        for at in part.others():
+            agreement = compare_labels(
+                part, self.contents.index, classes, [at], in_other_words=True
+            )
+            if agreement is Agreement.SAME:
+                return group_columns(part.table, part.id_at, Target((at,)))
+        return []
 
     def class_folders(self) -> FolderReading | None:
         """Return the reading of the folders if they clearly name several classes."""

@@ -308,7 +308,12 @@ class ListedSplits(NamedTuple):
     """The split of each image by path, from text files such as `meta/train.txt`."""
 
     splits: Mapping[str, str]
-    where: str
+    files: Sequence[str]
+
+    @property
+    def where(self) -> str:
+        """The lists, for messages."""
+        return ", ".join(self.files)
 
 
 def read_split_lists(contents: Contents, labelled: Set[str]) -> ListedSplits | None:
@@ -326,7 +331,7 @@ def read_split_lists(contents: Contents, labelled: Set[str]) -> ListedSplits | N
         used[path] = split
         splits |= dict.fromkeys((one for (one,) in found), split)
     is_whole = len(used) > 1 and labelled <= splits.keys()
-    return ListedSplits(splits, ", ".join(used)) if is_whole else None
+    return ListedSplits(splits, tuple(used)) if is_whole else None
 
 
 def refuse_partial_lists(contents: Contents) -> None:

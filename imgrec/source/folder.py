@@ -121,6 +121,8 @@ def catalog_of(lister: Lister, context: Context, places: Places) -> Catalog:
         context.run,
     )
     if not (samples or lister.bad or files.bad):
+        if lister.too_deep:
+            raise _too_deep(lister)
         raise _nothing_to_pack(lister.root, table.folders, places)
     class_folders = _class_folders(files.used)
     excluded = globs_pattern(context.options.exclude)
@@ -266,6 +268,17 @@ def _as_test(folder: str, places: Places) -> str:
     instead = "".join(f" --exclude '{path}/*'" for path in sorted(labelled))
     where = f"in place of {listed(labelled)}" if labelled else "without labels"
     return f"to pack {folder} as test, {where}, pass --test-images {folder}{instead}; "
+
+
+def _too_deep(lister: Lister) -> SourceError:
+    """Return the error for a source whose images may all be in archives that are not opened."""
+    names = listed(lister.too_deep)
+    return SourceError(
+        f"{lister.root} has no images, except perhaps in {names}: imgrec opens an archive in an "
+        "archive, but none in that",
+        hint=f"unpack {lister.root}, or give imgrec {names} alone",
+        path=lister.root,
+    )
 
 
 def _nothing_to_pack(root: str, folders: Sequence[Folder], places: Places) -> SourceError:

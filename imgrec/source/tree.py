@@ -193,6 +193,8 @@ class Lister(ABC):
     """Unreadable files."""
     closed: list[Closed] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    too_deep: list[str] = field(default_factory=list)
+    """Archives that are not opened, as they are in an inner archive."""
     homes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """As in `Catalog`."""
     stamp: Stamp = NO_STAMP

@@ -295,6 +295,14 @@ def test_archives_in_inner_archives_are_not_opened(tmp_path: Path) -> None:
     assert [bad.filename for bad in catalog.bad] == ["train/../evil.jpg", "train/rose/bad.jpg"]
 
 
+def test_a_source_whose_images_are_all_too_deep_says_in_which_archive(tmp_path: Path) -> None:
+    outer = tmp_path / "outer.zip"
+    outer.write_bytes(zip_bytes({"inner.zip": zip_bytes({"deep.zip": zip_bytes(FLOWERS)})}))
+    with pytest.raises(SourceError, match=r"no images, except perhaps in .*deep\.zip") as caught:
+        found(outer)
+    assert "unpack " in caught.value.hint
+
+
 INNER = zip_bytes(FLOWERS, STORED)
 
 

@@ -509,6 +509,45 @@ def test_unlabelled_images_of_a_sample_never_join_a_test_split_with_labels(tmp_p
 # Warnings
 
 
+DRIVERS = {
+    "drivers.csv": table(
+        "subject,classname,img", *(f"p{{n}},c{c},img_{c}{{n}}.jpg" for c in range(2))
+    )
+}
+
+
+def test_a_table_that_agrees_with_the_folders_is_named_with_its_groups(tmp_path: Path) -> None:
+    paths = [f"imgs/train/c{c}/img_{c}{{n}}.jpg" for c in range(2)]
+    source = tree(tmp_path / "s", *paths, "imgs/test/t{n}.jpg", **DRIVERS)
+    assert warnings(source) == (
+        "drivers.csv is not used: its labels are those of the folders; --group-col subject would "
+        "keep images of one subject in one split"
+    )
+    assert classes(read(source, group_col="subject")) == {"train": "c0 c1", "test": ""}
+
+
+@pytest.mark.parametrize("paths", [["cat/", "dog/", "val/"], ["roses/"]])
+def test_a_glob_without_a_match_is_named_beside_a_refusal(paths: list[str], tmp_path: Path) -> None:
+    source = tree(tmp_path / "s", *paths)
+    first = min(path.relative_to(source).as_posix() for path in source.rglob("*.jpg"))
+    asked = refusal(source, exclude="s/val/*")
+    assert f"; --exclude s/val/* matches no file: paths are such as {first}" in asked
+    assert "matches no file" not in refusal(source, exclude=first)
+
+
+def test_files_that_name_labels_or_splits_are_not_counted_as_ignored(tmp_path: Path) -> None:
+    source = tree(
+        tmp_path / "s", "images/a{n}.jpg",
+        **{"train.csv": table("id,label", "a0,0", "a1,1", "a2,1"),
+           "names.json": json.dumps({"0": "cat", "1": "dog"}), "notes.md": "x"},
+    )  # fmt: skip
+    plan = imgrec.plan(source)
+    assert plan.classes == ("cat", "dog")
+    assert [(kind.kind, kind.examples) for kind in plan.ignored] == [
+        ("not an image", ("notes.md",))
+    ]
+
+
 def test_a_folder_of_unlabelled_images_is_offered_as_test_images(tmp_path: Path) -> None:
     source = tree(tmp_path / "s", *INTEL)
     assert "pass --test-images seg_pred --exclude 'seg_test/seg_test/*'; if all" in warnings(source)
@@ -525,7 +564,7 @@ def test_the_number_of_a_class_is_not_offered_as_a_group(tmp_path: Path) -> None
     text = table("image,label,class id,patient id", "a{n},a,0,{n}", "b{n},b,1,{n}")
     source = tree(tmp_path / "s", "images/a{n}.jpg", "images/b{n}.jpg", **{"labels.csv": text})
     offered = warnings(source, label_col="label")
-    assert "--group-col patient id" in offered
+    assert "--group-col 'patient id'" in offered
     assert "class id" not in offered
 
 
