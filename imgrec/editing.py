@@ -172,6 +172,7 @@ def _read_table(request: EditRequest, earlier: EarlierVersion) -> _Table:
         else:
             found[made.filename, made.action] = made
     rows = list(found.values())
+    faults += _contradictions(rows)
     faults += _divided_groups(rows, earlier)
     dropped = sum(row.action is Action.DROP for row in rows)
     if dropped == len(old) and not faults:
@@ -249,36 +250,51 @@ def _correction(
 
 
 def _with_copies(rows: Sequence[Correction], earlier: EarlierVersion) -> list[Correction]:
-    """Move the exact copies of moved images along, or they would be leaks."""
+    """Correct the exact copies of moved and relabelled images too.
+
+    Otherwise they would be leaks, or contradict the new label.
+    """
     old = earlier.records.samples
-    moved = {row.content: row.split for row in rows if row.action is Action.MOVE}
-    known = {row.filename for row in rows if row.action in (Action.MOVE, Action.DROP)}
-    contents = zip(old.filenames, old.contents, strict=True) if moved else ()
-    copies = [
-        Correction(name, Action.MOVE, "", moved[found.hex()], found.hex())
-        for name, found in contents
-        if found.hex() in moved and name not in known
-    ]
-    return [*rows, *copies]
+    wanted = {bytes.fromhex(row.content) for row in rows if row.action is not Action.DROP}
+    known = {(row.filename, row.action) for row in rows}
+    by_content: dict[bytes, list[str]] = defaultdict(list)
+    for name, content in zip(old.filenames, old.contents, strict=True) if wanted else ():
+        if content in wanted and (name, Action.DROP) not in known:
+            by_content[content].append(name)
+    copies = {
+        (name, row.action): row._replace(filename=name)
+        for row in rows
+        for name in by_content.get(bytes.fromhex(row.content), ())
+        if row.action is not Action.DROP and (name, row.action) not in known
+    }
+    return [*rows, *copies.values()]
+
+
+def _contradictions(rows: Sequence[Correction]) -> Iterator[tuple[int, str]]:
+    """Yield images whose copies would go to several splits, or get several labels."""
+    for action, fault in (
+        (Action.MOVE, "go to different splits"),
+        (Action.RELABEL, "get different labels"),
+    ):
+        by_content: dict[str, list[Correction]] = defaultdict(list)
+        for row in rows:
+            if row.action is action:
+                by_content[row.content].append(row)
+        for _, same in sorted(by_content.items()):
+            if len({(row.split, frozenset(class_names_of(row.label))) for row in same}) > 1:
+                names = " = ".join(sorted(row.filename for row in same))
+                yield 0, f"{names} are one image, but {fault}"
 
 
 def _divided_groups(
     rows: Sequence[Correction], earlier: EarlierVersion
 ) -> Iterator[tuple[int, str]]:
-    """Yield why moves would divide a group, or the copies of an image."""
+    """Yield why moves would divide a group."""
     old = earlier.records.samples
     moves = {row.filename: row.split for row in rows if row.action is Action.MOVE}
     if not moves:
         return
     dropped = {row.filename for row in rows if row.action is Action.DROP}
-    targets: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        if row.action is Action.MOVE:
-            targets[row.content].add(row.split)
-    for content, splits in sorted(targets.items()):
-        if len(splits) > 1:
-            names = [row.filename for row in rows if row.content == content]
-            yield 0, f"{' = '.join(sorted(set(names)))} are one image, but go to different splits"
     before: dict[str, set[str]] = defaultdict(set)
     after: dict[str, set[str]] = defaultdict(set)
     for name, group, split in zip(old.filenames, old.groups, old.splits, strict=bool(old.groups)):

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from imgrec.cli.arguments import DATASET_ARGUMENTS, WORKERS, working
 from imgrec.cli.diff import difference_lines, difference_value
-from imgrec.cli.pack import file_lines
+from imgrec.cli.pack import (
+    IN_REPORT,
+    copies_lines,
+    file_lines,
+    findings_value,
+    resumed_lines,
+)
 from imgrec.cli.parser import argument, switch, verb
 from imgrec.cli.render import emit, line, pick
 from imgrec.text import number, size, visible
@@ -97,10 +103,7 @@ def _updated_value(updated: Updated) -> dict[str, object]:
         **pick(updated.info, "name version path load fingerprint"),
         "earlier": pick(updated.earlier, "name version path fingerprint"),
         **pick(updated, "is_new shards reused_shards written_bytes kept_shards"),
-        "skipped": [
-            {"file": note.filename, "reason": note.reason} for note in updated.report.skipped
-        ],
-        "warnings": updated.report.warnings,
+        **findings_value(updated.report),
         "seconds": round(updated.seconds, 3),
         "difference": difference and difference_value(difference),
     }
@@ -118,8 +121,10 @@ def _updated_lines(updated: Updated) -> Iterator[str]:
         return
     yield from difference_lines(updated.difference)
     yield from flagged
-    yield from file_lines(updated.report, "see report.json")
+    yield from file_lines(updated.report, IN_REPORT)
+    yield from copies_lines(updated.report, IN_REPORT)
     yield from (line("warning", warning) for warning in updated.report.warnings)
+    yield from resumed_lines(updated.kept_shards, updated.shards)
     written = updated.shards - updated.reused_shards
     yield line(
         "reused",

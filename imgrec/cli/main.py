@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from imgrec.cli.parser import VERBS, choose, load_verb, verb_parser
 from imgrec.errors import ImgrecError, UsageError
 from imgrec.options.parsing import OptionError
 from imgrec.storage.urls import redacted
 from imgrec.text import visible
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _HELP = """\
 usage: imgrec [-h] [--version] VERB ...
@@ -34,10 +38,10 @@ exit codes:
 examples:
   imgrec pack ./flowers --val-split 0.1     then: tfds.load("flowers", split="train")
   imgrec pack --help                        options of a verb
-  imgrec help sources                       a page of the manual: architecture, commands,
-                                            formats, guarantees, json, kaggle, loading,
-                                            performance, python, pytorch, sources, spark, splits,
-                                            stores, tables, tfds, updating\
+  imgrec help sources                       a page of the manual
+
+pages of the manual:
+{topics}\
 """
 
 
@@ -63,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(str(error), error.hint)
         return error.exit_code
     except KeyboardInterrupt:
-        if given[:1] == ["pack"]:
+        if given[:1] in (["pack"], ["update"], ["edit"]):
             hint = "run it again: it continues with the shards that are not finished"
             _complain("interrupted; nothing was published", hint)
         else:
@@ -89,17 +93,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_verb(given: list[str]) -> int:
     if given[:1] == ["help"]:
-        if given[1:] and given[1] not in VERBS and not given[1].startswith("-"):
+        if given[1:] and not given[1].startswith("-"):
             _show_page(given[1])
             return 0
-        given = [*given[1:2], "--help"]
+        given = ["--help"]
     if not given:
         verbs = choose([*VERBS], "")
         raise UsageError("no verb given", hint=f"{verbs}; or --help, or --version")
     name, *rest = given
     if name in ("-h", "--help"):
         verbs = "\n".join(f"  {verb:<12}{what}" for verb, (_, what) in VERBS.items())
-        print(_HELP.format(verbs=verbs))
+        pages = textwrap.fill(", ".join(topics()), 78, initial_indent="  ", subsequent_indent="  ")
+        print(_HELP.format(verbs=verbs, topics=pages))
         return 0
     if name == "--version":
         from imgrec import __version__
@@ -139,24 +144,31 @@ def _logging() -> Iterator[None]:
 
 
 def topics() -> list[str]:
-    """Return the names of the manual's pages, without those of verbs."""
+    """Return what `imgrec help` has a page about: the verbs, and others."""
+    return sorted({*_pages(), *VERBS})
+
+
+def _pages() -> dict[str, Traversable]:
+    """Return the pages of the manual by their names."""
     from importlib.resources import files
 
     pages = files("imgrec").joinpath("manual").iterdir()
-    names = {page.name.removesuffix(".md") for page in pages if page.name.endswith(".md")}
-    return sorted(names - VERBS.keys())
+    return {page.name.removesuffix(".md"): page for page in pages if page.name.endswith(".md")}
 
 
 def _show_page(topic: str) -> None:
     """Show a page of the manual, in a pager on a terminal; raise UsageError if there is none."""
     import re
-    from importlib.resources import files
     from pydoc import pager
 
+    pages = _pages()
     if topic not in topics():
-        known = [*VERBS, *topics()]
-        raise UsageError(f"there is no verb or topic {topic!r}", hint=choose(known, topic))
-    text = files("imgrec").joinpath("manual", f"{topic}.md").read_text(encoding="utf-8")
+        raise UsageError(f"there is no verb or topic {topic!r}", hint=choose(topics(), topic))
+    if topic in pages:
+        text = pages[topic].read_text(encoding="utf-8")
+    else:  # a verb that shares the page of another, such as "# imgrec update and edit"
+        texts = (page.read_text(encoding="utf-8") for page in pages.values())
+        text = next(one for one in texts if re.match(rf"# imgrec .*\b{topic}\b", one))
     pager(re.sub(r"!?\[([^\]]+)\]\([^)]+\)", r"\1", text))  # links as plain text
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _SHOWN = 3
 """How many files, groups or rows of a kind are shown."""
 _MOST_REASONS = 8
-_IN_REPORT = "see report.json"
+IN_REPORT = "see report.json"
 _AFTER_PACK = "pack lists all in report.json"
 
 
@@ -111,11 +111,18 @@ def _plan_value(planned: Plan) -> dict[str, object]:
 
 def _source_value(found: Plan | Report, rows: Sequence[SplitRow]) -> dict[str, object]:
     """Return what a plan and a report have in common."""
-    near = found.near_duplicates
     return {
         "layout": found.layout.text,
         "classes": found.classes,
         "splits": split_values(rows),
+        **findings_value(found),
+    }
+
+
+def findings_value(found: Plan | Report) -> dict[str, object]:
+    """Return what is unusual about a source, for JSON."""
+    near = found.near_duplicates
+    return {
         "skipped": [{"file": note.filename, "reason": note.reason} for note in found.skipped],
         "ignored": sum(kind.count for kind in found.ignored),
         "duplicates": sum(len(group.filenames) - 1 for group in found.duplicates),
@@ -138,18 +145,16 @@ def _packed_lines(packed: Packed) -> Iterator[str]:
     yield from lines("layout", report.layout.text.split("\n"))
     yield line("classes", classes)
     yield from split_lines(split_rows(info))
-    yield from file_lines(report, _IN_REPORT)
+    yield from file_lines(report, IN_REPORT)
     if report.resized:
         resized = number(report.resized.total, "file")
         yield line("resized", f"{resized} to {_side(report.options)}")
-    yield from _duplicate_lines(report, _IN_REPORT)
+    yield from copies_lines(report, IN_REPORT)
     yield from (line("warning", warning) for warning in report.warnings)
     sizes = f"{size(packed_bytes)} out / {size(report.source_bytes)} in"
     yield line("size", f"{sizes} = {ratio:.2f}")
     yield from storage_lines(info)
-    if packed.kept_shards:
-        kept = f"{packed.kept_shards} of {number(shards, 'shard')} kept from an earlier run"
-        yield line("resumed", kept)
+    yield from resumed_lines(packed.kept_shards, shards)
     if packed.outdated_shards:
         outdated = number(packed.outdated_shards, "shard")
         why = "discarded: their images have changed since an earlier run"
@@ -175,7 +180,7 @@ def _plan_lines(planned: Plan) -> Iterator[str]:
     yield line("classes", number(len(planned.classes), "class", "classes"))
     yield from _class_lines(planned, [split for split, *_ in rows])
     yield from file_lines(planned, _AFTER_PACK)
-    yield from _duplicate_lines(planned, _AFTER_PACK)
+    yield from copies_lines(planned, _AFTER_PACK)
     if planned.shrink_to:
         how = f"larger images to {_side(planned.options)}, JPEGs of quality"
         yield line("resize", f"{how} {planned.shrink_to.quality}")
@@ -284,7 +289,14 @@ def _more_lines(count: int, what: str, where: str) -> list[str]:
     return [line("", f"… {number(count, f'more {what}')}: {where}")] if count > 0 else []
 
 
-def _duplicate_lines(found: Plan | Report, where: str) -> Iterator[str]:
+def resumed_lines(kept: int, shards: int) -> Iterator[str]:
+    """Show how many shards an interrupted run had finished, if any."""
+    if kept:
+        yield line("resumed", f"{kept:,} of {number(shards, 'shard')} kept from an earlier run")
+
+
+def copies_lines(found: Plan | Report, where: str) -> Iterator[str]:
+    """Show duplicates, leaks, conflicting labels and near-duplicates."""
     leaks = "in more than one split: --on-leak drop leaves out the copies"
     if found.options.get("on_leak") == OnLeak.DROP:
         leaks = "in more than one split of the source, packed in one"

@@ -16,6 +16,7 @@ from imgrec.outcome import DatasetInfo, Report
 from imgrec.read.documents import read_documents
 from imgrec.read.samples import checked, read_table, wrong_table
 from imgrec.storage.paths import to_path
+from imgrec.text import own_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -236,7 +237,9 @@ def _changed_options(
 ) -> tuple[OptionChange, ...] | None:
     if before is None or after is None:
         return None
-    old, new = before.options, after.options
+    old, new = before.options, dict(after.options)
+    if own_name(str(new.get("split_from", ""))).startswith((f"{after.name}:", f"{after.name}/")):
+        new["split_from"] = old.get("split_from")  # every update and edit sets it
     return tuple(
         OptionChange(name, old.get(name), new.get(name))
         for name in sorted({*old, *new})

@@ -55,7 +55,9 @@ def test_the_help_of_no_resume_says_what_it_does(capsys: pytest.CaptureFixture[s
     [
         ("help", "usage: imgrec [-h]"),
         ("--help", "usage: imgrec [-h]"),
-        ("help pack", "usage: imgrec pack [-h]"),
+        ("pack --help", "usage: imgrec pack [-h]"),
+        ("help pack", "# imgrec pack, imgrec plan\n"),
+        ("help edit", "# imgrec update and edit\n"),
         ("--version", "imgrec 0.1.0\n"),
     ],
 )
@@ -101,7 +103,11 @@ def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
     [
         ("", "no verb given", "choose pack, plan, "),
         ("pakc", "there is no verb 'pakc'", "did you mean pack? Choose pack, plan, "),
-        ("help pakc", "there is no verb or topic 'pakc'", "did you mean pack? Choose pack, plan, "),
+        (
+            "help pakc",
+            "there is no verb or topic 'pakc'",
+            "did you mean pack? Choose architecture, ",
+        ),
         ("--foo pack x", "imgrec has no option --foo", "see imgrec --help"),
         ("--json info x", "--json must come after the verb", "write imgrec VERB --json"),
         ("completion", "completion needs bash|zsh|tcsh", 'for example: eval "$(imgrec completion'),

@@ -120,6 +120,28 @@ def test_a_moved_image_takes_its_copies_along(source: Path, data_dir: Path) -> N
     assert faults(edited, source) == ()
 
 
+def test_a_relabelled_image_takes_its_copies_along(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    edited = edit(data_dir, "filename,label", "rose/000.jpg,tulip")
+    assert facts(edited.info.path)["rose/copy.jpg"][1] == "tulip"
+    assert edited.report.conflicts == ()
+    assert not update(data_dir).is_new
+
+
+def test_a_dropped_copy_is_not_relabelled(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    edited = edit(data_dir, "rose/000.jpg,relabel,tulip,", "rose/copy.jpg,drop,,")
+    assert "rose/copy.jpg" not in facts(edited.info.path)
+
+
+def test_copies_of_an_image_must_not_get_different_labels(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    with pytest.raises(SourceError) as caught:
+        edit(data_dir, "filename,label", "rose/000.jpg,tulip", "rose/copy.jpg,rose")
+    what = "rose/000.jpg = rose/copy.jpg are one image, but get different labels"
+    assert what in caught.value.message
+
+
 def test_every_row_that_cannot_be_used_is_named_at_once(source: Path, data_dir: Path) -> None:
     pack(source, data_dir)
     with pytest.raises(SourceError) as caught:

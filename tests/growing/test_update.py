@@ -260,6 +260,27 @@ def test_a_new_copy_of_an_image_joins_its_split(source: Path, data_dir: Path) ->
     assert faults(updated, source) == ()
 
 
+def test_the_summary_shows_copies_and_conflicting_labels(
+    source: Path, data_dir: Path, cli: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    pack(source, data_dir)
+    name = next(iter(sorted(source.glob("rose/*.jpg")))).name
+    shutil.copy(source / "rose" / name, source / "tulip/again.jpg")
+    shown = cli("update", "flowers", "--data-dir", data_dir).stdout
+    for title, what in (("duplicates", "more than once"), ("conflicts", "under more than one la")):
+        assert re.search(rf"^{title} +\d+ images? {what}", shown, re.MULTILINE)
+    assert f"rose/{name} = tulip/again.jpg" in shown
+
+
+def test_options_that_an_update_sets_are_no_differences(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    for name in ("new.jpg", "newer.jpg"):
+        write_tree(source, {f"rose/{name}": jpeg(len(name) + 60)})
+        updated = update(data_dir)
+        assert updated.difference is not None
+        assert updated.difference.options == ()
+
+
 def test_new_images_of_the_dataset_whose_splits_were_kept_join_them(
     source: Path, data_dir: Path
 ) -> None:
