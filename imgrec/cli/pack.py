@@ -111,24 +111,24 @@ def _plan_value(planned: Plan) -> dict[str, object]:
 
 def _source_value(found: Plan | Report, rows: Sequence[SplitRow]) -> dict[str, object]:
     """Return what a plan and a report have in common."""
+    near = found.near_duplicates
     return {
         "layout": found.layout.text,
         "classes": found.classes,
         "splits": split_values(rows),
         **findings_value(found),
+        "near_duplicates": near and pick(near, "looked_at pairs across_splits across_classes"),
     }
 
 
 def findings_value(found: Plan | Report) -> dict[str, object]:
     """Return what is unusual about a source, for JSON."""
-    near = found.near_duplicates
     return {
         "skipped": [{"file": note.filename, "reason": note.reason} for note in found.skipped],
         "ignored": sum(kind.count for kind in found.ignored),
         "duplicates": sum(len(group.filenames) - 1 for group in found.duplicates),
         "leaks": len(found.leaks),
         "conflicts": len(found.conflicts),
-        "near_duplicates": near and pick(near, "looked_at pairs across_splits across_classes"),
         "warnings": found.warnings,
     }
 
