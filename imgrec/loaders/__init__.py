@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from imgrec.errors import UsageError, import_extra
 from imgrec.options.declaration import listing_of, with_known_keywords
 from imgrec.options.loading import Crop, Labels, LoadOptions, StreamOptions
-from imgrec.options.parsing import parse_text, parse_word, refusal
+from imgrec.options.parsing import parse_flag, parse_text, parse_word, refusal
 from imgrec.read.files import find_dataset
 from imgrec.storage.paths import is_remote, refuse_remote
 
@@ -45,6 +45,7 @@ def load(
     cache: bool = False,
     drop_remainder: bool = False,
     shard: Sequence[int] | None = None,
+    skip_to: int = 0,
     as_dict: bool = False,
     data_dir: str | os.PathLike[str] = "",
     cache_dir: str | os.PathLike[str] = "",
@@ -79,6 +80,7 @@ def load(
         cache=cache,
         drop_remainder=drop_remainder,
         shard=cast("tuple[int, int]", shard),
+        skip_to=skip_to,
         as_dict=as_dict,
     )
     copies = parse_text("cache_dir", cache_dir)
@@ -134,6 +136,7 @@ def torch_dataset(
     orient: bool = False,
     labels: Labels | str = "auto",
     tensors: bool = False,
+    as_dict: bool = False,
     data_dir: str | os.PathLike[str] = "",
     cache_dir: str | os.PathLike[str] = "",
 ) -> TorchDataset:
@@ -145,7 +148,8 @@ def torch_dataset(
     decoded at the smallest scale that covers it unless `exact` is true. `decode_size` only decodes
     at a smaller scale, for a transform that resizes itself. `channels` is 1, 3 or 4; by default, 1
     if all images are grey, else 3. `orient` rotates images by their EXIF orientation. With
-    `labels="onehot"`, a target is a 0 or 1 for each class.
+    `labels="onehot"`, a target is a 0 or 1 for each class. With `as_dict`, samples are dicts of all
+    features, as those of `load`.
 
     Example: `DataLoader(imgrec.torch_dataset("flowers", image_size=224), batch_size=32)`.
     """
@@ -172,6 +176,7 @@ def torch_dataset(
         transform=transform,
         target_transform=target_transform,
         tensors=tensors,
+        as_dict=parse_flag("as_dict", as_dict),
     )
 
 
@@ -196,6 +201,7 @@ def torch_stream(
     orient: bool = False,
     labels: Labels | str = "auto",
     tensors: bool = False,
+    as_dict: bool = False,
     data_dir: str | os.PathLike[str] = "",
 ) -> TorchStream:
     """Open a split as PyTorch's iterable dataset, which reads shards in large ranges.
@@ -232,6 +238,7 @@ def torch_stream(
         orient=orient,
         labels=labels,
         tensors=tensors,
+        as_dict=as_dict,
     )
     return TorchStream(images, split, options)
 
@@ -246,6 +253,7 @@ def grain_source(
     exact: bool = False,
     orient: bool = False,
     labels: Labels | str = "auto",
+    as_dict: bool = False,
     data_dir: str | os.PathLike[str] = "",
     cache_dir: str | os.PathLike[str] = "",
 ) -> GrainSource:
@@ -266,7 +274,8 @@ def grain_source(
         exact=exact,
         orient=orient,
     )
-    return GrainSource(opened, split, decoding, parse_word(Labels, "labels", labels))
+    kind = parse_word(Labels, "labels", labels)
+    return GrainSource(opened, split, decoding, kind, as_dict=parse_flag("as_dict", as_dict))
 
 
 def _open(

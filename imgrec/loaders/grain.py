@@ -6,7 +6,8 @@ Grain only calls `len`, `[]` and `repr`, so it is not imported.
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
+from collections.abc import Iterator, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,8 @@ from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 from imgrec.storage.paths import to_path
 
-Element = dict[str, int | NDArray[np.uint8] | NDArray[np.float32]]
+Element = dict[str, Any]
+"""Arrays, numbers and texts by name; columns may have any name."""
 
 
 class DecodedSplit:
@@ -29,7 +31,15 @@ class DecodedSplit:
     Like its dataset, threads may share it, it survives a fork, and can be pickled.
     """
 
-    def __init__(self, dataset: Dataset, split: str, decoding: Decoding, labels: Labels) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        split: str,
+        decoding: Decoding,
+        labels: Labels,
+        *,
+        as_dict: bool = False,
+    ) -> None:
         info = dataset.info
         if info.compression:
             raise DatasetError(
@@ -42,12 +52,18 @@ class DecodedSplit:
         self._decoding = decoding
         self._is_multilabel = (to_path(info.path) / layout.SEQUENCE_LABELS).is_file()
         self._gives_vectors = self._is_multilabel or labels is Labels.ONEHOT
+        self._is_dict = as_dict
 
     def __len__(self) -> int:
         return len(self.records)
 
     def _record(self, place: SupportsIndex) -> Record:
         return self.records[operator.index(place)]  # frameworks have integer types of their own
+
+    def _batch(self, places: Sequence[SupportsIndex]) -> Iterator[Record]:
+        """Yield the records at some places; those on a store are fetched at once."""
+        part = self.records[list(map(operator.index, places))]
+        return part.dataset.gather(part.numbers)
 
     def _pixels(self, record: Record) -> NDArray[np.uint8]:
         """Decode a record, large enough to be resized; raise BadImage, which names it."""
@@ -68,6 +84,22 @@ class DecodedSplit:
         target[list(record.labels)] = 1
         return target
 
+    @property
+    def _target_key(self) -> str:
+        return "labels" if self._is_multilabel else "label"
+
+    def _facts(self, record: Record) -> Element:
+        """Return what `imgrec.load(as_dict=True)` adds, with the same names and types."""
+        columns = {
+            name: np.float32(value) if isinstance(value, float) else value
+            for name, value in record.columns.items()
+        }
+        return {
+            "filename": record.filename,
+            "shape": np.array(record.shape, np.int64),
+            **columns,
+        }
+
 
 class GrainSource(DecodedSplit):
     """Images and labels of a split, as a random-access data source of Grain."""
@@ -79,14 +111,18 @@ class GrainSource(DecodedSplit):
 
     def __getitem__(self, place: SupportsIndex) -> Element:
         """Return `image`, uint8 and channels last, and its `label` or `labels`."""
-        record = self._record(place)
+        return self._element(self._record(place))
+
+    def __getitems__(self, places: Sequence[SupportsIndex]) -> list[Element]:
+        """Return the elements of a batch, whose records are fetched at once."""
+        return list(map(self._element, self._batch(places)))
+
+    def _element(self, record: Record) -> Element:
         image = self._pixels(record)
         if size := self._decoding.image_size:
             image = decode.resize(image, size)
-        return {
-            "image": image,
-            "labels" if self._is_multilabel else "label": self._target(record),
-        }
+        facts = self._facts(record) if self._is_dict else {}
+        return {**facts, "image": image, self._target_key: self._target(record)}
 
     def __repr__(self) -> str:
         # Equal for equal data on any machine: Grain compares it when it resumes a checkpoint.

@@ -186,6 +186,8 @@ def select_records(folder: Path, split: str, options: LoadOptions) -> Selection:
     selection = Selection(info=info, features=features, ranges=ranges, limit=limit)
     if not selection.epoch_count:
         raise UsageError(f"split {split!r} is empty", hint="name a split with records")
+    if not options.balance:
+        _refuse_skipping_all(selection, options)
     is_one_size = options.image_size or (features.is_one_size and not options.orient)
     if not is_one_size and (options.batch_size or options.cache):
         name = "batch_size" if options.batch_size else "cache"
@@ -208,7 +210,20 @@ def select_records(folder: Path, split: str, options: LoadOptions) -> Selection:
     numbers = np.concatenate([np.arange(each.start, each.stop) for each in ranges])
     labels = read_labels(folder, info)[numbers]
     epochs = balance(numbers, labels, options.shard or (0, 1), options.batch_size or 1)
-    return Selection(info=info, features=features, ranges=ranges, balance=epochs)
+    selection = Selection(info=info, features=features, ranges=ranges, balance=epochs)
+    _refuse_skipping_all(selection, options)
+    return selection
+
+
+def _refuse_skipping_all(selection: Selection, options: LoadOptions) -> None:
+    """Raise UsageError if nothing is left after `skip_to`."""
+    size = options.batch_size or 1
+    count = selection.epoch_count * max(options.repeat, 1)
+    if options.repeat is not True and options.skip_to * size >= count:
+        raise UsageError(
+            f"skip_to={options.skip_to} leaves nothing of {-(-count // size)} batches",
+            hint="pass repeat=True to go on with the next epoch, or skip fewer",
+        )
 
 
 def weigh_classes(folder: Path, split: str) -> dict[int, float]:

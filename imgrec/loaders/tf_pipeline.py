@@ -48,6 +48,8 @@ _READ_BYTES = 1 << 20
 _SHUFFLE_BYTES = 256 << 20
 """The size of the shuffle buffer, unless the caller gives one in records."""
 _MIN_SHUFFLED = 1_000
+_BLOCK_SHARDS = 4
+"""The least number of shards whose records are shuffled together."""
 _OPEN_SHARDS = 16
 _READERS = 2
 _BLOCK_RECORDS = 16
@@ -57,6 +59,7 @@ _CHUNK_RECORDS = 64
 _GATHER_CALLS = 2
 """Batches gathered from memory at once. More were measured to be slower: memory is the limit."""
 _CACHE_BATCH_SIZE = 128
+_ENDLESS = (1 << 63) - 1
 _MEMINFO = "/proc/meminfo"
 _CGROUPS = (
     ("/sys/fs/cgroup/", "memory.max", "memory.current"),
@@ -83,7 +86,7 @@ class Pipeline:
         options = self.options
         data = self._records()
         if options.is_random:
-            data = tf.data.Dataset.zip(data, _random_pairs(options))
+            data = tf.data.Dataset.zip(data, _random_pairs(options).skip(self._skipped))
         if options.batch_size and self.selection.record_bytes <= _SMALL_BYTES:
             return self._decode_batches(data, options.batch_size)
         return self._decode_singly(data)
@@ -106,25 +109,86 @@ class Pipeline:
         pieces = list(cut(selection.ranges, shard_lengths(selection.info)))
         refuse_incomplete(selection.info, {piece.shard for piece in pieces})
         if selection.balance is not None:
-            data = self._read_balanced(selection.balance)
-            return data.apply(tf.data.experimental.assert_cardinality(self._cardinality))
-        data = self._read_pieces(pieces)
-        if options.shuffle:
-            size = options.shuffle
-            if size is True:
-                size = max(_SHUFFLE_BYTES // max(selection.record_bytes, 1), _MIN_SHUFFLED)
-            # TensorFlow allocates the whole buffer at once, however few records there are.
-            data = data.shuffle(min(size, selection.records), seed=options.seed)
-        if selection.limit is not None:
-            data = data.take(selection.limit)
-        if options.repeat:
-            data = data.repeat(None if options.repeat is True else options.repeat)
-        return data
+            data = self._epochs(self._balanced_epoch(selection.balance)).prefetch(2).unbatch()
+        elif options.shuffle:
+            data = self._epochs(self._shuffled_epoch(pieces))
+        else:
+            data = self._epochs(self._plain_epoch(pieces))
+        return data.apply(tf.data.experimental.assert_cardinality(self._cardinality))
 
-    def _read_pieces(self, pieces: list[Piece]) -> Data:
-        """Return the records in order, or mixed from several shards if they are shuffled."""
-        info, options = self.selection.info, self.options
-        lengths, paths = shard_lengths(info), shard_paths(info)
+    def _epochs(self, epoch: Callable[[Tensor, Tensor], Data]) -> Data:
+        """Return all epochs, each from its seeds and the number of records that it skips."""
+        done, rest = divmod(self._skipped, self.selection.epoch_count)
+
+        def from_number(number: Tensor, seeds: Tensor) -> Data:
+            return epoch(seeds, tf.where(number == done, tf.constant(rest, tf.int64), 0))
+
+        numbered = tf.data.Dataset.zip(tf.data.Dataset.range(_ENDLESS), _epoch_seeds(self.options))
+        return numbered.skip(done).flat_map(_unconverted(from_number))
+
+    def _plain_epoch(self, pieces: list[Piece]) -> Callable[[Tensor, Tensor], Data]:
+        """Read the records in order; those that are skipped in the first shard are read past."""
+        open_piece, columns = self._open_piece(pieces), self._columns(pieces)
+
+        def epoch(_seeds: Tensor, skip: Tensor) -> Data:
+            path, skips, takes = columns
+            passed = tf.clip_by_value(skip - tf.cumsum(takes, exclusive=True), 0, takes)
+            files = tf.data.Dataset.from_tensor_slices((path, skips + passed, takes - passed))
+            files = files.filter(_unconverted(lambda _path, _skip, take: take > 0))
+            return self._limited(files.flat_map(_unconverted(open_piece)), skip)
+
+        return epoch
+
+    def _shuffled_epoch(self, pieces: list[Piece]) -> Callable[[Tensor, Tensor], Data]:
+        """Shuffle the shards, and the records in each block of shards.
+
+        Blocks whose records are all skipped are not read.
+        """
+        selection, options = self.selection, self.options
+        size = options.shuffle
+        if size is True:
+            size = max(_SHUFFLE_BYTES // max(selection.record_bytes, 1), _MIN_SHUFFLED)
+        # TensorFlow allocates the whole buffer at once, however few records there are.
+        size = min(size, selection.records)
+        width = min(max(-(-size * len(pieces) // selection.records), _BLOCK_SHARDS), len(pieces))
+        open_piece, columns = self._open_piece(pieces), self._columns(pieces)
+
+        def epoch(seeds: Tensor, skip: Tensor) -> Data:
+            order = tf.random.experimental.stateless_shuffle(tf.range(len(pieces)), seeds)
+            shuffled = [tf.gather(column, order) for column in columns]
+            ends = tf.concat([[0], tf.cumsum(shuffled[2])], 0)
+
+            def block(first: Tensor) -> Data:
+                last = tf.minimum(first + width, len(pieces))
+                files = tf.data.Dataset.from_tensor_slices(
+                    tuple(column[first:last] for column in shuffled)
+                )
+                data = files.interleave(
+                    _unconverted(open_piece),
+                    cycle_length=min(width, _OPEN_SHARDS),
+                    block_length=_BLOCK_RECORDS,
+                    num_parallel_calls=min(width, _READERS),
+                    deterministic=options.seed is not None,
+                )
+                data = data.shuffle(size, seed=seeds[0] + first, reshuffle_each_iteration=False)
+                return data.skip(tf.maximum(skip - ends[first], 0))
+
+            def is_read(first: Tensor) -> Tensor:
+                return ends[tf.minimum(first + width, len(pieces))] > skip
+
+            blocks = tf.data.Dataset.range(0, len(pieces), width).filter(_unconverted(is_read))
+            return self._limited(blocks.flat_map(_unconverted(block)), skip)
+
+        return epoch
+
+    def _limited(self, epoch: Data, skip: Tensor) -> Data:
+        """Cut off what this job does not read of an epoch."""
+        limit = self.selection.limit
+        return epoch if limit is None else epoch.take(limit - skip)
+
+    def _open_piece(self, pieces: list[Piece]) -> Callable[[Tensor, Tensor, Tensor], Data]:
+        """Return the function that reads some records of a shard."""
+        info, lengths = self.selection.info, shard_lengths(self.selection.info)
         is_whole = all(piece == Piece(piece.shard, 0, lengths[piece.shard]) for piece in pieces)
 
         def open_piece(path: Data, skip: Data, take: Data) -> Data:
@@ -133,40 +197,33 @@ class Pipeline:
             else:
                 kind = info.compression.upper()
                 data = tf.data.TFRecordDataset(path, compression_type=kind, buffer_size=_READ_BYTES)
-            return data if is_whole else data.skip(skip).take(take)
+            return data if is_whole and not self._skipped else data.skip(skip).take(take)
 
-        rows = [(name_of(paths[piece.shard]), piece.skip, piece.take) for piece in pieces]
-        path, *numbers = zip(*rows, strict=True)
-        files = tf.data.Dataset.from_tensor_slices(
-            (list(path), *(tf.constant(column, tf.int64) for column in numbers))
-        )
-        if options.shuffle:
-            data = files.shuffle(len(pieces), seed=options.seed).interleave(
-                open_piece,
-                cycle_length=min(len(pieces), _OPEN_SHARDS),
-                block_length=_BLOCK_RECORDS,
-                num_parallel_calls=min(len(pieces), _READERS),
-                deterministic=options.seed is not None,
-            )
-        else:
-            data = files.flat_map(open_piece)
-        return data.apply(tf.data.experimental.assert_cardinality(self.selection.records))
+        return open_piece
 
-    def _read_balanced(self, balance: Balance) -> Data:
-        """Return the records of all balanced epochs, read by number: copies are far apart."""
+    def _columns(self, pieces: list[Piece]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the path of each piece, how many records to skip there, and how many to take."""
+        paths = shard_paths(self.selection.info)
+        names = [name_of(paths[piece.shard]) for piece in pieces]
+        skips, takes = ([piece[at] for piece in pieces] for at in (1, 2))
+        return tf.constant(names), tf.constant(skips, tf.int64), tf.constant(takes, tf.int64)
+
+    def _balanced_epoch(self, balance: Balance) -> Callable[[Tensor, Tensor], Data]:
+        """Read chunks of records by number: copies are far apart."""
         shards, options = open_shards(self.selection.info), self.options
 
-        def chunks(seeds: Any) -> Iterator[Any]:  # NumPy arrays
-            numbers = balance.order(seeds.tolist() if options.shuffle else None).tolist()
+        def chunks(seeds: Any, skip: Any) -> Iterator[Any]:  # NumPy arrays
+            order = balance.order(seeds.tolist() if options.shuffle else None)
+            numbers = order[int(skip) :].tolist()
             records = (data[start:end] for _, data, start, end in shards.stream(numbers))
             while chunk := list(islice(records, _CHUNK_RECORDS)):
                 yield np.array(chunk, object)
 
-        def epoch(seeds: Data) -> Data:
+        def epoch(seeds: Tensor, skip: Tensor) -> Data:
             spec = tf.TensorSpec([None], tf.string)
-            return tf.data.Dataset.from_generator(chunks, args=(seeds,), output_signature=spec)
+            return tf.data.Dataset.from_generator(chunks, args=(seeds, skip), output_signature=spec)
 
-        return _epoch_seeds(options).flat_map(epoch).prefetch(2).unbatch()
+        return epoch
 
     # Decoding images
 
@@ -269,10 +326,11 @@ class Pipeline:
     def _build_cached(self) -> Data:
         """Decode all images now; return a fast dataset that shuffles all of them."""
         values, batch_size = self._decode_all(), self.options.batch_size
-        places = self._orders().unbatch()
+        places = self._orders().unbatch().skip(self._skipped)
         places = places.apply(tf.data.experimental.assert_cardinality(self._cardinality))
         if self.options.flip:
-            places = tf.data.Dataset.zip(places, _random_pairs(self.options))
+            pairs = _random_pairs(self.options).skip(self._skipped)
+            places = tf.data.Dataset.zip(places, pairs)
         if batch_size:
             places = places.batch(batch_size, drop_remainder=self._has_even_batches(batch_size))
 
@@ -294,6 +352,7 @@ class Pipeline:
             repeat=False,
             flip=False,
             cache=False,
+            skip_to=0,
             batch_size=min(_CACHE_BATCH_SIZE, selection.records),
             drop_remainder=False,
             as_dict=True,
@@ -337,16 +396,21 @@ class Pipeline:
                     return tf.random.experimental.stateless_shuffle(places, seeds)[:count]
                 return places[:count]
 
-        return _epoch_seeds(options).map(tf.autograph.experimental.do_not_convert(order))
+        return _epoch_seeds(options).map(_unconverted(order))
 
     # Counting
+
+    @property
+    def _skipped(self) -> int:
+        """Count the records before the first that is wanted."""
+        return self.options.skip_to * (self.options.batch_size or 1)
 
     @property
     def _cardinality(self) -> int:
         """Count the records of all epochs, as tf.data does."""
         if self.options.repeat is True:
             return int(tf.data.INFINITE_CARDINALITY)
-        return self.selection.epoch_count * max(self.options.repeat, 1)
+        return self.selection.epoch_count * max(self.options.repeat, 1) - self._skipped
 
     def _batch_count(self, batch_size: int) -> int:
         if self.options.repeat is True:
@@ -364,9 +428,12 @@ class Pipeline:
 
 def _parallel_map(data: Data, function: Callable[..., Any], *, calls: int = 0) -> Data:
     """Apply a function to all elements, `calls` at once; by default, as many as can decode."""
+    return data.map(_unconverted(function), num_parallel_calls=calls or _cpu_count() + _EXTRA_CALLS)
+
+
+def _unconverted(function: Callable[..., Any]) -> Any:
     # The functions are plain Python. Searching them for loops to convert would double the time.
-    unconverted = tf.autograph.experimental.do_not_convert(function)
-    return data.map(unconverted, num_parallel_calls=calls or _cpu_count() + _EXTRA_CALLS)
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 def _epoch_seeds(options: LoadOptions) -> Data:

@@ -25,6 +25,9 @@ from imgrec.read.record import Record
 
 Transform = Callable[[Any], Any]  # any function of the user
 
+Sample = tuple[Any, Any] | dict[str, Any]
+"""An image and its target, as the transforms return them, or a dict of all features."""
+
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -41,8 +44,9 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
         transform: Transform | None = None,
         target_transform: Transform | None = None,
         tensors: bool = False,
+        as_dict: bool = False,
     ) -> None:
-        super().__init__(dataset, split, decoding, labels)
+        super().__init__(dataset, split, decoding, labels, as_dict=as_dict)
         self.transform = transform
         self.target_transform = target_transform
         self._gives_tensors = tensors or transform is None
@@ -70,17 +74,17 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
         """The path in the source and the target of each image."""
         return list(zip(self.records.filenames, self.targets, strict=True))
 
-    def find(self, filename: str | bytes) -> tuple[Any, Any]:
+    def find(self, filename: str | bytes) -> Sample:
         """Return the image and target of a file by its path in the source, as `[]` does.
 
         Raises UnknownName if there is no such file.
         """
         return self.element(self.records.find(filename))
 
-    def __getitem__(self, place: SupportsIndex) -> tuple[Any, Any]:  # what the transforms return
+    def __getitem__(self, place: SupportsIndex) -> Sample:
         return self.element(self._record(place))
 
-    def element(self, record: Record) -> tuple[Any, Any]:
+    def element(self, record: Record) -> Sample:
         """Return the image and target of a record of the dataset."""
         make = tensor if self._gives_tensors else picture
         image = make(self._pixels(record), self._decoding.image_size)
@@ -91,11 +95,19 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
             image = self.transform(image)
         if self.target_transform is not None:
             target = self.target_transform(target)
+        if self._is_dict:
+            facts = self._facts(record)
+            return {
+                **facts,
+                "shape": torch.tensor(record.shape),
+                "image": image,
+                self._target_key: target,
+            }
         return image, target
 
-    def __getitems__(self, places: Sequence[SupportsIndex]) -> list[tuple[Any, Any]]:
-        """Return the images and targets of a batch, as DataLoader requests them."""
-        return [self[place] for place in places]
+    def __getitems__(self, places: Sequence[SupportsIndex]) -> list[Sample]:
+        """Return the images and targets of a batch, whose records are fetched at once."""
+        return list(map(self.element, self._batch(places)))
 
     def __getstate__(self) -> dict[str, object]:
         # Workers that are not forked get a pickle, which need not carry a million labels.

@@ -96,6 +96,7 @@ class LoadOptions:
     dtype: str = option("", "type of the pixels; default: uint8, or float32 with scale")
     shard: ShardIndex | None = option(None, "(i, n) is part i of n, for one of n training jobs")
     as_dict: bool = option(False, "return dicts of all features")
+    skip_to: Count = option(0, "batches to leave out at the start, which are not decoded")
     cache: bool = option(False, "decode once, before the first batch, and keep pixels in memory")
 
     def __post_init__(self) -> None:
@@ -113,6 +114,12 @@ class LoadOptions:
                 "cache",
                 hint="choose another crop, or leave out {0}",
             )
+
+        if self.skip_to and self.shuffle and self.seed is None:
+            raise OptionError(
+                "{0} needs {1} to continue a shuffled order", "skip_to", "seed",
+                hint="give {1} from the start: without it, each run has another order",
+            )  # fmt: skip
 
     @property
     def is_random(self) -> bool:

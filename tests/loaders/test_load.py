@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from itertools import chain
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
+from inline import pack
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from PIL import Image, ImageOps
 
@@ -471,3 +473,68 @@ def test_a_missing_package_is_named_with_the_command() -> None:
     with pytest.raises(MissingExtra, match=r"imgrec\.load needs no_such_package") as caught:
         import_extra("no_such_package", extra="tfds", what="imgrec.load")
     assert caught.value.hint == "pip install 'imgrec[tfds]'"
+
+
+# Continuing
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A dataset of 50 images in 10 shards."""
+    folder = tmp_path_factory.mktemp("sharded")
+    class_tree(folder / "trees", {"ash": 26, "fir": 24})
+    return str(pack(folder / "trees", folder / "data", shards=10))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"shuffle": True},
+        {"shuffle": 10, "flip": True},
+        {"shuffle": 7, "shard": (1, 2), "drop_remainder": True},
+        {"shard": (1, 2), "drop_remainder": True, "batch_size": None},
+        {"balance": True, "shuffle": True, "flip": True},
+        {"cache": True, "shuffle": True, "flip": True},
+        {"shuffle": 10, "crop": "random", "repeat": True},
+        {"shuffle": 10, "repeat": False},
+    ],
+)
+def test_skip_to_is_the_rest_of_the_same_batches(sharded: str, options: dict[str, Any]) -> None:
+    options = {"batch_size": 6, "repeat": 3, **options, "seed": 4, "image_size": 8}
+    batches = [images.numpy().tobytes() for images, _ in load(sharded, **options).take(40)]
+    rest = load(sharded, skip_to=7, **options)
+    found = [images.numpy().tobytes() for images, _ in rest.take(40 - 7)]
+    assert found == batches[7:]
+    assert options["batch_size"] is None or int(rest.cardinality()) in (len(found), -1)
+
+
+def test_what_is_skipped_is_not_decoded_and_skipped_shards_are_not_read(
+    sharded: str, tmp_path: Path, tf: ModuleType
+) -> None:
+    copy = Path(shutil.copytree(sharded, tmp_path / "trees" / "1.0.0"))
+    options: dict[str, Any] = {"batch_size": 5, "image_size": 8, "repeat": True, "seed": 1}
+    for shuffle in (False, 5):
+        wanted = [
+            images.numpy().tobytes()
+            for images, _ in load(copy, shuffle=shuffle, **options).skip(8).take(1)
+        ]
+        unused = []
+        for shard in sorted(copy.glob("*of-00010")):
+            whole = shard.read_bytes()
+            shard.write_bytes(bytes(len(whole)))
+            try:
+                data = load(copy, shuffle=shuffle, skip_to=8, **options).take(1)
+                assert [images.numpy().tobytes() for images, _ in data] == wanted
+                unused.append(shard)
+            except tf.errors.DataLossError:
+                pass
+            shard.write_bytes(whole)
+        assert len(unused) >= 4
+
+
+def test_skipping_everything_or_in_an_unknown_order_is_refused(sharded: str) -> None:
+    with pytest.raises(UsageError, match="skip_to=5 leaves nothing of 5 batches"):
+        load(sharded, batch_size=10, image_size=8, skip_to=5)
+    with pytest.raises(UsageError, match="skip_to needs seed to continue a shuffled order"):
+        load(sharded, shuffle=True, skip_to=5)

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,9 @@ from conftest import ROOT
 from inline import pack
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
+from stores import Store
 
+import imgrec
 from imgrec.api import open_dataset
 from imgrec.errors import (
     BadImage,
@@ -413,3 +416,53 @@ except MissingExtra as error:
     )  # fmt: skip
     expected = "torch_dataset needs torch, which is not installed; pip install 'imgrec[torch]'\n"
     assert done.stdout == f"[]\n{expected}", done.stderr
+
+
+# Dicts, and batches from stores
+
+
+def test_dicts_have_the_names_and_types_of_the_other_loaders(tmp_path: Path) -> None:
+    write_tree(tmp_path / "in", {f"{seed}.jpg": jpeg(seed) for seed in range(4)})
+    rows = "".join(f"{seed}.jpg,ab,{seed},{seed / 4},site {seed}\n" for seed in range(4))
+    (tmp_path / "in" / "labels.csv").write_text(f"image,label,age,score,place\n{rows}")
+    source = SourceOptions(column=("age:int", "score:float", "place"))
+    where = pack(tmp_path / "in/labels.csv", tmp_path / "data", source=source)
+    data = torch_dataset(where, as_dict=True)
+    batch = next(iter(DataLoader(data, batch_size=4)))
+    assert sorted(batch) == ["age", "filename", "image", "label", "place", "score", "shape"]
+    assert [batch[name].dtype for name in ("image", "label", "shape", "age", "score")] == [
+        torch.uint8, torch.int64, torch.int64, torch.int64, torch.float32
+    ]  # fmt: skip
+    records = list(data.records)
+    assert batch["filename"] == [record.filename for record in records]
+    assert batch["place"] == [record.columns["place"] for record in records]
+    assert batch["score"].tolist() == [record.columns["score"] for record in records]
+    assert batch["shape"].tolist() == [[16, 24, 3]] * 4
+    element = imgrec.grain_source(where, as_dict=True)[1]
+    assert sorted(element) == sorted(batch)
+    assert (element["shape"].dtype, element["score"].dtype) == (np.int64, np.float32)
+    stream = imgrec.torch_stream(where, as_dict=True)
+    assert [one["filename"] for one in stream] == batch["filename"]
+    with pytest.raises(UsageError, match="as_dict cannot be 'yes'"):
+        torch_dataset(where, as_dict="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.stores
+def test_the_records_of_a_batch_are_requested_at_once(store: Store, tmp_path: Path) -> None:
+    class_tree(tmp_path / "trees", {"ash": 5, "birch": 7})
+    folder = pack(tmp_path / "trees", tmp_path / "data", shards=3)
+    store.put_tree(folder, "data/trees/1.0.0")
+    near, far = torch_dataset(folder), torch_dataset(store / "data/trees")
+    places = [0, 11, 1, 6]
+    assert len(far.__getitems__(places)) == 4  # which reads the indices
+    store.proxy.seen.clear()
+    together = threading.Barrier(3, timeout=20)
+
+    def wait(method: str, path: str) -> str:
+        together.wait()  # until three requests are under way
+        return ""
+
+    store.proxy.fault = wait
+    labels = [label for _, label in far.__getitems__(places)]
+    assert labels == [near[place][1] for place in places]
+    assert store.proxy.methods() == ["GET"] * 3  # neighbours share one
