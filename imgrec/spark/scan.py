@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
 
 from xxhash import xxh3_128_digest
@@ -47,12 +47,16 @@ _INTEGERS = ("byte", "short", "integer", "long")
 _KINDS = {
     **dict.fromkeys(_INTEGERS, ColumnKind.INT),
     **dict.fromkeys(("float", "double"), ColumnKind.FLOAT),
-    "string": ColumnKind.TEXT,
+    "decimal": ColumnKind.FLOAT,
+    **dict.fromkeys(("string", "boolean", "date", "timestamp", "timestamp_ntz"), ColumnKind.TEXT),
 }
+"""The kind of feature that a Spark type becomes."""
+_DAY_US, _HOUR_US, _MINUTE_US, _SECOND_US = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
 _NAMES = ("filename", "path")
 """The usual columns for the names of images that come as bytes."""
 _FILE = re.compile(r"file:(//)?(?=/)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.I)
+_INT64_DIGITS = 18
 _MAX_FLOAT32 = 3.4028235e38
 _SHOWN = 5
 _MOST_WORDS = 1000
@@ -91,9 +95,9 @@ def frame_of(df: DataFrame, request: Request) -> Frame:
     image, is_path = _image(df, request.image)
     name = request.filename or _usual_name(df, request, is_path=is_path)
     kind = _kind(df, request.label)
-    if kind not in (*_INTEGERS, "string"):
+    if kind not in (*_INTEGERS, "string", "boolean"):
         raise SourceError(
-            f"column {request.label} is {kind}, but labels must be text or whole numbers",
+            f"column {request.label} is {kind}, but labels must be text, whole numbers or booleans",
             hint="cast it to string, or name another column with label=",
         )
     extras = tuple((column.name, _extra_kind(df, column)) for column in request.columns)
@@ -105,7 +109,7 @@ def frame_of(df: DataFrame, request: Request) -> Frame:
         *(_column(df, column).cast("string").alias(role) for role, column in roles.items()),
         image.alias("image"),
         *(
-            _column(df, column).cast(SQL_TYPES[kind]).alias(f"c{at}")
+            _plain(df, column).cast(SQL_TYPES[kind]).alias(f"c{at}")
             for at, (column, kind) in enumerate(extras)
         ),
     )
@@ -133,6 +137,30 @@ def _column(df: DataFrame, name: str) -> SparkColumn:
         return f.lit("")
     _kind(df, name)
     return df["`" + name.replace("`", "``") + "`"]
+
+
+def _plain(df: DataFrame, name: str) -> SparkColumn:
+    """Return a column whose text is the same in every time zone of a session."""
+    from pyspark.sql import functions as f
+
+    column, kind = _column(df, name), _kind(df, name)
+    if kind == "timestamp_ntz":
+        text = column.cast("string")  # without the zeros at the end of its fraction
+        return f.when(f.length(text) > len("2024-01-02 03:04:05"), f.rpad(text, 26, "0")).otherwise(
+            text
+        )
+    if kind != "timestamp":
+        return column
+    us = f.unix_micros(column)
+    rest = f.pmod(us, f.lit(_DAY_US))
+    day = f.date_add(f.lit("1970-01-01").cast("date"), f.round((us - rest) / _DAY_US).cast("int"))
+    minutes, seconds = f.pmod(rest, f.lit(_HOUR_US)), f.pmod(rest, f.lit(_MINUTE_US))
+    parts = (rest, _HOUR_US), (minutes, _MINUTE_US), (seconds, _SECOND_US)
+    clock = [f.lpad(f.floor(left / unit).cast("string"), 2, "0") for left, unit in parts]
+    fraction = f.pmod(rest, f.lit(_SECOND_US))
+    digits = f.concat(f.lit("."), f.lpad(fraction.cast("string"), 6, "0"))
+    shown = f.when(fraction == 0, f.lit("")).otherwise(digits)
+    return f.concat(day.cast("string"), f.lit(" "), f.concat_ws(":", *clock), shown)
 
 
 def _image(df: DataFrame, name: str) -> tuple[SparkColumn, bool]:
@@ -167,12 +195,19 @@ def _usual_name(df: DataFrame, request: Request, *, is_path: bool) -> str:
 def _extra_kind(df: DataFrame, column: ColumnOption) -> ColumnKind:
     kind = _kind(df, column.name)
     found = _KINDS.get(kind)
+    if kind == "decimal" and _is_whole(df.schema[column.name].dataType):
+        found = ColumnKind.INT
     if found is None or (column.kind and column.kind not in (found, ColumnKind.TEXT)):
         raise SourceError(
             f"column {column.name} is {kind}, not {column.kind or 'int, float or text'}",
             hint="cast it, or leave it out",
         )
     return column.kind or found
+
+
+def _is_whole(decimal: Any) -> bool:  # PySpark is imported late
+    """Return whether all values of a decimal type are integers of 64 bits."""
+    return bool(decimal.scale == 0 and decimal.precision <= _INT64_DIGITS)
 
 
 def local_path(path: str) -> str:

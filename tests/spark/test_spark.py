@@ -363,6 +363,32 @@ def binary_files(spark: SparkSession, source: Path) -> DataFrame:
     return files.load(str(source)).withColumn("label", f.element_at(f.split("path", "/"), -2))
 
 
+def test_columns_of_other_types_become_numbers_and_text(
+    spark: SparkSession, flowers: Path, tmp_path: Path
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    where = str(flowers / "rose/000.jpg")
+    values = (
+        f"SELECT '{where}' AS path, true AS label, CAST(1.50 AS DECIMAL(6,2)) AS price, "
+        "false AS flag, DATE'2024-02-29' AS day, CAST(NULL AS TIMESTAMP) AS never, "
+        "TIMESTAMP'1969-12-31 23:59:58.25Z' AS at, TIMESTAMP_NTZ'2024-01-02 03:04:05.5' AS seen"
+    )
+    columns = ["price", "flag", "day", "never", "at", "seen"]
+    options = PackOptions(data_dir=str(tmp_path))
+    pack_dataframe(spark.sql(values), "x", image="path", columns=columns, options=options)
+    (record,) = imgrec.open_dataset("x", data_dir=tmp_path)["train"]
+    assert record.class_name == "true"
+    assert record.columns == {
+        "price": 1.5,
+        "flag": "false",
+        "day": "2024-02-29",
+        "never": "",
+        "at": "1969-12-31 23:59:58.250000",
+        "seen": "2024-01-02 03:04:05.500000",
+    }
+
+
 @pytest.mark.parametrize("image", ["content", "path"])
 def test_binary_files_give_what_a_folder_gives(
     spark: SparkSession, flowers: Path, tmp_path: Path, image: str, monkeypatch: Any
