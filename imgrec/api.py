@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 from imgrec import layout
 from imgrec.engine.local import running
 from imgrec.errors import MissingExtra, SourceError
+from imgrec.near.clusters import ALIKE
 from imgrec.options import OptionError, PackOptions, SourceOptions
 from imgrec.options.declaration import listing_of, with_known_keywords
 from imgrec.options.packing import AnyPath, PackKeywords, SourceKeywords
@@ -343,7 +344,7 @@ def leaks(
     against: AnyPath = "",
     data_dir: AnyPath = "",
     source: AnySourceOptions = None,
-    distance: float = 4.0,
+    alike: int = ALIKE,
     sheet: AnyPath = "",
     workers: int | None = None,
     engine: Engine | None = None,
@@ -352,8 +353,8 @@ def leaks(
 ) -> Leaks:
     """Find exact and near-duplicates in a dataset or a source.
 
-    With `against`, find the images that are also in that dataset or source. `distance` is how much
-    near-duplicates may differ, in thousandths. `sheet` is a PNG file to draw the pairs into.
+    With `against`, find the images that are also in that dataset or source. `alike` is how much
+    near-duplicates are alike at least, in per cent. `sheet` is a PNG file to draw the groups into.
 
     Example: `assert not imgrec.leaks("flowers").is_leaking`.
     """
@@ -365,7 +366,7 @@ def leaks(
         against=_path("against", against),
         data_dir=parse_text("data_dir", data_dir),
         source=options,
-        distance=distance,
+        alike=alike,
         sheet=_path("sheet", sheet),
     )
     with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:

@@ -75,11 +75,11 @@ def _look_at_images(
         catalog = image_pass.pin_by_name(catalog, os.path.expanduser(options.split_file))
     if not finds_near:
         return catalog
+    from imgrec.source.near_images import refine_near_dups
+
     # Only an image that will be packed is worth keeping in place of its near-duplicate.
     chosen = choose(catalog, replace(options.source, group_by="")).samples.filenames
-    return image_pass.refine_near_dups(
-        catalog, set(chosen), options.near_dups, engine.run, on_image
-    )
+    return refine_near_dups(catalog, set(chosen), options, engine.run, on_image)
 
 
 def known_splits(folder: Path) -> dict[bytes, str]:

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from imgrec.errors import PlanError
-from imgrec.near.duplicates import NearDuplicates, NearPairs
+from imgrec.near.clusters import NearDuplicates, NearPairs
 from imgrec.notes import Note, Noted, NoteKind, Notes, ignored_files, warnings_of
 from imgrec.options import Check, ColumnKind, ShrinkOptions, SourceKind
 from imgrec.stamp import NO_STAMP, Stamp

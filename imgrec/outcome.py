@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from imgrec.model import Samples, SourceLayout
-from imgrec.near.duplicates import NearDuplicates
+from imgrec.near.clusters import NearDuplicates
 from imgrec.notes import COPIES, Noted, NoteKind, Notes, Resized
 from imgrec.options.card import DatasetCard
 
@@ -27,8 +27,8 @@ class RecordTable:
     """How each stored image is encoded: JPEG, PNG or BMP."""
     hashes: bytes
     """16 bytes per record: the XXH3 (128 bits) of the file in the source."""
-    signatures: bytes = b""
-    """65 bytes per record (`codec.descriptor`), to find near-duplicates; empty if not asked for."""
+    descriptors: bytes = b""
+    """200 bytes per record (`near.descriptor`), to find near-duplicates; empty if not asked for."""
     orientations: bytes = b""
     """1 byte per record: the orientation in its EXIF data, 1 if upright, 0 if unknown; empty if
     the records were not read."""
@@ -147,7 +147,7 @@ class Report(Noted):
             "skipped": len(self.skipped),
             **{kind: len(notes) + self.unlisted(kind) for kind, notes in self.listed.items()},
             **{kind: len(self.copies(kind)) for kind in COPIES},
-            "near-duplicates": self.near_duplicates.pairs if self.near_duplicates else 0,
+            "near-duplicates": self.near_duplicates.groups if self.near_duplicates else 0,
             "warnings": len(self.warnings),
         }
         return Card(

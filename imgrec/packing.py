@@ -26,6 +26,7 @@ from imgrec.engine.local import running
 from imgrec.errors import DatasetExists, ExecutionError, SourceError, UsageError
 from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Catalog, Plan, ShardTask
+from imgrec.near.clusters import ALIKE
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
 from imgrec.origin import Origin, Snapshot, checksums_of, origin_of, parse_origin
 from imgrec.outcome import Packed, Report, ShardResult
@@ -232,7 +233,7 @@ def write_dataset(job: Job) -> Written:
         check=plan.check,
         shrink_to=plan.shrink_to,
         record_format=RecordFormat(compression=options.shard_compression, also=options.also),
-        signs=options.near_dups is NearDups.AUTO,
+        describes=options.near_dups is NearDups.AUTO,
         newest_ns=job.catalog.stamp.newest_ns,
         read_stored=stored_images,
     )
@@ -244,7 +245,9 @@ def write_dataset(job: Job) -> Written:
         results, totals, samples = _collect(job, chain(done, written))
     _refuse_changed(job)
     if options.near_dups is NearDups.AUTO:
-        plan = replace(plan, near_duplicates=near_duplicates(results, job.engine.run))
+        plan = replace(
+            plan, near_duplicates=near_duplicates(results, plan, options.alike, job.engine.run)
+        )
     seal = write_file(str(staging.path / layout.SAMPLES), samples)
     with _keeping_shards(job, results):
         draw = partial(_draw_page, job, results)
@@ -498,7 +501,7 @@ def examine(
             hint="imgrec pack says why",
             path=source.path,
         )
-    plan = replace(plan, near_duplicates=near_duplicates(results, job.run))
+    plan = replace(plan, near_duplicates=near_duplicates(results, plan, ALIKE, job.run))
     report = replace(
         make_report(plan, totals),
         name=source.name,

@@ -309,6 +309,7 @@ class _Update:
 
     def _look(self, catalog: Catalog, own_folders: Sequence[str], engine: Engine) -> _Looked:
         from imgrec.source import image_pass
+        from imgrec.source.near_images import refine_near_dups
 
         options, old = self.request.options, self.earlier.records
         if options.source.class_changes():
@@ -329,9 +330,7 @@ class _Update:
         if options.near_dups not in (NearDups.AUTO, NearDups.OFF):
             chosen = set(choose(catalog, replace(options.source, group_by="")).samples.filenames)
             look = partial(self._progress, "look")
-            catalog = image_pass.refine_near_dups(
-                catalog, chosen, options.near_dups, engine.run, look
-            )
+            catalog = refine_near_dups(catalog, chosen, options, engine.run, look)
         contents = set(old.samples.contents)
         found = zip(catalog.samples.contents, catalog.samples.sizes, strict=True)
         # Files that globs leave out were not opened, and have no size.

@@ -98,7 +98,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_the_plan_imports_only_the_floor() -> None:
-    floor = {"errors", "options", "model", "layout", "text", "spelling", "planning", "notes"}
+    floor = {
+        "errors",
+        "options",
+        "model",
+        "layout",
+        "text",
+        "spelling",
+        "planning",
+        "notes",
+        "near",
+    }
     assert [
         f"{path} imports {other}"
         for path in PACKAGE.glob("planning/*.py")

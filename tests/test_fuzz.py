@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fuzz
 
 NAMES = (
     "image sniff", "image decode", "image structure", "image header", "image shrink",
-    "image thumbnail", "image sketch", "exif", "tfrecord", "compressed tfrecord", "example",
+    "image thumbnail", "image look", "exif", "tfrecord", "compressed tfrecord", "example",
     "result note", "idx", "cifar pickle", "cifar binary", "archive", "table",
     *(f"dataset {name}" for name in DOCUMENTS),
 )  # fmt: skip

@@ -29,7 +29,6 @@ from PIL.PngImagePlugin import PngInfo
 
 import imgrec
 from imgrec.cli.main import main
-from imgrec.codec import descriptor
 from imgrec.codec import jpeg as jpeg_codec
 from imgrec.codec.image import prepare
 from imgrec.codec.json_files import decode_result as decode_note
@@ -102,13 +101,6 @@ def test_long_headers_are_not_kept_in_memory() -> None:
         segment = b"\xff\xe1" + struct.pack(">H", 65_000) + bytes([number]) * 64_998
         jpeg_codec.read_header(b"\xff\xd8" + segment + jpeg(1)[2:])
     assert jpeg_codec._known_header.cache_info().currsize == 0
-
-
-def test_the_waves_of_endless_pictures_are_not_kept_in_memory() -> None:
-    descriptor._cached_cosines.cache_clear()
-    sketch = descriptor.sketch(png(1, (50_000, 40)), "x.png")
-    assert sketch.pixels == 2_000_000
-    assert descriptor._cached_cosines.cache_info().currsize == 1
 
 
 def test_folders_that_are_too_deep_to_name_are_an_error(tmp_path: Path) -> None:

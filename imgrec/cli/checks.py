@@ -13,31 +13,34 @@ from imgrec.cli.arguments import (
     SUBJECT_ARGUMENTS,
     WORKERS,
     data_dir,
-    decimal,
     inspecting,
+    whole,
     working,
 )
 from imgrec.cli.parser import argument, switch, verb
 from imgrec.cli.render import emit, line, pick, table, this_terminal
+from imgrec.near.clusters import ALIKE, LEAST_ALIKE
 from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
     from imgrec.faults import Fault
     from imgrec.inspect.doctor import Case, Diagnosis, Finding
-    from imgrec.inspect.leaks import Kind, LeakedImage, LeakPair, Leaks
+    from imgrec.inspect.leaks import Kind, LeakedImage, LeakGroup, Leaks
     from imgrec.inspect.tfrecord_files import Contents, FeatureFacts
     from imgrec.inspect.verify import Verified
 
 _FAULTS_SHOWN = 20
 """How many faults of one kind are shown for a file."""
-_PAIRS_SHOWN = 20
-_PAIR_TITLES = {
+_GROUPS_SHOWN = 20
+_IMAGES_SHOWN = 4
+"""Of a group."""
+_GROUP_TITLES = {
     "against": "leaks",
     "across splits": "leaks",
     "across classes": "conflicts",
     "within": "copies",
 }
-_PAIR_PLACES = {
+_GROUP_PLACES = {
     "across splits": "across splits",
     "across classes": "under other labels",
     "within": "in one split and class",
@@ -125,20 +128,21 @@ def _fault_lines(faults: Sequence[Fault]) -> Iterator[str]:
         *SUBJECT_ARGUMENTS,
         argument("--against", "DATASET", "find the images that are also in this dataset"),
         argument(
-            "--distance",
-            "N",
-            "how much near-duplicates may differ, in thousandths; default: 4, at most: 50",
-            type=decimal,
-            default=4.0,
+            "--alike",
+            "PERCENT",
+            f"how much near-duplicates are alike at least, from {LEAST_ALIKE} to 100; "
+            f"default: {ALIKE}",
+            type=whole,
+            default=ALIKE,
         ),
-        argument("-o", "FILE", "draw the first 50 pairs there", dest="sheet"),
+        argument("-o", "FILE", "draw the first 50 groups there", dest="sheet"),
         *WORKERS,
     ),
 )
 def leaks(parsed: Namespace) -> int:
     """Show exact and near-duplicates in a dataset or a source.
 
-    Pairs across splits come first, then pairs across classes, then the rest. The exit code is 1
+    Groups across splits come first, then groups across classes, then the rest. The exit code is 1
     if an image is in two splits, or in the other dataset.
     """
     from imgrec import api
@@ -147,32 +151,32 @@ def leaks(parsed: Namespace) -> int:
         found = api.leaks(
             parsed.source,
             against=parsed.against,
-            distance=parsed.distance,
+            alike=parsed.alike,
             sheet=parsed.sheet,
             **reading,
         )
     emit(parsed, _leaks_value(found), _leaks_lines(found))
     if parsed.sheet and not found.sheet:
-        note = f"{parsed.sheet} was not written: there are no pairs to draw"
+        note = f"{parsed.sheet} was not written: there is nothing to draw"
         print(visible(note), file=sys.stderr)
     return 1 if found.is_leaking else 0
 
 
 def _leaks_value(found: Leaks) -> dict[str, object]:
     return {
-        **pick(found, "name version against images flat unreadable distance sheet"),
+        **pick(found, "name version against images flat unreadable alike sheet"),
         "leaking": found.is_leaking,
-        "counts": Counter(str(pair.kind) for pair in found.pairs),
-        "pairs": [
+        "counts": Counter(str(group.kind) for group in found.groups),
+        "groups": [
             {
-                **pick(pair, "kind distance"),
-                "identical": pair.is_exact,
-                "mirrored": pair.is_mirrored,
-                "first": _image_value(pair.first),
-                "second": _image_value(pair.second),
+                **pick(group, "kind alike"),
+                "identical": group.is_exact,
+                "mirrored": group.is_mirrored,
+                "images": list(map(_image_value, group.images)),
             }
-            for pair in found.pairs
+            for group in found.groups
         ],
+        "large": [{"first": group.first, "images": group.size} for group in found.large],
         "seconds": round(found.seconds, 3),
     }
 
@@ -183,14 +187,17 @@ def _image_value(image: LeakedImage) -> dict[str, object]:
 
 def _leaks_lines(found: Leaks) -> Iterator[str]:
     against = f" against {found.against}" if found.against else ""
-    ending = "" if found.pairs else ", no duplicates"
+    ending = "" if found.groups or found.large else ", no duplicates"
     yield visible(f"{found.title}{against}: {number(found.images, 'image')}{ending}")
-    for kind in dict.fromkeys(pair.kind for pair in found.pairs):
-        pairs = found.of(kind)
-        yield line(_PAIR_TITLES[kind], _kind_summary(found, pairs, kind))
-        yield from (line("", _pair(pair)) for pair in pairs[:_PAIRS_SHOWN])
-        if len(pairs) > _PAIRS_SHOWN:
-            yield line("", f"… {len(pairs) - _PAIRS_SHOWN:,} more: --json lists all")
+    for kind in dict.fromkeys(group.kind for group in found.groups):
+        groups = found.of(kind)
+        yield line(_GROUP_TITLES[kind], _kind_summary(found, groups, kind))
+        yield from (line("", _group(group)) for group in groups[:_GROUPS_SHOWN])
+        if len(groups) > _GROUPS_SHOWN:
+            yield line("", f"… {len(groups) - _GROUPS_SHOWN:,} more: --json lists all")
+    for large in found.large[:_GROUPS_SHOWN]:
+        what = f"{large.size:,} images look alike, such as {large.first}: more than 5 % of a class"
+        yield line("large", f"{what}, so probably not one picture")
     if found.flat:
         what = "with too little detail to compare: only exact duplicates are found"
         yield line("flat", f"{number(found.flat, 'image')} {what}")
@@ -201,18 +208,24 @@ def _leaks_lines(found: Leaks) -> Iterator[str]:
     yield line("speed", f"{found.images / max(found.seconds, 1e-9):,.0f} images/s")
 
 
-def _kind_summary(found: Leaks, pairs: Sequence[LeakPair], kind: Kind) -> str:
-    exact = sum(pair.is_exact for pair in pairs)
-    kinds = f"{exact:,} exact, {len(pairs) - exact:,} near"
+def _kind_summary(found: Leaks, groups: Sequence[LeakGroup], kind: Kind) -> str:
     if found.against:
-        return f"{number(len(pairs), 'image')} also in {found.against}: {kinds}"
-    return f"{number(len(pairs), 'pair')} {_PAIR_PLACES[kind]}: {kinds}"
+        exact = sum(len(group.images) - 1 for group in groups if group.is_exact)
+        images = sum(len(group.images) - 1 for group in groups)
+        kinds = f"{exact:,} exact, {images - exact:,} near"
+        return f"{number(images, 'image')} also in {found.against}: {kinds}"
+    exact = sum(group.is_exact for group in groups)
+    kinds = f"{exact:,} exact, {len(groups) - exact:,} near"
+    return f"{number(len(groups), 'group')} {_GROUP_PLACES[kind]}: {kinds}"
 
 
-def _pair(pair: LeakPair) -> str:
-    sign = "=" if pair.is_exact else "~"
-    apart = "" if pair.is_exact else f" ({pair.distance:.1f}{', mirrored' * pair.is_mirrored})"
-    return f"{_image(pair.first)} {sign} {_image(pair.second)}{apart}"
+def _group(group: LeakGroup) -> str:
+    sign = " = " if group.is_exact else " ~ "
+    shown = sign.join(map(_image, group.images[:_IMAGES_SHOWN]))
+    more = len(group.images) - _IMAGES_SHOWN
+    rest = f"{sign}… {more:,} more" if more > 0 else ""
+    how = "" if group.is_exact else f" ({group.alike} %{', mirrored' * group.is_mirrored})"
+    return f"{shown}{rest}{how}"
 
 
 def _image(image: LeakedImage) -> str:

@@ -33,12 +33,12 @@ from imgrec.cli.render import (
 )
 from imgrec.model import UNLABELLED
 from imgrec.notes import Ignored
-from imgrec.options import OnLeak
+from imgrec.options import NearDups, OnLeak
 from imgrec.text import number, size, without_line
 
 if TYPE_CHECKING:
     from imgrec.model import Plan, ShardTask
-    from imgrec.near.duplicates import NearDuplicates
+    from imgrec.near.clusters import NearDuplicates
     from imgrec.notes import Note, SameImage
     from imgrec.outcome import Packed, Report
 
@@ -117,7 +117,8 @@ def _source_value(found: Plan | Report, rows: Sequence[SplitRow]) -> dict[str, o
         "classes": found.classes,
         "splits": split_values(rows),
         **findings_value(found),
-        "near_duplicates": near and pick(near, "looked_at pairs across_splits across_classes"),
+        "near_duplicates": near
+        and pick(near, "looked_at groups across_splits across_classes large"),
     }
 
 
@@ -303,8 +304,9 @@ def copies_lines(found: Plan | Report, where: str) -> Iterator[str]:
     yield from _same_lines("duplicates", "more than once", found.duplicates, where)
     yield from _same_lines("leaks", leaks, found.leaks, where)
     yield from _same_lines("conflicts", "under more than one label", found.conflicts, where)
-    if found.near_duplicates and found.near_duplicates.pairs:
-        yield from _near_lines(found.near_duplicates)
+    near = found.near_duplicates
+    if near and (near.groups or near.large):
+        yield from _near_lines(near, is_grouped=found.options.get("near_dups") == NearDups.GROUP)
 
 
 def _same_lines(title: str, what: str, groups: Sequence[SameImage], where: str) -> Iterator[str]:
@@ -323,16 +325,24 @@ def _some_of(filenames: Sequence[str]) -> str:
     return " = ".join(sorted(shown)) + (f" = … {rest:,} more" if rest else "")
 
 
-def _near_lines(near: NearDuplicates) -> Iterator[str]:
-    """Show how many near-duplicates there are, and the pairs that matter most."""
-    look = "looks" if near.pairs == 1 else "look"
-    what = f"{number(near.pairs, 'pair')} {look} alike among {number(near.looked_at, 'image')}"
+def _near_lines(near: NearDuplicates, *, is_grouped: bool) -> Iterator[str]:
+    """Show how many near-duplicates there are, and the groups that matter most."""
+    look = "looks" if near.groups == 1 else "look"
+    what = f"{number(near.groups, 'group')} {look} alike among {number(near.looked_at, 'image')}"
     if near.across_splits:
         what += f", {near.across_splits:,} across splits"
     if near.across_classes:
         what += f", {near.across_classes:,} under other labels"
     yield line("near-dups", what)
-    for pair in near.examples[:_SHOWN]:
-        mirrored = ", mirrored" if pair.is_mirrored else ""
-        yield line("", f"{pair.first} ~ {pair.second} ({pair.distance:.1f}{mirrored})")
-    yield from _more_lines(near.pairs - _SHOWN, "pair", "imgrec leaks shows them")
+    for group in near.examples[:_SHOWN]:
+        mirrored = ", mirrored" if group.is_mirrored else ""
+        more = f" ~ … {group.size - _SHOWN:,} more" if group.size > _SHOWN else ""
+        shown = " ~ ".join(group.files[:_SHOWN])
+        yield line("", f"{shown}{more} ({group.alike} %{mirrored})")
+    yield from _more_lines(near.groups - _SHOWN, "group", "imgrec leaks shows them")
+    if near.large:
+        large = number(near.large, "larger group")
+        yield line("", f"{large} of more than 5 % of a class: probably not one picture")
+    if near.across_splits:
+        first = "" if is_grouped else "--near-dups group keeps each group in one split; "
+        yield line("", f"{first}--on-leak drop leaves out copies in splits of the source")

@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -23,7 +24,7 @@ from imgrec.codec.untrusted import (
 )
 from imgrec.errors import DatasetError
 from imgrec.model import ARCHIVE_OF, ShardTask, SourceLayout, Submission
-from imgrec.near.duplicates import NearDuplicates, NearPair
+from imgrec.near.clusters import NearDuplicates, NearGroup
 from imgrec.notes import (
     ALWAYS_LISTED,
     COPIES,
@@ -40,7 +41,7 @@ from imgrec.outcome import RecordTable, Report, ShardResult, SplitInfo
 from imgrec.text import printable
 
 _ARRAYS = {"offsets": "Q", "lengths": "Q", "shapes": "I"}
-_BYTES = ("hashes", "signatures", "orientations", "tones")
+_BYTES = ("hashes", "descriptors", "orientations", "tones")
 _COUNTED = (NoteKind.TRANSCODED, NoteKind.LEAK)
 """Of these, report.json also counts the files that it does not list: `verify` needs the total."""
 
@@ -129,8 +130,7 @@ def _files(notes: Sequence[Note]) -> list[dict[str, str]]:
 
 def _near(near: NearDuplicates) -> dict[str, object]:
     examples = [
-        (printable(pair.first), printable(pair.second), pair.distance, pair.is_mirrored)
-        for pair in near.examples
+        {**group._asdict(), "files": list(map(printable, group.files))} for group in near.examples
     ]
     return {**near._asdict(), "examples": examples}
 
@@ -193,12 +193,26 @@ def _decode_files(items: object, kind: NoteKind) -> list[Note]:
 def _decode_near(value: Any) -> NearDuplicates | None:  # JSON has no types
     if value is None:
         return None
+    if "pairs" in value:  # of an earlier version, which listed pairs and how much they differ
+        examples = list(map(_group_of_pair, list_of(value["examples"])))
+        value = {**value, "groups": value["pairs"], "large": 0, "examples": examples}
     counts = {key: count_of(value[key]) for key in NearDuplicates._fields if key != "examples"}
-    examples = tuple(
-        NearPair(text_of(first), text_of(second), float(distance), bool(is_mirrored))
-        for first, second, distance, is_mirrored in list_of(value["examples"])
+    groups = tuple(
+        NearGroup(
+            files=texts_of(group["files"]),
+            size=count_of(group["size"]),
+            alike=count_of(group["alike"]),
+            is_mirrored=bool(group["is_mirrored"]),
+        )
+        for group in list_of(value["examples"])
     )
-    return NearDuplicates(**counts, examples=examples)
+    return NearDuplicates(**counts, examples=groups)
+
+
+def _group_of_pair(pair: Any) -> dict[str, object]:
+    first, second, thousandths, is_mirrored = pair
+    alike = max(0, 100 - math.ceil(float(thousandths) / 10))
+    return {"files": [first, second], "size": 2, "alike": alike, "is_mirrored": is_mirrored}
 
 
 def encode_result(result: ShardResult) -> bytes:

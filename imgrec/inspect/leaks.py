@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,8 +14,8 @@ from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from imgrec.codec import descriptor
-from imgrec.errors import BadImage, UsageError
+from imgrec.codec.look import Look, look
+from imgrec.errors import BadImage
 from imgrec.inspect.contact_sheet import (
     Captioned,
     draw_contact_sheet,
@@ -33,16 +34,17 @@ from imgrec.inspect.subject import (
     scan_for,
 )
 from imgrec.model import TRAIN, Catalog
-from imgrec.near import duplicates
-from imgrec.near.search import DISTANCE, MAX_DISTANCE, Search, find_pairs
+from imgrec.near.clusters import ALIKE, LEAST_ALIKE, ranked_members
+from imgrec.near.duplicates import Images, Large, Pair, count_flat, find_among, find_similar
 from imgrec.options import PackOptions, SourceOptions
+from imgrec.options.parsing import at_least
 from imgrec.planning.build import choose_limited
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
-from imgrec.source.image_pass import read_signatures
+from imgrec.source.near_images import Seen, join_seen, see_images, seen_of
 from imgrec.storage.named_files import refuse_no_file, write_out
 
-_SHEET_PAIRS = 50
+_SHEET_GROUPS = 50
 _SHEET_ACROSS = 3
 
 
@@ -57,18 +59,13 @@ class Request:
     data_dir: str = ""
     source: SourceOptions = field(default_factory=SourceOptions)
     """How to read `what` if it is a source."""
-    distance: float = DISTANCE
+    alike: int = ALIKE
+    """How much near-duplicates are alike at least, in per cent."""
     sheet: str = ""
-    """Where to write a contact sheet of the pairs, as PNG, JPEG or WebP by its extension."""
+    """Where to write a contact sheet of the groups, as PNG, JPEG or WebP by its extension."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.distance, bool) or not isinstance(self.distance, int | float):
-            raise UsageError(f"distance cannot be {self.distance!r}", hint="give a number")
-        if not 0 <= self.distance <= MAX_DISTANCE:
-            raise UsageError(
-                f"--distance {self.distance:g} is out of range",
-                hint=f"give a number from 0 to {MAX_DISTANCE:g}, such as {DISTANCE:g}",
-            )
+        at_least(LEAST_ALIKE, 100)("alike", self.alike)
         refuse_no_file(self.sheet, "pairs.png")
         refuse_other_formats(self.sheet)
 
@@ -93,27 +90,29 @@ class LeakedImage(NamedTuple):
     where: ImagePlace
 
 
-class LeakPair(NamedTuple):
-    """Two images that look alike."""
+class LeakGroup(NamedTuple):
+    """Images that look alike, directly or through others."""
 
     kind: Kind
-    first: LeakedImage
-    second: LeakedImage
-    distance: float
-    """In thousandths: see `near.search`."""
+    images: tuple[LeakedImage, ...]
+    """The one that most others look like comes first, then one of each other split and label. With
+    another dataset, the first is the image there."""
+    alike: int
+    """In per cent: of the two that are most alike, across splits or labels if the group is."""
     is_mirrored: bool
+    """Whether one of those two is mirrored."""
     is_exact: bool
-    """True if they have the same bytes."""
+    """True if all have the same bytes."""
 
     def order(self) -> tuple[object, ...]:
-        """Return the sort key: the worst and nearest first."""
-        named = self.first.name, self.second.name, self.first.split, self.second.split
-        return [*Kind].index(self.kind), not self.is_exact, self.distance, named
+        """Return the sort key: the worst and most alike first."""
+        names = [image[:2] for image in self.images]
+        return [*Kind].index(self.kind), not self.is_exact, -self.alike, names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaks:
-    """The pairs found in a dataset or source, or between two of them."""
+    """The groups found in a dataset or source, or between two of them."""
 
     name: str
     """The dataset or source."""
@@ -125,12 +124,12 @@ class Leaks:
     flat: int
     """Images with too little content to compare: only exact copies of them are found."""
     unreadable: int
-    distance: float
-    pairs: tuple[LeakPair, ...]
-    """Sorted. Of equal images, each is paired with the first.
-
-    Every image with a near-duplicate in another split, or of another class, is in such a pair.
-    """
+    alike: int
+    """How much near-duplicates are alike at least, in per cent."""
+    groups: tuple[LeakGroup, ...]
+    """Sorted: the worst first. Each image is in one group at most."""
+    large: tuple[Large, ...] = ()
+    """Groups that hold too much of a class to be one picture; they are not among the others."""
     sheet: str = ""
     """The path of the contact sheet; empty if there is none."""
     seconds: float = 0.0
@@ -140,14 +139,14 @@ class Leaks:
         """Return the name and version."""
         return f"{self.name} {self.version}".strip()
 
-    def of(self, kind: Kind) -> list[LeakPair]:
-        """Return the pairs of one kind."""
-        return [pair for pair in self.pairs if pair.kind is kind]
+    def of(self, kind: Kind) -> list[LeakGroup]:
+        """Return the groups of one kind."""
+        return [group for group in self.groups if group.kind is kind]
 
     @property
     def is_leaking(self) -> bool:
         """Return whether an image is in two splits, or in the other dataset."""
-        return any(pair.kind in (Kind.AGAINST, Kind.SPLITS) for pair in self.pairs)
+        return any(group.kind in (Kind.AGAINST, Kind.SPLITS) for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +161,10 @@ class _Images:
     """Empty texts where there are no splits."""
     labels: Sequence[tuple[str, ...]]
     """The classes of each image."""
-    hashes: Sequence[bytes]
-    """XXH3 of the bytes of each; b"" for a file that could not be read."""
-    signatures: bytes
+    seen: Seen
+    """What they look like."""
     place_of: Callable[[int], ImagePlace]
     """Returns the place of an image, by its row."""
-    unreadable: int
-    """Images that could not be decoded: only exact copies of them are found."""
     bad: int = 0
     """Files that the scan already found not to be images."""
 
@@ -179,30 +175,33 @@ class _Images:
 def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
     """Compare images as asked. Archives are unpacked to folders in `spool`."""
     started = time.monotonic()
+    large: tuple[Large, ...] = ()
     # Find both before reading either, so that a wrong name is reported at once.
     read = _reader(request.what, request.source, request.data_dir)
     if request.against:
         read_others = _reader(request.against, SourceOptions(), request.data_dir)
         images = read(job, os.path.join(spool, "0"))
         others = read_others(job, os.path.join(spool, "1"))
-        pairs = _pairs_between(images, others, request.distance, job)
+        groups = _groups_between(images, others, request.alike, job)
         against = f"{others.name} {others.version}".strip()
     else:
         images, against = read(job, spool), ""
-        pairs = _pairs_within(images, request.distance, job)
-    pairs.sort(key=LeakPair.order)
-    sheet = request.sheet if pairs else ""
+        groups, large = _groups_within(images, request.alike, job)
+    groups.sort(key=LeakGroup.order)
+    unreadable = images.seen.pixels.count(0)
+    sheet = request.sheet if groups else ""
     if sheet:
-        write_out(sheet, encode_sheet(_draw_sheet(pairs[:_SHEET_PAIRS], job), sheet))
+        write_out(sheet, encode_sheet(_draw_sheet(groups[:_SHEET_GROUPS], job), sheet))
     return Leaks(
         name=images.name,
         version=images.version,
         against=against,
         images=len(images.names),
-        flat=duplicates.count_flat(images.signatures) - images.unreadable,
-        unreadable=images.unreadable + images.bad,
-        distance=request.distance,
-        pairs=tuple(pairs),
+        flat=count_flat(images.seen.descriptors) - unreadable,
+        unreadable=unreadable + images.bad,
+        alike=request.alike,
+        groups=tuple(groups),
+        large=large,
         sheet=sheet,
         seconds=time.monotonic() - started,
     )
@@ -222,16 +221,14 @@ def _reader(what: str, options: SourceOptions, data_dir: str) -> Callable[[Job, 
 
 def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
     samples = catalog.samples
-    looks = read_signatures(samples, job.run, lambda done, total: job.progress("look", done, total))
+    seen = see_images(samples, job.run, lambda done, total: job.progress("look", done, total))
     is_split = any(samples.splits)
     return _Images(
         name=source,
         names=samples.filenames,
         splits=[split or TRAIN for split in samples.splits] if is_split else samples.splits,
         labels=samples.class_sets or [(name,) if name else () for name in samples.class_names],
-        hashes=looks.hashes,
-        signatures=looks.signatures,
-        unreadable=looks.pixels.count(0),
+        seen=seen,
         place_of=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
         bad=len(catalog.bad),
     )
@@ -243,9 +240,7 @@ class _Batch(NamedTuple):
     start: int
     names: list[str]
     labels: list[tuple[str, ...]]
-    hashes: list[bytes]
-    signatures: bytes
-    unreadable: int
+    seen: Seen
 
 
 def _images_of_dataset(folder: Path, job: Job) -> _Images:
@@ -258,90 +253,118 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
         job.progress("look", len(batch.names), count)
     found.sort(key=lambda batch: batch.start)
     names = chain.from_iterable(batch.names for batch in found)
+    seen = join_seen([batch.seen for batch in found])
     return _Images(
         name=info.name,
         version=info.version,
         names=[name or f"record {number}" for number, name in enumerate(names)],
         splits=[split.name for split in info.splits for _ in range(split.examples)],
         labels=[labels for batch in found for labels in batch.labels],
-        hashes=[value for batch in found for value in batch.hashes],
-        signatures=b"".join([batch.signatures for batch in found]),
-        unreadable=sum(batch.unreadable for batch in found),
+        seen=seen,
         place_of=lambda number: InDataset(info.path, number),
     )
 
 
 def _read_batch(batch: RecordBatch) -> _Batch:
     names, labels, hashes = [], [], []
-    sketches: list[descriptor.Sketch | None] = []
+    looks: list[Look | None] = []
     for record in open_dataset(batch.folder).read_all(range(batch.start, batch.stop)):
         names.append(record.filename)
         labels.append(record.class_names)
         hashes.append(xxh3_128_digest(record.image))
         try:
-            sketches.append(descriptor.sketch(record.image, record.filename))
+            looks.append(look(record.image, record.filename))
         except BadImage:
-            sketches.append(None)
-    signatures = descriptor.encode(sketches)
-    return _Batch(batch.start, names, labels, hashes, signatures, sketches.count(None))
+            looks.append(None)
+    return _Batch(batch.start, names, labels, seen_of(looks, hashes))
 
 
-def _pairs_within(images: _Images, distance: float, job: Job) -> list[LeakPair]:
+def _groups_within(
+    images: _Images, alike: int, job: Job
+) -> tuple[list[LeakGroup], tuple[Large, ...]]:
     """Compare all images with each other."""
     # A file that could not be read has no hash, and equals no other.
-    contents = [value or b"%d" % row for row, value in enumerate(images.hashes)]
-    known = duplicates.Images(images.names, contents, images.signatures)
-    found = duplicates.find_similar(known, distance, job.run)
-    sides = (images.splits, [frozenset(labels) or None for labels in images.labels])
-    pairs = []
-    for first, second, apart, is_mirrored in chain(found.pairs(), *map(found.pairs_across, sides)):
-        one, other = images.image(first), images.image(second)
-        is_exact = contents[first] == contents[second]
-        pairs.append(LeakPair(_kind(one, other), one, other, apart, is_mirrored, is_exact))
-    return pairs
-
-
-def _kind(one: LeakedImage, other: LeakedImage) -> Kind:
-    if one.split != other.split:
-        return Kind.SPLITS
-    # An image without a label contradicts none.
-    are_labelled = one.labels and other.labels
-    differ = are_labelled and set(one.labels) != set(other.labels)
-    return Kind.CLASSES if differ else Kind.WITHIN
-
-
-def _pairs_between(images: _Images, others: _Images, distance: float, job: Job) -> list[LeakPair]:
-    """Find the images that are among others too: each with an equal one, else the nearest."""
-    pairs: dict[int, LeakPair] = {}
-    [edges] = job.run(find_pairs, [Search(images.signatures, distance, others.signatures)])
-    # The nearest comes last, and replaces the others.
-    for edge in sorted(edges, key=lambda edge: (edge.first, -edge.distance, -edge.second)):
-        one, other = images.image(edge.first), others.image(edge.second)
-        apart = round(edge.distance, 3)
-        is_mirrored = edge.is_mirrored
-        pairs[edge.first] = LeakPair(Kind.AGAINST, one, other, apart, is_mirrored, is_exact=False)
-    first_rows = {value: row for row, value in reversed(list(enumerate(others.hashes))) if value}
-    for row, value in enumerate(images.hashes):
-        if value in first_rows:
-            one, other = images.image(row), others.image(first_rows[value])
-            pairs[row] = LeakPair(Kind.AGAINST, one, other, 0.0, is_mirrored=False, is_exact=True)
-    return list(pairs.values())
-
-
-def _draw_sheet(pairs: Sequence[LeakPair], job: Job) -> bytes:
-    """Return a PNG of pairs, each with files, splits, labels and distance."""
+    contents = [value or b"%d" % row for row, value in enumerate(images.seen.hashes)]
+    known = Images(images.names, contents, images.seen.descriptors)
+    kinds = [frozenset(labels) or None for labels in images.labels]
+    found = find_similar(known, alike, job.run, images.seen.see).without_large(kinds)
+    by_picture: dict[int, list[Pair]] = defaultdict(list)
+    homes = {row: root for root, rows in found.members().items() for row in rows}
+    for pair in chain(found.copies(range(len(found.pictures))), found.pairs()):
+        by_picture[homes[pair.first]].append(pair)
     groups = []
-    for pair in pairs:
-        how = "the same file" if pair.is_exact else f"{pair.distance:.1f}"
-        how += ", mirrored" if pair.is_mirrored else ""
-        captions = (f"{pair.kind}: {how}", "")
-        groups.append(
+    for pairs in by_picture.values():
+        is_exact = len({contents[row] for pair in pairs for row in pair[:2]}) == 1
+        groups.append(_group(images, pairs, is_exact=is_exact))
+    return groups, found.large
+
+
+def _group(images: _Images, pairs: Sequence[Pair], *, is_exact: bool) -> LeakGroup:
+    rows = ranked_members(pairs)
+    splits = {images.splits[row] for row in rows}
+    # An image without a label contradicts none.
+    labels = {frozenset(images.labels[row]) for row in rows} - {frozenset()}
+    kind = Kind.SPLITS if len(splits) > 1 else Kind.CLASSES if len(labels) > 1 else Kind.WITHIN
+
+    def sides(row: int) -> tuple[object, ...]:
+        return images.splits[row], frozenset(images.labels[row])
+
+    crossing = [pair for pair in pairs if _crosses(images, pair, kind)] or pairs
+    top = min(crossing, key=lambda pair: (-pair.alike, pair))
+    firsts = {sides(row): row for row in reversed(rows)}.values()
+    shown = dict.fromkeys([rows[0], *sorted(firsts, key=rows.index), *rows])
+    shown_images = tuple(map(images.image, shown))
+    return LeakGroup(kind, shown_images, top.alike, top.is_mirrored, is_exact)
+
+
+def _crosses(images: _Images, pair: Pair, kind: Kind) -> bool:
+    sides = images.splits if kind is Kind.SPLITS else images.labels
+    return sides[pair.first] != sides[pair.second]
+
+
+def _groups_between(images: _Images, others: _Images, alike: int, job: Job) -> list[LeakGroup]:
+    """Find the images that are among others too: each with an equal one, else the most alike."""
+    nearest: dict[int, Pair] = {}
+    sees = images.seen.see, others.seen.see
+    for pair in find_among(images.seen.descriptors, others.seen.descriptors, alike, job.run, sees):
+        if pair.first not in nearest or pair.alike > nearest[pair.first].alike:
+            nearest[pair.first] = pair
+    first_rows = {
+        value: row for row, value in reversed(list(enumerate(others.seen.hashes))) if value
+    }
+    hashes = enumerate(images.seen.hashes)
+    exact = {row: first_rows[value] for row, value in hashes if value in first_rows}
+    nearest |= {row: Pair(row, other, 100, is_mirrored=False) for row, other in exact.items()}
+    groups: dict[tuple[int, bool], list[Pair]] = defaultdict(list)
+    for row, pair in sorted(nearest.items()):
+        groups[pair.second, row in exact].append(pair)
+    return [
+        LeakGroup(
+            Kind.AGAINST,
+            (others.image(other), *(images.image(pair.first) for pair in pairs)),
+            max(pair.alike for pair in pairs),
+            max(pairs, key=lambda pair: pair.alike).is_mirrored,
+            is_exact,
+        )
+        for (other, is_exact), pairs in groups.items()
+    ]
+
+
+def _draw_sheet(groups: Sequence[LeakGroup], job: Job) -> bytes:
+    """Return a PNG of the first two images of groups, with files, splits, labels and likeness."""
+    tiles = []
+    for group in groups:
+        how = "the same file" if group.is_exact else f"{group.alike} %"
+        how += ", mirrored" if group.is_mirrored else ""
+        more = f"and {len(group.images) - 2:,} more" if len(group.images) > 2 else ""
+        captions = (f"{group.kind}: {how}", more)
+        tiles.append(
             tuple(
                 Captioned(
                     image.where,
                     (image.name, " ".join(filter(None, (image.split, *image.labels))), caption),
                 )
-                for image, caption in zip((pair.first, pair.second), captions, strict=True)
+                for image, caption in zip(group.images, captions, strict=False)
             )
         )
-    return draw_contact_sheet(groups, _SHEET_ACROSS, job)
+    return draw_contact_sheet(tiles, _SHEET_ACROSS, job)

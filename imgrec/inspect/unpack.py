@@ -51,7 +51,7 @@ _KINDS = {int: ColumnKind.INT, float: ColumnKind.FLOAT, str: ColumnKind.TEXT}
 _SPLITTING = ("val_split", "test_split", "folds", "group_by", "near_dups")
 _REPEATED = (
     "val_split", "test_split", "folds", "seed", "shards", "shard_bytes", "check", "on_leak",
-    "group_by", "near_dups", "compression", "also",
+    "group_by", "near_dups", "alike", "compression", "also",
 )  # fmt: skip
 """Options that packing again needs, as the report calls them."""
 _FLAGS = {"shard_bytes": "shard_size"}

@@ -2,72 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from imgrec.near.search import SIGNATURE_BYTES, Pair, Search, find_pairs
+from imgrec.near.clusters import NearPair, NearPairs, components, is_large
+from imgrec.near.confirm import Confirm, confirm
+from imgrec.near.descriptor import DESCRIPTOR_BYTES, FLAT, LOOK_BYTES
+from imgrec.near.search import THOROUGH, Candidates, Effort, Run, find_candidates
 
-Run: TypeAlias = Callable[[Callable[[Search], list[Pair]], Sequence[Search]], Iterator[list[Pair]]]
-"""Calls a function on each of some tasks, perhaps in another process."""
-_FLAT = bytes(SIGNATURE_BYTES)
-_EXAMPLES = 100
+_TASK_PAIRS = 4096
+
+See: TypeAlias = Callable[[Sequence[int]], bytes]
+"""Returns the looks of the images at some places, one after another (`codec.look`)."""
 
 
-class NearPair(NamedTuple):
-    """Two files that look alike but have different bytes."""
+class Pair(NamedTuple):
+    """Two images, by their places."""
 
-    first: str
-    second: str
-    distance: float
-    """In thousandths: 0 is the same picture, perhaps encoded differently."""
+    first: int
+    second: int
+    alike: int
+    """In per cent."""
     is_mirrored: bool
-
-
-class NearDuplicates(NamedTuple):
-    """Counts of near-duplicates, with examples: there may be too many to list."""
-
-    looked_at: int
-    """The number of images compared."""
-    pairs: int
-    across_splits: int
-    """Pairs with images in different splits: leaks."""
-    across_classes: int
-    """Pairs with different labels."""
-    examples: tuple[NearPair, ...]
-    """The most important pairs."""
-
-
-class NearPairs(NamedTuple):
-    """All pairs of near-duplicates among some images."""
-
-    looked_at: int
-    """The number of images compared."""
-    pairs: tuple[NearPair, ...]
-
-    def sum_up(self, splits: Mapping[str, str], labels: Mapping[str, object]) -> NearDuplicates:
-        """Count the pairs whose files both have a split. The label None means unlabelled."""
-        across_classes = 0
-        ranked: list[tuple[int, float, NearPair]] = []
-        for pair in self.pairs:
-            first, second = pair.first, pair.second
-            if first not in splits or second not in splits:
-                continue
-            is_leak = splits[first] != splits[second]
-            is_conflict = len({labels[first], labels[second]} - {None}) > 1
-            across_classes += is_conflict
-            rank = 0 if is_leak else 1 if is_conflict else 2
-            ranked.append((rank, pair.distance, pair))
-        ranked.sort()
-        return NearDuplicates(
-            looked_at=self.looked_at,
-            pairs=len(ranked),
-            across_splits=sum(rank == 0 for rank, _, _ in ranked),
-            across_classes=across_classes,
-            examples=tuple(pair for _, _, pair in ranked[:_EXAMPLES]),
-        )
 
 
 class Images(NamedTuple):
@@ -76,13 +34,21 @@ class Images(NamedTuple):
     names: Sequence[str]
     contents: Sequence[bytes]
     """Equal for two images exactly if their bytes are."""
-    signatures: bytes
-    """65 bytes each: see `codec.descriptor`."""
+    descriptors: bytes
+    """200 bytes each: see `near.descriptor`."""
+
+
+class Large(NamedTuple):
+    """A group that holds too much of a class to be versions of one picture."""
+
+    first: str
+    """Its first file."""
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarImages:
-    """Images grouped by signature ("pictures"), and the pairs of similar pictures.
+    """Images grouped by content ("pictures"), and the pairs of pictures that are alike.
 
     It does not depend on the order of the images.
     """
@@ -91,74 +57,74 @@ class SimilarImages:
     pictures: Sequence[Sequence[int]]
     """The images of each picture, sorted by name. Pictures are sorted by their first names."""
     edges: Sequence[Pair]
-    """Pairs of similar pictures."""
+    """Pairs of pictures that are alike."""
+    large: tuple[Large, ...] = ()
+    """Groups whose edges were left out, the largest first."""
 
     def near_pairs(self) -> NearPairs:
-        """Return the pairs of near-duplicates whose bytes differ."""
-        names, contents, signatures = self.images
+        """Return the pairs of near-duplicates, and of copies of them."""
+        names, _, descriptors = self.images
+        concerned = {picture for edge in self.edges for picture in edge[:2]}
         pairs = [
-            NearPair(names[first], names[second], distance, is_mirrored)
-            for first, second, distance, is_mirrored in self.pairs()
-            if contents[first] != contents[second]
+            NearPair(names[pair.first], names[pair.second], pair.alike, pair.is_mirrored)
+            for pair in self.pairs()
         ]
-        return NearPairs(len(names) - count_flat(signatures), tuple(sorted(pairs)))
+        pairs += [
+            NearPair(names[pair.first], names[pair.second], 100, False, is_exact=True)
+            for pair in self.copies(concerned)
+        ]
+        return NearPairs(len(names) - count_flat(descriptors), tuple(sorted(pairs)))
+
+    def copies(self, pictures: Iterable[int]) -> Iterator[Pair]:
+        """Yield the first image of pictures with each of its copies."""
+        for picture in pictures:
+            first, *rest = self.pictures[picture]
+            for place in rest:
+                yield Pair(first, place, 100, is_mirrored=False)
 
     def pairs(self) -> Iterator[Pair]:
-        """Yield all pairs of near-duplicates, the first by name first.
+        """Yield the pairs of near-duplicates, each by the first images of two pictures."""
+        for one, other, alike, is_mirrored in self.edges:
+            yield Pair(self.pictures[one][0], self.pictures[other][0], alike, is_mirrored)
 
-        Of images with equal signatures, each is paired with the first, and only that with others.
-        """
-        for first, *rest in self.pictures:
-            for place in rest:
-                yield Pair(first, place, 0.0, is_mirrored=False)
-        for one, other, distance, is_mirrored in self.edges:
-            yield Pair(
-                self.pictures[one][0], self.pictures[other][0], round(distance, 3), is_mirrored
-            )
-
-    def pairs_across(self, sides: Sequence[Hashable]) -> Iterator[Pair]:
-        """Yield more pairs, so that each image with a near-duplicate on another side is in one.
-
-        `sides` gives the side of each image (a split, or a label); None is on no side.
-        """
-        paired = {
-            place
-            for first, second, _, _ in self.pairs()
-            if sides[first] != sides[second] and None not in (sides[first], sides[second])
-            for place in (first, second)
-        }
-        several = [number for number, places in enumerate(self.pictures) if len(places) > 1]
-        concerned = {*several, *(number for edge in self.edges for number in edge[:2])}
-        by_side = {number: _by_side(self.pictures[number], sides) for number in concerned}
-        waiting = {number: dict(found) for number, found in by_side.items()}
-        copies = (Pair(number, number, 0.0, is_mirrored=False) for number in several)
-        for one, other, distance, is_mirrored in chain(copies, self.edges):
-            for own, theirs in ((one, other), (other, one)):
-                for side in [*waiting[own]]:
-                    across = next((at[0] for on, at in by_side[theirs].items() if on != side), -1)
-                    for place in waiting[own].pop(side) if across >= 0 else ():
-                        if place not in paired:
-                            paired.update((place, across))
-                            yield Pair(across, place, round(distance, 3), is_mirrored)
+    def members(self) -> dict[int, list[int]]:
+        """Return the images of each group of two or more, by the first picture in it."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        roots = components(len(self.pictures), (edge[:2] for edge in self.edges))
+        for root, places in zip(roots, self.pictures, strict=True):
+            groups[root].extend(places)
+        return {root: places for root, places in groups.items() if len(places) > 1}
 
     def groups(self) -> tuple[str, ...]:
-        """Return the group of each image: near-duplicates, directly or through others.
+        """Return the group of each image: its near-duplicates, directly or through others.
 
         A group has the name of its first file; an image without near-duplicates has "".
         """
-        parents = list(range(len(self.pictures)))
-        for edge in self.edges:
-            low, high = sorted((_root(parents, edge.first), _root(parents, edge.second)))
-            parents[high] = low
-        members: dict[int, list[int]] = defaultdict(list)
-        for picture, places in enumerate(self.pictures):
-            members[_root(parents, picture)].extend(places)
         groups = [""] * len(self.images.names)
-        for places in members.values():
+        for places in self.members().values():
             group = min(self.images.names[place] for place in places)
-            for place in places if len(places) > 1 else ():
+            for place in places:
                 groups[place] = group
         return tuple(groups)
+
+    def without_large(self, kinds: Sequence[Hashable]) -> SimilarImages:
+        """Leave out groups that hold too much of a kind: what is alike there is the kind.
+
+        Digits on white paper look alike, directly or through others. `kinds` gives the kind of
+        each image: its labels. Copies stay together.
+        """
+        totals = Counter(kinds)
+        large = {}
+        for root, places in self.members().items():
+            if is_large((kinds[place] for place in places), totals):
+                first = min(self.images.names[place] for place in places)
+                large[root] = Large(first, len(places))
+        if not large:
+            return self
+        roots = components(len(self.pictures), (edge[:2] for edge in self.edges))
+        edges = [edge for edge in self.edges if roots[edge.first] not in large]
+        found = sorted(large.values(), key=lambda one: (-one.size, one.first))
+        return replace(self, edges=edges, large=tuple(found))
 
     def to_drop(self, order: Iterable[int], kinds: Sequence[Hashable]) -> dict[int, int]:
         """Return the images to drop, each with the one kept in its place.
@@ -185,40 +151,79 @@ class SimilarImages:
         return dropped
 
 
-def find_similar(images: Images, distance: float, run: Run) -> SimilarImages:
-    """Find near-duplicates. The search runs wherever `run` runs its tasks."""
-    signatures = _split(images.signatures)
-    pictures: dict[bytes, list[int]] = {}
+def find_similar(
+    images: Images, alike: int, run: Run, see: See, effort: Effort = THOROUGH
+) -> SimilarImages:
+    """Find near-duplicates: images that are alike by `alike` per cent or more.
+
+    The work is done wherever `run` runs its tasks; `see` is called for images that may be alike.
+    """
+    descriptors = _split(images.descriptors, DESCRIPTOR_BYTES)
+    by_content: dict[bytes, list[int]] = {}
     for place in sorted(range(len(images.names)), key=images.names.__getitem__):
-        signature = signatures[place]
-        # A flat image is only similar to its exact copies.
-        key = signature if signature != _FLAT else _FLAT + images.contents[place]
-        pictures.setdefault(key, []).append(place)
-    joined = b"".join([key[:SIGNATURE_BYTES] for key in pictures])
-    [edges] = run(find_pairs, [Search(joined, distance)])
-    return SimilarImages(images=images, pictures=list(pictures.values()), edges=edges)
+        by_content.setdefault(images.contents[place], []).append(place)
+    pictures = list(by_content.values())
+    joined = b"".join([descriptors[places[0]] for places in pictures])
+    candidates = find_candidates(joined, None, run, effort)
+
+    def see_pictures(numbers: Sequence[int]) -> bytes:
+        return see([pictures[number][0] for number in numbers])
+
+    edges = confirmed(candidates, alike, run, (see_pictures, None))
+    return SimilarImages(images=images, pictures=pictures, edges=edges)
 
 
-def count_flat(signatures: bytes) -> int:
-    """Count the signatures of flat images."""
-    return _split(signatures).count(_FLAT)
+def find_among(
+    descriptors: bytes, others: bytes, alike: int, run: Run, sees: tuple[See, See]
+) -> list[Pair]:
+    """Return the pairs of an image and one of others that are alike, sorted.
+
+    `sees` looks at images, and at others.
+    """
+    return confirmed(find_candidates(descriptors, others, run), alike, run, sees)
 
 
-def _split(signatures: bytes) -> list[bytes]:
-    starts = range(0, len(signatures), SIGNATURE_BYTES)
-    return [signatures[start : start + SIGNATURE_BYTES] for start in starts]
+def confirmed(
+    candidates: Candidates, alike: int, run: Run, sees: tuple[See, See | None]
+) -> list[Pair]:
+    """Return the candidates that are alike by their pixels, in their order.
+
+    Without a second way to see, both pictures of a candidate are of one set.
+    """
+    import numpy as np
+
+    first, second, _, is_mirrored = candidates
+    if not len(first):
+        return []
+    see, see_others = sees
+    if see_others is None:
+        known = np.unique(np.concatenate([first, second]))
+        looks = _split(see(known.tolist()), LOOK_BYTES)
+        own, other = np.searchsorted(known, first), np.searchsorted(known, second)
+    else:
+        ours, own = np.unique(first, return_inverse=True)
+        theirs, other = np.unique(second, return_inverse=True)
+        other = other + len(ours)
+        seen = see(ours.tolist()) + see_others(theirs.tolist())
+        looks = _split(seen, LOOK_BYTES)
+    tasks = []
+    for start in range(0, len(first), _TASK_PAIRS):
+        part = slice(start, start + _TASK_PAIRS)
+        used, numbers = np.unique(np.stack([own[part], other[part]]), return_inverse=True)
+        pairs = np.column_stack([*numbers.reshape(2, -1), is_mirrored[part]]).astype(np.int32)
+        tasks.append(Confirm(start, pairs, b"".join([looks[at] for at in used.tolist()])))
+    found = dict(run(confirm, tasks))
+    scores = np.concatenate([found[start] for start in sorted(found)])
+    is_alike = scores >= alike
+    columns = (first, second, scores, is_mirrored)
+    rows = zip(*(column[is_alike].tolist() for column in columns), strict=True)
+    return [Pair(one, other, score, bool(mirror)) for one, other, score, mirror in rows]
 
 
-def _by_side(places: Iterable[int], sides: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    found: dict[Hashable, list[int]] = {}
-    for place in places:
-        if sides[place] is not None:
-            found.setdefault(sides[place], []).append(place)
-    return found
+def count_flat(descriptors: bytes) -> int:
+    """Count the descriptors of flat images."""
+    return _split(descriptors, DESCRIPTOR_BYTES).count(FLAT)
 
 
-def _root(parents: list[int], place: int) -> int:
-    while parents[place] != place:
-        parents[place] = parents[parents[place]]
-        place = parents[place]
-    return place
+def _split(joined: bytes, size: int) -> list[bytes]:
+    return [joined[start : start + size] for start in range(0, len(joined), size)]

@@ -25,6 +25,7 @@ from typing import (
 )
 
 from imgrec.errors import UsageError
+from imgrec.near.clusters import LEAST_ALIKE
 from imgrec.options.parsing import (
     Parser,
     at_least,
@@ -54,6 +55,7 @@ RENAMED = {
     "columns": "column",
     "class_map": "map",
     "no_resume": "resume",
+    "distance": "alike",
 }
 """Former names of options."""
 
@@ -72,6 +74,7 @@ Count: TypeAlias = Annotated[int, Kind(at_least(0), "N")]
 Positive: TypeAlias = Annotated[int, Kind(at_least(1), "N")]
 Pixels: TypeAlias = Annotated[int, Kind(at_least(1), "PX")]
 Quality: TypeAlias = Annotated[int, Kind(at_least(1, 100), "Q")]
+Alike: TypeAlias = Annotated[int, Kind(at_least(LEAST_ALIKE, 100), "PERCENT")]
 Bytes: TypeAlias = Annotated[int, Kind(parse_bytes, "SIZE", str)]
 Fraction: TypeAlias = Annotated[float, Kind(fraction(), "F")]
 Part: TypeAlias = Annotated[float, Kind(fraction(below_one=True), "F")]

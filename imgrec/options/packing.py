@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypeAlias, TypedDict, TypeVar
 
+from imgrec.near.clusters import ALIKE
 from imgrec.options.card import DatasetCard, parse_card, parse_homepage, parse_line, parse_prose
 from imgrec.options.declaration import (
+    Alike,
     Bytes,
     Count,
     Fraction,
@@ -194,8 +196,11 @@ class PackOptions:
     near_dups: NearDups = option(
         NearDups.AUTO,
         "what to do about near-duplicates: report them, keep them in one split (group), or keep "
-        "one of them (drop); auto reports them among JPEGs of at least 256x256 pixels",
+        "one of them (drop); auto reports the clear ones among JPEGs of at least 256x256 pixels",
         SPLITS,
+    )
+    alike: Alike = option(
+        ALIKE, f"how much near-duplicates are alike at least, in per cent; default: {ALIKE}", SPLITS
     )
     classes: tuple[str, ...] | None = option(
         None, "class names in label order, one per line", IMAGES, "FILE"
@@ -313,6 +318,7 @@ class PackOptions:
             **({"compression": self.shard_compression} if self.shard_compression else {}),
             **({"also": list(map(str, self.also))} if self.also else {}),
             **({} if self.near_dups is NearDups.AUTO else {"near_dups": str(self.near_dups)}),
+            **({} if self.alike == ALIKE else {"alike": self.alike}),
             **({} if self.thumbnails is None else {"thumbnails": self.thumbnails}),
             **(shrink.deciding() if shrink else {}),
             **self.about.given(),
@@ -376,6 +382,7 @@ class OutputKeywords(TypedDict, total=False):
     split_file: AnyPath
     on_leak: OnLeak | str
     near_dups: NearDups | str
+    alike: int
     classes: AnyPath | Sequence[str]
     classes_append: bool
     class_order: ClassOrder | str

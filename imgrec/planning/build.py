@@ -32,9 +32,11 @@ from imgrec.planning.groups import (
     Group,
     divided_groups,
     find_groups,
+    find_near_groups,
     leaked_copies,
     note_copies,
     refuse_leaks,
+    refuse_near_leaks,
 )
 from imgrec.planning.shards import dataset_facts, fingerprint, lengths_of, make_tasks, task_facts
 from imgrec.planning.split import assign_splits, draw_order, write_order
@@ -256,7 +258,11 @@ def _leave_out(
     if on_leak is OnLeak.FAIL:
         leaks = groups_of_copies(note for note in about_copies if note.kind is NoteKind.LEAK)
         refuse_leaks(leaks, len(leaks))
-    return leaked_copies(samples, groups, splits) if on_leak is OnLeak.DROP else {}
+        refuse_near_leaks(samples, find_near_groups(samples), splits)
+    if on_leak is not OnLeak.DROP:
+        return {}
+    near = leaked_copies(samples, find_near_groups(samples), splits, "a near-duplicate of")
+    return near | leaked_copies(samples, groups, splits)
 
 
 def _by_name(samples: Samples, order: Sequence[int]) -> tuple[dict[str, str], dict[str, object]]:

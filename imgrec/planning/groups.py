@@ -15,11 +15,12 @@ from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Label, Samples, known_label, split_order
 from imgrec.notes import Note, NoteKind, Notes, SameImage, copies
 from imgrec.options import PackOptions
-from imgrec.text import printable
+from imgrec.text import number, printable
 
 Group = tuple[int, ...]
 """Places of two or more samples with the same bytes, in order of their file names."""
 
+_SHOWN = 5
 _LABELS_PER_TOTAL = 3
 """For this many labels, the number of all images counts as much as that of one label.
 
@@ -39,6 +40,15 @@ def find_groups(samples: Samples) -> tuple[Group, ...]:
     by_name = samples.filenames.__getitem__
     groups = [tuple(sorted(own, key=by_name)) for own in members.values() if len(own) > 1]
     return tuple(sorted(groups, key=lambda group: by_name(group[0])))
+
+
+def find_near_groups(samples: Samples) -> tuple[Group, ...]:
+    """Return the groups of near-duplicates, if these are to be grouped or dropped."""
+    members: dict[str, list[int]] = defaultdict(list)
+    for place, group in enumerate(samples.near):
+        members[group].append(place)
+    by_name = samples.filenames.__getitem__
+    return tuple(tuple(sorted(members[group], key=by_name)) for group in sorted(members) if group)
 
 
 def note_copies(
@@ -66,11 +76,15 @@ def note_copies(
 
 
 def leaked_copies(
-    samples: Samples, groups: Sequence[Group], splits: Sequence[str]
+    samples: Samples,
+    groups: Sequence[Group],
+    splits: Sequence[str],
+    what: str = "the same image as",
 ) -> dict[int, Note]:
     """Return the copies to leave out so that no image is in two splits, by place.
 
-    The copy furthest from training is kept: test before val before train.
+    The copy furthest from training is kept: test before val before train. `what` says how copies
+    relate to it.
     """
     dropped: dict[int, Note] = {}
     for group in groups:
@@ -78,15 +92,30 @@ def leaked_copies(
         twin = next(samples.filenames[place] for place in group if splits[place] == kept)
         for place in group:
             if splits[place] != kept:
-                reason = f"leak: the same image as {twin} in {kept}"
+                reason = f"leak: {what} {twin} in {kept}"
                 dropped[place] = Note(samples.filenames[place], reason, NoteKind.LEFT_OUT, twin)
     return dropped
+
+
+def refuse_near_leaks(samples: Samples, groups: Sequence[Group], splits: Sequence[str]) -> None:
+    """Raise PlanError if a group of near-duplicates is in several splits."""
+    divided = [group for group in groups if len({splits[place] for place in group}) > 1]
+    if divided:
+        names = samples.filenames
+        shown = "; ".join(
+            " ~ ".join(printable(names[place]) for place in group[:_SHOWN])
+            for group in divided[:_SHOWN]
+        )
+        raise PlanError(
+            f"{number(len(divided), 'group')} of near-duplicates in more than one split: {shown}",
+            hint="take out the copies, or pass --on-leak drop",
+        )
 
 
 def refuse_leaks(leaks: Sequence[SameImage], total: int) -> None:
     """Raise PlanError if there are leaks, `total` in all."""
     if leaks:
-        shown = "; ".join(" = ".join(map(printable, leak.filenames)) for leak in leaks[:5])
+        shown = "; ".join(" = ".join(map(printable, leak.filenames)) for leak in leaks[:_SHOWN])
         raise PlanError(
             f"{total} images are in more than one split: {shown}",
             hint="take out the copies, or pass --on-leak drop",

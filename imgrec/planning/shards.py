@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from imgrec.errors import PlanError
 from imgrec.layout import shard_filename
 from imgrec.model import FORMAT, TRAIN, Samples, ShardTask, Submission, split_order
+from imgrec.near.clusters import ALIKE
 from imgrec.options import NearDups, PackOptions
 
 _SPREAD_BYTES = 16 << 20
@@ -170,6 +171,8 @@ def dataset_facts(
         asked.append(f"--thumbnails {options.thumbnails}")
     if options.near_dups is not NearDups.AUTO:  # it decides what is known about each image
         asked.append(f"--near-dups {options.near_dups}")
+    if options.alike != ALIKE:
+        asked.append(f"--alike {options.alike}")
     if submission is not None:
         sample = hashlib.sha256(submission.sample).hexdigest()
         asked.append(f"submission {replace(submission, sample=b'')!r} {sample}")

@@ -12,12 +12,23 @@ from itertools import chain
 
 from imgrec.errors import ExecutionError, SourceError
 from imgrec.layout import twin_filename
-from imgrec.model import UNLABELLED, Plan, Planned, ShardTask, known_label, split_order
-from imgrec.near.duplicates import Images, NearDuplicates, Run, find_similar
-from imgrec.near.search import DISTANCE
+from imgrec.model import (
+    UNLABELLED,
+    Blob,
+    Plan,
+    Planned,
+    Samples,
+    ShardTask,
+    known_label,
+    split_order,
+)
+from imgrec.near.clusters import NearDuplicates
+from imgrec.near.duplicates import Images, find_similar
+from imgrec.near.search import QUICK, Run
 from imgrec.notes import Note, NoteCollector, unlisted_warnings, warnings_of
 from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, ShardResult, SplitInfo
+from imgrec.source.near_images import look_again
 from imgrec.storage.files import Seal
 from imgrec.text import printable, without_line
 
@@ -140,25 +151,46 @@ def _emptied_classes(classes: Sequence[str], totals: Totals) -> Iterator[str]:
             yield f"{split} has no images of {classes[label]}: those meant for it are bad"
 
 
-def near_duplicates(results: Sequence[ShardResult], run: Run) -> NearDuplicates | None:
-    """Sum up the near-duplicates among records that have a signature; None if none has."""
-    signed = [result for result in results if result.records.signatures]
-    if not signed:
+def near_duplicates(
+    results: Sequence[ShardResult], plan: Plan, alike: int, run: Run
+) -> NearDuplicates | None:
+    """Sum up the near-duplicates among records with a descriptor; None if none has.
+
+    Only images that may be alike are read again, from where the plan found them.
+    """
+    described = [result for result in results if result.records.descriptors]
+    if not described:
         return None
-    hashes = b"".join([result.records.hashes for result in signed])
+    hashes = b"".join([result.records.hashes for result in described])
     names: list[str] = []
     splits: dict[str, str] = {}
     labels: dict[str, object] = {}
-    for result in signed:
+    for result in described:
         samples = result.records.samples
         names += samples.filenames
         splits |= dict.fromkeys(samples.filenames, result.split)
         known = [known_label(label, result.split) for label in samples.label_sets or samples.labels]
         labels |= zip(samples.filenames, known, strict=True)
     contents = [hashes[at : at + _HASH_BYTES] for at in range(0, len(hashes), _HASH_BYTES)]
-    signatures = b"".join([result.records.signatures for result in signed])
-    similar = find_similar(Images(names, contents, signatures), DISTANCE, run)
-    return similar.near_pairs().sum_up(splits, labels)
+    descriptors = b"".join([result.records.descriptors for result in described])
+
+    def see(places: Sequence[int]) -> bytes:
+        wanted = [names[place] for place in places]
+        return look_again(_pick_files(plan, wanted), run)
+
+    images = Images(names, contents, descriptors)
+    found = find_similar(images, alike, run, see, QUICK)
+    return found.near_pairs().sum_up(splits, labels)
+
+
+def _pick_files(plan: Plan, names: Sequence[str]) -> Samples:
+    """Return the planned samples of some names, in their order."""
+    rows: dict[str, tuple[Blob, int]] = {}
+    for task in plan.tasks:
+        samples = task.samples
+        rows |= zip(samples.filenames, zip(samples.blobs, samples.sizes, strict=True), strict=True)
+    blobs, sizes = zip(*(rows[name] for name in names), strict=True) if names else ((), ())
+    return Samples(filenames=tuple(names), blobs=blobs, sizes=sizes)
 
 
 def refuse_loss(task: ShardTask, result: ShardResult) -> None:

@@ -1,27 +1,23 @@
-"""Options about all images of a catalog: their smallest side, known splits, near-duplicates."""
+"""Options about all images of a catalog: their smallest side and known splits."""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import re
-from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from xxhash import xxh3_128_digest
 
-from imgrec.codec import descriptor
 from imgrec.codec.image import pack_pixels, prepare, shape_of
 from imgrec.errors import BadImage, SourceError
-from imgrec.model import TRAIN, Blob, Catalog, Pixels, Samples, picked, split_order
-from imgrec.near.duplicates import Images, SimilarImages, find_similar
-from imgrec.near.search import DISTANCE
+from imgrec.model import Blob, Catalog, Pixels, Samples, picked
 from imgrec.notes import Note, NoteKind, Notes
-from imgrec.options import Check, NearDups, ShrinkOptions
+from imgrec.options import Check, ShrinkOptions
 from imgrec.source.columns import is_path_column, is_split_column
 from imgrec.source.probe import ImageBatch, image_batches
 from imgrec.source.tables import Table, read_table
@@ -38,8 +34,6 @@ OnProgress: TypeAlias = Callable[[int, int], object]
 _BATCH = 256
 _SHOWN = 5
 _SPLIT_NAME = re.compile(r"(?!all$)[a-z][a-z0-9_]*")  # TFDS calls all splits together "all"
-_LARGE_GROUP, _LARGE_SHARE = 20, 0.05
-"""A group of at least so many images, and of that share of all, gets a warning."""
 
 
 def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
@@ -207,132 +201,3 @@ def _with_columns(table: Table, path: str) -> tuple[Table, int, int]:
         hint="call them filename and split",
         path=path,
     )
-
-
-# Near-duplicates.
-
-
-class Signatures(NamedTuple):
-    """What images look like, by column."""
-
-    signatures: bytes
-    """65 bytes each: see `codec.descriptor`."""
-    pixels: list[int]
-    """How many each has; 0 for an image that cannot be read."""
-    hashes: list[bytes]
-    """The XXH3 (128 bits) of the bytes of each; b"" if they cannot be read."""
-
-
-def read_signatures(samples: Samples, run: Run, on_progress: OnProgress) -> Signatures:
-    """Decode all images at a small scale; those that cannot be read look flat."""
-    parts: dict[int, Signatures] = {}
-    batches = image_batches(samples.filenames, samples.blobs, samples.sizes, _BATCH)
-    for start, part in run(_sign_batch, batches):
-        parts[start] = part
-        on_progress(len(part.pixels), len(samples))
-    ordered = [parts[start] for start in sorted(parts)]
-    return Signatures(
-        b"".join([part.signatures for part in ordered]),
-        [pixels for part in ordered for pixels in part.pixels],
-        [value for part in ordered for value in part.hashes],
-    )
-
-
-def _sign_batch(images: ImageBatch) -> tuple[int, Signatures]:
-    sketches: list[descriptor.Sketch | None] = []
-    hashes: list[bytes] = []
-    read = reader(images.blobs, images.sizes)
-    for blob, size, name in zip(images.blobs, images.sizes, images.names, strict=True):
-        sketch: descriptor.Sketch | None = None
-        value = b""
-        with suppress(BadImage):  # the writer reports why
-            data = read(blob, size, name=name)
-            value = xxh3_128_digest(data)
-            if isinstance(blob, Pixels):
-                sketch = descriptor.sketch_pixels(data, blob)
-            else:
-                sketch = descriptor.sketch(data, name)
-        sketches.append(sketch)
-        hashes.append(value)
-    close_files()
-    pixels = [one.pixels if one else 0 for one in sketches]
-    return images.start, Signatures(descriptor.encode(sketches), pixels, hashes)
-
-
-def refine_near_dups(
-    catalog: Catalog, chosen: Container[str], mode: NearDups, run: Run, on_progress: OnProgress
-) -> Catalog:
-    """Find the near-duplicates among the files chosen, and report, group or drop them."""
-    places = [at for at, name in enumerate(catalog.samples.filenames) if name in chosen]
-    samples = catalog.samples.pick(places)
-    found = read_signatures(samples, run, on_progress)
-    images = Images(samples.filenames, samples.contents, found.signatures)
-    similar = find_similar(images, DISTANCE, run)
-    catalog = replace(catalog, near=similar.near_pairs())
-    if mode is NearDups.DROP:
-        return _drop(catalog, places, similar, found.pixels)
-    if mode is NearDups.GROUP and catalog.near and catalog.near.pairs:
-        return _group(catalog, places, similar).warn(*_large_groups(similar.groups()))
-    return catalog
-
-
-def _group(catalog: Catalog, places: Sequence[int], similar: SimilarImages) -> Catalog:
-    """Keep similar images in one split."""
-    near = [""] * len(catalog.samples)
-    for place, group in zip(places, similar.groups(), strict=True):
-        near[place] = group
-    return replace(catalog, samples=replace(catalog.samples, near=tuple(near)))
-
-
-def _large_groups(groups: Sequence[str]) -> Iterator[str]:
-    """Warn about large groups: near-duplicates of near-duplicates need not look alike."""
-    sizes = Counter(filter(None, groups))
-    for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-        if size < _LARGE_GROUP or size < _LARGE_SHARE * len(groups):
-            break
-        yield (
-            f"{size} images stay in one split because each looks like another of them, the first "
-            f"of them {printable(group)}: imgrec leaks shows which"
-        )
-
-
-def _drop(
-    catalog: Catalog, places: Sequence[int], similar: SimilarImages, pixels: Sequence[int]
-) -> Catalog:
-    """Leave out all but one of similar images with the same label.
-
-    Similar images of different labels are kept, in one split.
-    """
-    samples = catalog.samples.pick(places)
-    labels = list(map(frozenset, samples.class_sets)) or samples.class_names
-    order = [place for place in _by_worth(samples, pixels) if pixels[place]]
-    kept_for = similar.to_drop(order, labels)
-    names, contents = samples.filenames, samples.contents
-    left_out = [
-        Note(
-            names[place],
-            f"{'' if contents[place] == contents[kept] else 'near-'}duplicate of {names[kept]}",
-            NoteKind.LEFT_OUT,
-            other=names[kept],
-        )
-        for place, kept in kept_for.items()
-    ]
-    dropped = {places[place] for place in kept_for}
-    rest = [place for place in range(len(catalog.samples)) if place not in dropped]
-    catalog = _group(catalog, places, similar)
-    return replace(catalog, samples=catalog.samples.pick(rest)).noted(sorted(left_out))
-
-
-def _by_worth(samples: Samples, pixels: Sequence[int]) -> list[int]:
-    """Return the places of images, the ones to keep first.
-
-    Images of another dataset come before new ones; test before val before train, because copies in
-    train are leaks; then larger images, and the first by name.
-    """
-    pinned = samples.pinned or [""] * len(samples)
-    splits = [pin or split or TRAIN for pin, split in zip(pinned, samples.splits, strict=True)]
-    order = sorted(range(len(samples)), key=samples.filenames.__getitem__)
-    order.sort(key=lambda place: -pixels[place])
-    order.sort(key=lambda place: split_order(splits[place]), reverse=True)
-    order.sort(key=lambda place: not pinned[place])
-    return order

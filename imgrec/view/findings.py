@@ -89,15 +89,15 @@ def read_findings(folder: Path) -> list[Named]:
 
 def _reported(report: Report) -> Iterator[Named]:
     near = report.near_duplicates
-    pairs = [(pair.first, pair.second) for pair in near.examples] if near else []
+    groups = [group.files for group in near.examples] if near else []
     found: dict[str, Sequence[Sequence[str]]] = {
         **{key: [] for key in FIRST},  # for their order
         **{kind: [one.filenames for one in report.copies(kind)] for kind in COPIES},
-        "near": pairs,
+        "near": groups,
         **{kind: [(note.filename,) for note in notes] for kind, notes in report.listed.items()},
     }
     missing: dict[str, int] = {kind: report.unlisted(kind) for kind in (*COPIES, *LISTED)}
-    missing["near"] = near.pairs - len(pairs) if near else 0
+    missing["near"] = near.groups - len(groups) if near else 0
     for key, cases in found.items():
         first = f" (first {len(cases):,})" if missing.get(key) else ""
         yield Named(str(key), TITLES[key] + first, cases)

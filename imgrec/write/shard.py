@@ -12,12 +12,14 @@ from typing import TypeAlias
 
 from xxhash import xxh3_128_digest
 
-from imgrec.codec import descriptor, example, exif
+from imgrec.codec import example, exif, tone
 from imgrec.codec.image import Packable, Shape, pack_pixels, prepare
+from imgrec.codec.look import look_at_checked
 from imgrec.codec.tfrecord import RecordWriter
 from imgrec.errors import BadImage
 from imgrec.layout import INDEX_SUFFIX
 from imgrec.model import Pixels, Samples, ShardTask, Stored, picked
+from imgrec.near.descriptor import BLANK, describe
 from imgrec.notes import Note, NoteCollector, NoteKind
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
@@ -38,8 +40,8 @@ class ShardWriter:
     check: Check
     shrink_to: ShrinkOptions | None = None
     record_format: RecordFormat = PLAIN
-    signs: bool = False
-    """Whether to compute signatures of the images that the check has decoded."""
+    describes: bool = False
+    """Whether to compute descriptors of the images that the check has decoded."""
     newest_ns: int = 0
     """See `read_blob`."""
     read_stored: ReadStored | None = None
@@ -54,7 +56,7 @@ class ShardWriter:
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
         with create_records(path, self.record_format, expected_bytes=expected_bytes) as files:
             out, file, twins = files
-            shard = _Shard(task, out, twins, signs=self.signs)
+            shard = _Shard(task, out, twins, describes=self.describes)
             shard.pack_images(self.check, self.shrink_to, self.newest_ns, self.read_stored)
         index, others = path + INDEX_SUFFIX, self.record_format.filenames(path)[1:]
         beside = tuple(
@@ -78,7 +80,7 @@ class ShardExaminer:
     def __call__(self, task: ShardTask) -> ShardResult:
         """Return the result of a task."""
         out = RecordWriter(lambda _data: None)
-        shard = _Shard(task, out, signs=True, needs_tones=True)
+        shard = _Shard(task, out, describes=True, needs_tones=True)
         shard.pack_images(self.check, None, 0)
         return shard.result(Seal(task.filename, out.position, ""), "", ())
 
@@ -92,12 +94,13 @@ class _Shard:
         out: RecordWriter,
         twins: Sequence[ArrayRecordFile] = (),
         *,
-        signs: bool,
+        describes: bool,
         needs_tones: bool = False,
     ) -> None:
         self.task, self.out, self.twins = task, out, twins
         self.needs_tones = needs_tones
-        self.sketches: list[descriptor.Sketch | None] | None = [] if signs else None
+        self.looks: list[bytes] | None = [] if describes else None
+        """32 x 32 grey pixels of each record: see `codec.look`."""
         self.is_plain = not task.samples.label_sets and not task.samples.columns
         self.rows: list[tuple[int, Shape, str, int, bytes, int]] = []
         """One per record: place in the task, shape, format, end, content hash, orientation."""
@@ -124,7 +127,7 @@ class _Shard:
             if type(blob) is Stored:
                 data, shape = next(images)
                 self._add(Packable(data, shape, blob.format), place, blob.content)
-                self.tones.append(descriptor.tone(None))
+                self.tones.append(tone.tone(None))
                 continue
             try:
                 data = read(blob, size, newest_ns, filename)
@@ -139,10 +142,10 @@ class _Shard:
             self._add(image, place, xxh3_128_digest(data))
             levels = image.grey
             if levels is None and type(blob) is Pixels:
-                levels = descriptor.levels_of_pixels(data)
+                levels = tone.levels_of_pixels(data)
             elif levels is None and self.needs_tones:
-                levels = descriptor.levels_of(image.data, "")
-            self.tones.append(descriptor.tone(levels))
+                levels = tone.levels_of(image.data, "")
+            self.tones.append(tone.tone(levels))
         close_files()
 
     def _add(self, image: Packable, place: int, content_hash: bytes) -> None:
@@ -164,9 +167,9 @@ class _Shard:
             twin.write(before + data + after)
         turn = orientation or exif.orientation(data)
         self.rows.append((place, shape, image_format, end, content_hash, turn))
-        if self.sketches is not None:
-            known = None if grey is None else descriptor.sketch_checked(grey, data, shape)
-            self.sketches.append(known)
+        if self.looks is not None:
+            known = look_at_checked(grey, data, shape)
+            self.looks.append(known.grey if known else BLANK)
         if transcoded:
             self.notes.append(Note(filename, transcoded, NoteKind.TRANSCODED))
         if damaged:
@@ -181,7 +184,7 @@ class _Shard:
 
     def result(self, seal: Seal, xxh3: str, beside: tuple[Seal, ...]) -> ShardResult:
         """Return the evidence of the finished shard."""
-        task, sketches = self.task, self.sketches or ()
+        task, looks = self.task, self.looks or ()
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * 6
         places, shapes, formats, ends, hashes, turns = columns
         offsets = (0, *ends)[:-1] if ends else ()
@@ -203,9 +206,9 @@ class _Shard:
                 shapes=array("I", chain.from_iterable(shapes)),
                 formats=formats,
                 hashes=b"".join(hashes),
-                signatures=descriptor.encode(sketches) if any(sketches) else b"",
+                descriptors=describe(looks) if any(map(BLANK.__ne__, looks)) else b"",
                 orientations=bytes(turns),
-                tones=descriptor.join_tones(self.tones),
+                tones=tone.join_tones(self.tones),
             ),
             source_bytes=sum(picked(task.samples.sizes, places)),
             notes=notes.notes(),

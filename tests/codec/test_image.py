@@ -24,8 +24,8 @@ from sampling import examples, some_of
 
 from imgrec.codec.bmp import read_header as read_bmp_header
 from imgrec.codec.decode import thumbnail
-from imgrec.codec.descriptor import sketch
 from imgrec.codec.image import Packable, prepare
+from imgrec.codec.look import look
 from imgrec.errors import BadImage
 from imgrec.options import Check, ShrinkOptions
 
@@ -414,12 +414,12 @@ def test_a_bmp_is_grey_only_if_its_palette_has_all_levels(used: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ODD_JPEGS)
-def test_a_jpeg_with_rare_sampling_is_packed_shrunk_sketched_and_shown(kind: str) -> None:
+def test_a_jpeg_with_rare_sampling_is_packed_shrunk_looked_at_and_shown(kind: str) -> None:
     data = ODD_JPEGS[kind]
     for check in (Check.DECODE, Check.STRUCTURE):
         packable = prepare(data, "a.jpg", check)
         assert (packable.data, packable.damaged, packable.transcoded) == (data, "", "")
     small = prepare(data, "a.jpg", Check.DECODE, ShrinkOptions(short_side=8))
     assert small.shape[:2] == (13, 8)
-    sketch(data, "a.jpg")
+    look(data, "a.jpg")
     assert thumbnail(data, "a.jpg", 20).size == (12, 20)

@@ -21,9 +21,11 @@ import imgrec
 from imgrec.api import leaks
 from imgrec.codec import json_files
 from imgrec.engine.local import LocalEngine
-from imgrec.errors import DatasetNotFound, UsageError
+from imgrec.errors import DatasetNotFound, PlanError, UsageError
 from imgrec.inspect.leaks import Leaks
 from imgrec.model import Sample, Samples
+from imgrec.near.clusters import NearDuplicates, NearGroup
+from imgrec.near.duplicates import Large
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
 from imgrec.planning.build import make_plan
 from imgrec.write.shard import ShardWriter
@@ -67,8 +69,10 @@ def source(tmp_path: Path) -> Path:
     return write_tree(tmp_path / "trees", TREE)
 
 
-def shown(found: Leaks) -> list[tuple[str, str, str]]:
-    return [(str(pair.kind), pair.first.name, pair.second.name) for pair in found.pairs]
+def shown(found: Leaks) -> list[tuple[str, ...]]:
+    return [
+        (str(group.kind), *sorted(image.name for image in group.images)) for group in found.groups
+    ]
 
 
 EXPECTED = [
@@ -89,10 +93,10 @@ def test_a_source_shows_what_it_has_twice_the_worst_first(source: Path) -> None:
 def test_a_dataset_shows_the_same_as_its_source(source: Path, data_dir: Path) -> None:
     found = leaks(pack(source, data_dir), engine=ENGINE)
     assert shown(found) == EXPECTED
-    assert [pair.is_exact for pair in found.pairs] == [True, False, False, False]
-    assert [pair.is_mirrored for pair in found.pairs] == [False, True, False, False]
-    assert found.pairs[1].first.split == "test"
-    assert found.pairs[1].second.labels == ("ash",)
+    assert [group.is_exact for group in found.groups] == [True, False, False, False]
+    assert [group.is_mirrored for group in found.groups] == [False, True, False, False]
+    first, second = sorted(found.groups[1].images, key=lambda image: image.name)
+    assert (first.split, second.labels) == ("test", ("ash",))
 
 
 def test_a_compressed_dataset_is_compared_too(source: Path, data_dir: Path) -> None:
@@ -118,11 +122,9 @@ def test_other_labels_are_told_apart_from_copies_of_one_label(tmp_path: Path) ->
         "ash/2.png": png(2),
     }
     found = leaks(write_tree(tmp_path / "trees", files), engine=ENGINE)
-    assert {(kind, *map(str.lower, names)) for kind, *names in shown(found)} == {
-        ("across classes", "ash/1.jpg", "oak/1.jpg"),
-        ("across classes", "ash/1.jpg", "oak/1.png"),
-        ("within", "oak/1.jpg", "oak/1.png"),
-    }
+    assert shown(found) == [("across classes", "ash/1.jpg", "oak/1.jpg", "oak/1.png")]
+    first, second = found.groups[0].images[:2]
+    assert first.labels != second.labels
     assert not found.is_leaking
 
 
@@ -135,8 +137,8 @@ def test_an_image_without_a_label_contradicts_none(tmp_path: Path) -> None:
     assert shown(found) == [("within", "1.png", "2.jpg")]
 
 
-def test_a_smaller_distance_finds_less(source: Path) -> None:
-    found = leaks(source, distance=0, engine=ENGINE)
+def test_a_higher_percentage_finds_less(source: Path) -> None:
+    found = leaks(source, alike=100, engine=ENGINE)
     assert ("across splits", "test/oak/2 small.jpg", "train/oak/2.png") not in shown(found)
     assert ("across splits", "test/oak/3 mirrored.png", "train/ash/3.png") in shown(found)
 
@@ -155,11 +157,13 @@ def test_unreadable_images_are_counted_and_like_their_copies_only(
         assert shown(found) == [("across splits", "test/oak/4.png", "train/oak/1.png")]
 
 
-def test_every_image_that_leaks_is_in_a_pair_that_says_so(tmp_path: Path) -> None:
-    copies = ("train/x/1.png", "train/x/2.png", "test/x/a.png", "test/x/b.png")
+def test_copies_and_near_duplicates_of_one_picture_are_one_group(tmp_path: Path) -> None:
+    copies = ("test/x/a.png", "test/x/b.png", "train/x/1.png", "train/x/2.png")
     tree = write_tree(tmp_path / "trees", dict.fromkeys(copies, png(1)) | {"test/x/c.jpg": jpeg(1)})
-    across = [names for kind, *names in shown(leaks(tree, engine=ENGINE)) if kind != "within"]
-    assert {name for names in across for name in names} == {*copies, "test/x/c.jpg"}
+    (group,) = (found := leaks(tree, engine=ENGINE)).groups
+    assert shown(found) == [("across splits", *sorted([*copies, "test/x/c.jpg"]))]
+    assert len({image.split for image in group.images[:2]}) == 2
+    assert not group.is_exact
 
 
 def test_the_order_of_labels_makes_no_other_label(tmp_path: Path, data_dir: Path) -> None:
@@ -168,7 +172,7 @@ def test_the_order_of_labels_makes_no_other_label(tmp_path: Path, data_dir: Path
     table.write_text("filename,labels\n1.png,a b\n2.jpg,b a\n3.png,a\n")
     options = imgrec.SourceOptions(label_sep=" ")
     found = leaks(table, source=options, engine=ENGINE)
-    assert [kind for kind, _, _ in shown(found)] == ["within"]
+    assert [kind for kind, *_ in shown(found)] == ["within"]
     folder = pack(table, data_dir, source=options, near_dups="drop")
     assert sum(split.examples for split in imgrec.info(folder).splits) == 2
 
@@ -184,19 +188,19 @@ def test_images_of_another_dataset_are_found_each_once(source: Path, tmp_path: P
     other = write_tree(tmp_path / "more", files)
     found = leaks(other, against=source, engine=ENGINE)
     assert shown(found) == [
-        ("against", "elm/blank.png", "train/ash/blank.png"),
         ("against", "elm/exact.png", "test/ash/4.png"),
+        ("against", "elm/blank.png", "train/ash/blank.png"),
         ("against", "elm/mirrored.png", "train/oak/2.png"),
         ("against", "elm/near.jpg", "test/ash/4.png"),
     ]
-    assert [pair.is_exact for pair in found.pairs] == [True, True, False, False]
+    assert [group.is_exact for group in found.groups] == [True, True, False, False]
     assert found.is_leaking
 
 
-def test_without_pairs_there_is_no_leak_and_no_sheet(source: Path, tmp_path: Path) -> None:
+def test_without_groups_there_is_no_leak_and_no_sheet(source: Path, tmp_path: Path) -> None:
     other = write_tree(tmp_path / "more", {"elm/1.png": png(50), "elm/2.png": png(51)})
     found = leaks(other, against=source, sheet=tmp_path / "pairs.png", engine=ENGINE)
-    assert (found.pairs, found.is_leaking, found.sheet) == ((), False, "")
+    assert (found.groups, found.is_leaking, found.sheet) == ((), False, "")
     assert not (tmp_path / "pairs.png").exists()
 
 
@@ -207,8 +211,8 @@ def test_pixels_of_arrays_are_looked_at(tmp_path: Path) -> None:
     assert found.unreadable == 0
     packed = pack(digits, tmp_path / "data")
     against = leaks(packed, against=digits, engine=ENGINE)
-    assert len(against.pairs) == 80
-    assert {pair.distance for pair in against.pairs} == {0}
+    assert len(against.groups) == 80
+    assert {group.alike for group in against.groups} == {100}
 
 
 def test_a_source_is_read_as_its_options_say(tmp_path: Path) -> None:
@@ -221,7 +225,7 @@ def test_a_source_is_read_as_its_options_say(tmp_path: Path) -> None:
 # The contact sheet
 
 
-def test_the_sheet_shows_both_of_each_pair(tmp_path: Path) -> None:
+def test_the_sheet_shows_two_of_each_group(tmp_path: Path) -> None:
     tree = write_tree(tmp_path / "trees", {"oak/1.png": png(1), "oak/2.png": mirrored(1)})
     found = leaks(tree, sheet=tmp_path / "pairs.png", engine=ENGINE)
     sheet = Image.open(found.sheet)
@@ -236,12 +240,12 @@ def _mean_difference(one: Image.Image, other: Image.Image) -> float:
     return sum(abs(a - b) for a, b in pairs) / len(other.tobytes())
 
 
-def test_the_sheet_shows_fifty_pairs_at_most_with_names_of_any_letters(tmp_path: Path) -> None:
+def test_the_sheet_shows_fifty_groups_at_most_with_names_of_any_letters(tmp_path: Path) -> None:
     files = {f"oak/{seed}.{kind}": png(seed) for seed in range(60) for kind in ("png", "again.png")}
     files |= {"oak/\u6a39 \udce9\x1b[31m.png": png(60), f"oak/{'x' * 80}.png": png(60)}
     tree = write_tree(tmp_path / "trees", files)
     found = leaks(tree, sheet=tmp_path / "pairs.png", engine=ENGINE)
-    assert len(found.pairs) == 61
+    assert len(found.groups) == 61
     assert Image.open(found.sheet).height < 18 * 300
 
 
@@ -259,10 +263,14 @@ def test_every_kind_of_pixels_is_drawn(tmp_path: Path) -> None:
 # Wrong use
 
 
-@pytest.mark.parametrize("distance", [-1, 51, float("nan"), "4", True, None])
-def test_a_distance_that_is_none_is_refused(source: Path, distance: float) -> None:
+@pytest.mark.parametrize("alike", [-1, 49, 101, 80.5, float("nan"), "a lot", True, None])
+def test_a_percentage_that_is_none_is_refused(source: Path, alike: int) -> None:
     with pytest.raises(UsageError):
-        leaks(source, distance=distance, engine=ENGINE)
+        leaks(source, alike=alike, engine=ENGINE)
+
+
+def test_the_former_option_names_the_new_one(source: Path, cli: Cli) -> None:
+    assert "it is now called --alike" in cli("leaks", source, "--distance", "4").stderr
 
 
 def test_a_sheet_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
@@ -295,10 +303,10 @@ def test_the_command_shows_leaks_and_fails(source: Path, cli: Cli) -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0] == f"{source}: 11 images"
-    assert lines[1] == "leaks       3 pairs across splits: 1 exact, 2 near"
+    assert lines[1] == "leaks       3 groups across splits: 1 exact, 2 near"
     assert lines[2] == "            test test/ash/4.png [ash] = train train/ash/4.png [ash]"
-    assert lines[3].endswith("train train/ash/3.png [ash] (0.0, mirrored)")
-    assert lines[5] == "copies      1 pair in one split and class: 0 exact, 1 near"
+    assert lines[3].endswith("train train/ash/3.png [ash] (100 %, mirrored)")
+    assert lines[5] == "copies      1 group in one split and class: 0 exact, 1 near"
     assert lines[7].startswith("flat        2 images with too little detail")
 
 
@@ -310,13 +318,15 @@ def test_the_command_tells_programs_everything(source: Path, cli: Cli, data_dir:
     assert (value["name"], value["version"]) == ("trees", "1.0.0")
     assert value["leaking"] is True
     assert value["counts"] == {"across splits": 3, "within": 1}
-    assert value["pairs"][1] == {
+    assert value["groups"][1] == {
         "kind": "across splits",
         "identical": False,
-        "distance": 0.0,
+        "alike": 100,
         "mirrored": True,
-        "first": {"file": "test/oak/3 mirrored.png", "split": "test", "labels": ["oak"]},
-        "second": {"file": "train/ash/3.png", "split": "train", "labels": ["ash"]},
+        "images": [
+            {"file": "train/ash/3.png", "split": "train", "labels": ["ash"]},
+            {"file": "test/oak/3 mirrored.png", "split": "test", "labels": ["oak"]},
+        ],
     }
 
 
@@ -366,11 +376,9 @@ def versions(tmp_path: Path) -> Path:
 def test_a_pack_tells_of_near_duplicates_if_asked(versions: Path, data_dir: Path) -> None:
     near = packed(versions, data_dir, near_dups="report", val_split=0.3).report.near_duplicates
     assert near is not None
-    assert near.looked_at == 38
-    assert near.pairs == 16
-    assert 0 < near.across_splits < 16
-    assert near.across_classes == 0
-    assert len(near.examples) == 16
+    assert (near.looked_at, near.groups, near.across_classes) == (38, 12, 0)
+    assert 0 < near.across_splits < 12
+    assert {group.size for group in near.examples} == {2, 3}
 
 
 @pytest.mark.parametrize("options", [{"val_split": 0.3, "seed": 1}, {"folds": 3}])
@@ -407,7 +415,7 @@ def test_dropping_keeps_the_largest_of_each(versions: Path, data_dir: Path) -> N
     assert reasons["ash/00.png"] == "near-duplicate of ash/00~large.jpg"
     # Of one size, the first by name is kept.
     assert reasons["ash/04.png"] == "near-duplicate of ash/04 mirrored.png"
-    assert leaks(done.info.path, engine=ENGINE).pairs == ()
+    assert leaks(done.info.path, engine=ENGINE).groups == ()
 
 
 def test_copies_that_are_kept_for_their_label_are_in_one_split(
@@ -427,6 +435,30 @@ def test_dropping_keeps_what_another_dataset_has(tmp_path: Path, data_dir: Path)
     new = write_tree(tmp_path / "new", files)
     done = packed(new, data_dir, near_dups="drop", split_from="old")
     assert [file.filename for file in done.report.skipped] == ["oak/0.png"]
+
+
+def test_on_leak_covers_near_duplicates_that_are_grouped(source: Path, data_dir: Path) -> None:
+    done = packed(source, data_dir, near_dups="group", on_leak="drop")
+    reasons = {note.filename: note.reason for note in done.report.skipped}
+    assert reasons == {
+        "train/oak/2.png": "leak: a near-duplicate of test/oak/2 small.jpg in test",
+        "train/ash/3.png": "leak: a near-duplicate of test/oak/3 mirrored.png in test",
+        "train/ash/4.png": "leak: the same image as test/ash/4.png in test",
+    }
+    assert not leaks(done.info.path, engine=ENGINE).is_leaking
+    shutil.rmtree(source / "test" / "ash")
+    with pytest.raises(PlanError, match=r"2 groups of near-duplicates in more than one split"):
+        packed(source, data_dir, near_dups="group", on_leak="fail", version="2.0.0")
+
+
+def test_a_report_that_lists_pairs_is_read_as_groups_of_two() -> None:
+    old = {
+        "looked_at": 9, "pairs": 3, "across_splits": 1, "across_classes": 0,
+        "examples": [["a.jpg", "b.jpg", 1.5, True]],
+    }  # fmt: skip
+    assert json_files._decode_near(old) == NearDuplicates(
+        9, 3, 1, 0, 0, (NearGroup(("a.jpg", "b.jpg"), 2, 99, is_mirrored=True),)
+    )
 
 
 WHOLE, CUT = jpeg(1, 90, width=480, height=400), png(1)[:-300]
@@ -473,14 +505,22 @@ def test_dropping_gives_the_reason_of_every_bad_image(tmp_path: Path, data_dir: 
     assert "near" not in done.report.skipped[0].reason
 
 
-def test_a_large_group_is_warned_of(tmp_path: Path, data_dir: Path) -> None:
+def test_a_group_of_more_than_a_twentieth_of_a_class_is_reported_instead(
+    tmp_path: Path, data_dir: Path
+) -> None:
     files = {f"oak/{quality}.jpg": jpeg(1, quality) for quality in range(60, 85)}
     files |= {f"oak/{seed}.png": png(seed) for seed in range(2, 8)}
     tree = write_tree(tmp_path / "trees", files)
     done = packed(tree, data_dir, near_dups="group", val_split=0.3)
     assert any(
-        warning.startswith("25 images stay in one split") for warning in done.report.warnings
+        warning.startswith("25 images look alike, each like another of them, such as oak/60.jpg")
+        for warning in done.report.warnings
     )
+    assert done.report.near_duplicates is not None
+    assert done.report.near_duplicates.large == 1
+    assert len(done.info.splits) == 2
+    found = leaks(tree, engine=ENGINE)
+    assert (found.groups, found.large) == ((), (Large("oak/60.jpg", 25),))
 
 
 def test_large_jpegs_are_compared_without_being_asked(tmp_path: Path, data_dir: Path) -> None:
@@ -494,8 +534,8 @@ def test_large_jpegs_are_compared_without_being_asked(tmp_path: Path, data_dir: 
     tree = write_tree(tmp_path / "trees", files)
     near = packed(tree, data_dir).report.near_duplicates
     assert near is not None
-    assert (near.looked_at, near.pairs) == (3, 1)
-    assert near.examples[0][:2] == ("oak/1 again.jpg", "oak/1.jpg")
+    assert (near.looked_at, near.groups) == (3, 1)
+    assert near.examples[0].files == ("oak/1 again.jpg", "oak/1.jpg")
 
 
 @pytest.mark.parametrize("options", [{"near_dups": "off"}, {"check": "structure"}])
@@ -529,17 +569,17 @@ def test_workers_make_no_difference(versions: Path, tmp_path: Path) -> None:
 def test_a_plan_tells_of_near_duplicates(versions: Path) -> None:
     plan = imgrec.plan(versions, PackOptions(near_dups=NearDups.REPORT), engine=ENGINE)
     assert plan.near_duplicates is not None
-    assert plan.near_duplicates.pairs == 16
+    assert plan.near_duplicates.groups == 12
 
 
 def test_the_commands_show_near_duplicates(versions: Path, cli: Cli) -> None:
     done = cli("pack", versions, "--near-dups", "report")
     lines = [line for line in done.stdout.splitlines() if "near-dups" in line]
-    assert lines == ["near-dups   16 pairs look alike among 38 images"]
-    assert "… 13 more pairs: imgrec leaks shows them" in done.stdout
+    assert lines == ["near-dups   12 groups look alike among 38 images"]
+    assert "… 9 more groups: imgrec leaks shows them" in done.stdout
     planned = json.loads(cli("plan", versions, "--near-dups", "group", "--json").stdout)
     assert planned["near_duplicates"] == {
-        "looked_at": 38, "pairs": 16, "across_splits": 0, "across_classes": 0,
+        "looked_at": 38, "groups": 12, "across_splits": 0, "across_classes": 0, "large": 0,
     }  # fmt: skip
 
 
@@ -552,13 +592,13 @@ def test_packing_again_with_the_same_choice_has_nothing_to_do(
     assert "near_dups" not in packed(versions, data_dir, version="2.0.0").report.options
 
 
-def test_the_result_of_a_shard_keeps_its_signatures(tmp_path: Path) -> None:
+def test_the_result_of_a_shard_keeps_its_descriptors(tmp_path: Path) -> None:
     tree = write_tree(tmp_path / "trees", {"oak/1.jpg": jpeg(1, width=400, height=300)})
     (task,) = imgrec.plan(tree, engine=ENGINE).tasks
     (tmp_path / "out").mkdir()
-    writer = ShardWriter(folder=str(tmp_path / "out"), check=Check.DECODE, signs=True)
+    writer = ShardWriter(folder=str(tmp_path / "out"), check=Check.DECODE, describes=True)
     result = writer(task)
-    assert len(result.records.signatures) == 65
+    assert len(result.records.descriptors) == 200
     assert json_files.decode_result(json_files.encode_result(result), task) == result
 
 

@@ -14,7 +14,7 @@ from pictures import jpeg, write_tree
 
 import imgrec
 from imgrec.api import verify
-from imgrec.near.duplicates import NearPair, NearPairs
+from imgrec.near.clusters import NearPair, NearPairs
 from imgrec.notes import SameImage
 from imgrec.options import PackOptions
 from imgrec.planning.build import make_plan
@@ -53,7 +53,9 @@ def test_an_unlabelled_copy_in_test_is_a_leak_and_contradicts_no_label(leaky: Pa
     assert "No conflicting labels" in page
     assert "Leaks between splits: 1" in page
     leaks = imgrec.leaks(leaky, engine=ENGINE)
-    assert {(str(pair.kind), pair.is_exact) for pair in leaks.pairs} == {("across splits", True)}
+    assert {(str(group.kind), group.is_exact) for group in leaks.groups} == {
+        ("across splits", True)
+    }
 
 
 def test_two_labels_conflict_whatever_copies_without_a_label_there_are() -> None:
@@ -85,7 +87,7 @@ def test_several_labels_conflict_with_others_but_not_with_none_in_test(tmp_path:
 
 
 def test_a_near_duplicate_without_a_label_is_under_no_other_label() -> None:
-    found = NearPairs(3, (NearPair("a", "b", 1.0, False), NearPair("a", "c", 1.0, False)))
+    found = NearPairs(3, (NearPair("a", "b", 99, False), NearPair("a", "c", 99, False)))
     splits = {"a": "train", "b": "test", "c": "train"}
     near = found.sum_up(splits, {"a": 0, "b": None, "c": 1})
     assert (near.across_splits, near.across_classes) == (1, 1)

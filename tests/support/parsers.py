@@ -26,10 +26,11 @@ from inline import ENGINE, pack, serialized
 from pictures import encode, jpeg, picture, png, write_tree
 
 import imgrec
-from imgrec.codec import descriptor, example, exif, idx, json_files, tfrecord
+from imgrec.codec import example, exif, idx, json_files, tfrecord
 from imgrec.codec.cifar_pickle import loads
 from imgrec.codec.decode import thumbnail
 from imgrec.codec.image import prepare
+from imgrec.codec.look import look
 from imgrec.codec.sniff import describe, format_of, sniff
 from imgrec.codec.tfrecord import Decompressed, compressor
 from imgrec.errors import BadImage, CorruptRecord, DatasetError, ImgrecError, SourceError
@@ -326,9 +327,7 @@ def make_parsers(folder: Path) -> dict[str, Parser]:
         },
         "image shrink": Parser(seeds=images(), feed=shrunk, errors=bad),
         "image thumbnail": Parser(seeds=images(), feed=drawn_small, errors=bad),
-        "image sketch": Parser(
-            seeds=images(), feed=lambda data: descriptor.sketch(data, "x.jpg"), errors=bad
-        ),
+        "image look": Parser(seeds=images(), feed=lambda data: look(data, "x.jpg"), errors=bad),
         "exif": Parser(seeds=images()[:16], feed=turned, errors=()),
         "tfrecord": Parser(seeds=shards(), feed=read_shard, errors=wrong),
         "compressed tfrecord": Parser(

@@ -9,7 +9,7 @@ from itertools import chain
 from keyword import iskeyword
 from typing import TYPE_CHECKING, NamedTuple
 
-from imgrec.codec.descriptor import NOT_DECODED, TONE_BYTES
+from imgrec.codec.tone import NOT_DECODED, TONE_BYTES
 from imgrec.inspect.image_stats import Measures, measure
 from imgrec.inspect.report.columns import ColumnFacts, describe_columns
 from imgrec.inspect.report.findings import (

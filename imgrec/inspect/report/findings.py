@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from imgrec.codec.descriptor import NOT_DECODED
 from imgrec.codec.exif import UPRIGHT
+from imgrec.codec.tone import NOT_DECODED
 from imgrec.inspect.image_stats import Measures
 from imgrec.inspect.report.images import ImageTable
 from imgrec.inspect.subject import ImagePlace, InDataset
-from imgrec.near.duplicates import NearDuplicates
+from imgrec.near.clusters import NearDuplicates
 from imgrec.notes import COPIES, NoteKind, Notes, SameImage
 from imgrec.outcome import Report
 
@@ -139,10 +139,13 @@ def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[F
         cases = ((names, f"{len(names)} files with the same bytes") for (names,) in groups)
         return len(groups), entries(cases)
 
-    near = report.near_duplicates or NearDuplicates(0, 0, 0, 0, ())
-    pairs = entries(
-        ((first, second), f"distance {distance:.1f}" + ", mirrored" * is_mirrored)
-        for first, second, distance, is_mirrored in near.examples
+    near = report.near_duplicates or NearDuplicates(0, 0, 0, 0, 0, ())
+    alike = entries(
+        (
+            group.files,
+            f"{group.size:,} images, {group.alike} % alike" + ", mirrored" * group.is_mirrored,
+        )
+        for group in near.examples
     )
     turns = [(row, turn) for row, turn in enumerate(table.orientations) if turn not in (0, UPRIGHT)]
     turned = [
@@ -154,7 +157,7 @@ def find_findings(report: Report, table: ImageTable, shots: Shots) -> Iterator[F
         **{kind: files(notes) for kind, notes in report.listed.items()},
         **{kind: copies(report.copies(kind)) for kind in COPIES},
         "skipped": files(report.skipped),
-        "near": (near.pairs, pairs),
+        "near": (near.groups, alike),
         "turned": (len(turns), tuple(turned)),
     }
     for key, (total, shown) in found.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from imgrec import layout
-from imgrec.codec import descriptor, exif
+from imgrec.codec import exif, tone
 from imgrec.codec.sniff import format_of
 from imgrec.inspect.report.columns import GROUP
 from imgrec.inspect.subject import (
@@ -117,7 +117,7 @@ def _joined(
     for part in parts:
         shapes.extend(part.shapes)
         sizes.extend(part.lengths)
-    tones = [part.tones or descriptor.UNKNOWN_TONE * len(part.samples) for part in parts]
+    tones = [part.tones or tone.UNKNOWN_TONE * len(part.samples) for part in parts]
     return ImageTable(
         names=list(chain.from_iterable(part.samples.filenames for part in parts)),
         splits=splits,
@@ -204,7 +204,7 @@ def _examine(batch: RecordBatch) -> tuple[int, RecordTable]:
         formats.append(format_of(record.image, record.filename) or "unknown")
         sizes.append(len(record.image))
         orientations.append(exif.orientation(record.image))
-        tones.append(descriptor.tone(descriptor.levels_of(record.image, record.filename)))
+        tones.append(tone.tone(tone.levels_of(record.image, record.filename)))
     samples = Samples(filenames=tuple(names), labels=tuple(labels), label_sets=tuple(label_sets))
     return batch.start, RecordTable(
         samples=samples,
@@ -214,7 +214,7 @@ def _examine(batch: RecordBatch) -> tuple[int, RecordTable]:
         formats=tuple(formats),
         hashes=b"",
         orientations=bytes(orientations),
-        tones=descriptor.join_tones(tones),
+        tones=tone.join_tones(tones),
     )
 
 

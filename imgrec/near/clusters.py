@@ -1,0 +1,143 @@
+"""Clusters: images that are alike, directly or through others."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+M = TypeVar("M", str, int)
+
+ALIKE = 90
+"""How much near-duplicates are alike at least, in per cent, unless the user says otherwise."""
+LEAST_ALIKE = 50
+_EXAMPLES = 100
+_FILES_SHOWN = 12
+_LARGE_GROUP, _LARGE_SHARE = 20, 0.05
+
+
+class NearPair(NamedTuple):
+    """Two files that look alike, or have the same bytes."""
+
+    first: str
+    second: str
+    alike: int
+    """In per cent."""
+    is_mirrored: bool
+    is_exact: bool = False
+
+
+class NearGroup(NamedTuple):
+    """Files that look alike, directly or through others."""
+
+    files: tuple[str, ...]
+    """The one that most others look like comes first. There are 12 at most."""
+    size: int
+    """How many files there are."""
+    alike: int
+    """In per cent: of the pair that is most alike, among those across splits if there are any,
+    else among those across labels."""
+    is_mirrored: bool
+    """Whether that pair is mirrored."""
+
+
+class NearDuplicates(NamedTuple):
+    """Counts of groups of near-duplicates, with examples: there may be too many to list."""
+
+    looked_at: int
+    """The number of images compared."""
+    groups: int
+    across_splits: int
+    """Groups with images in different splits: leaks."""
+    across_classes: int
+    """Groups with different labels."""
+    large: int
+    """Other groups, which hold too much of a class to be one picture."""
+    examples: tuple[NearGroup, ...]
+    """The most important groups: those across splits first, then those across labels."""
+
+
+class NearPairs(NamedTuple):
+    """All pairs of near-duplicates among some images."""
+
+    looked_at: int
+    """The number of images compared."""
+    pairs: tuple[NearPair, ...]
+    """Of files with the same bytes, each is in a pair with the first."""
+
+    def sum_up(self, splits: Mapping[str, str], labels: Mapping[str, Hashable]) -> NearDuplicates:
+        """Group the files that have a split. The label None means unlabelled."""
+        pairs = [pair for pair in self.pairs if pair.first in splits and pair.second in splits]
+        names = sorted({name for pair in pairs for name in pair[:2]})
+        places = {name: place for place, name in enumerate(names)}
+        roots = components(len(names), ((places[p.first], places[p.second]) for p in pairs))
+        by_group: dict[int, list[NearPair]] = defaultdict(list)
+        for pair in pairs:
+            by_group[roots[places[pair.first]]].append(pair)
+        totals = Counter(labels.values())
+        across_splits = across_classes = large = 0
+        ranked: list[tuple[int, int, NearGroup]] = []
+        for members in by_group.values():
+            if all(pair.is_exact for pair in members):
+                continue
+            files = {name for pair in members for name in pair[:2]}
+            if is_large((labels[name] for name in files), totals):
+                large += 1
+                continue
+            is_leak = len({splits[name] for name in files}) > 1
+            is_conflict = len({labels[name] for name in files} - {None}) > 1
+            across_splits += is_leak
+            across_classes += is_conflict
+            sides = splits if is_leak else labels
+            group = _group(members, sides)
+            ranked.append((0 if is_leak else 1 if is_conflict else 2, -group.alike, group))
+        ranked.sort()
+        examples = tuple(group for _, _, group in ranked[:_EXAMPLES])
+        return NearDuplicates(
+            self.looked_at, len(ranked), across_splits, across_classes, large, examples
+        )
+
+
+def _group(pairs: Sequence[NearPair], sides: Mapping[str, object]) -> NearGroup:
+    """Return a group, given its pairs and the side of each file that they may cross."""
+    across = [pair for pair in pairs if sides[pair.first] != sides[pair.second]] or pairs
+    top = min(across, key=lambda pair: (pair.is_exact, -pair.alike, pair))
+    files = ranked_members(pairs)
+    # The pair that counts must be among those shown.
+    first = [name for name in files if name in (files[0], top.first, top.second)]
+    shown = dict.fromkeys([*first, *files])
+    return NearGroup(tuple(shown)[:_FILES_SHOWN], len(files), top.alike, top.is_mirrored)
+
+
+def ranked_members(pairs: Iterable[tuple[M, M, int, *tuple[object, ...]]]) -> list[M]:
+    """Return the members of pairs, the one that the others are most like first."""
+    likeness: dict[M, int] = defaultdict(int)
+    for first, second, alike, *_ in pairs:
+        likeness[first] += alike
+        likeness[second] += alike
+    return sorted(likeness, key=lambda member: (-likeness[member], member))
+
+
+def components(count: int, links: Iterable[tuple[int, int]]) -> list[int]:
+    """Return for each of `count` places the lowest that links lead to."""
+    parents = list(range(count))
+
+    def root(place: int) -> int:
+        while parents[place] != place:
+            parents[place] = parents[parents[place]]
+            place = parents[place]
+        return place
+
+    for one, other in links:
+        low, high = sorted((root(one), root(other)))
+        parents[high] = low
+    return [root(place) for place in range(count)]
+
+
+def is_large(labels: Iterable[Hashable], totals: Mapping[Hashable, int]) -> bool:
+    """Return whether a group has more than 20 images of a label, and more than 5 % of all of them.
+
+    Then what looks alike is the class, not a picture: digits on white paper, for example.
+    """
+    counts = Counter(labels).items()
+    return any(count > max(_LARGE_GROUP, _LARGE_SHARE * totals[label]) for label, count in counts)

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Measure which changed copies of photographs imgrec recognises as near-duplicates.
+
+    .venv/bin/python scripts/bench_near.py FOLDER [--count 300] [--alike 80] [--sheet pairs.png]
+
+Each photograph of FOLDER is changed in many ways, stored as JPEG, and looked for among all of them.
+The table says how many of the copies lead to their original. Then the photographs are compared with
+each other: all that is found there should be copies in truth, which the sheet shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+
+from imgrec.codec.look import look
+from imgrec.engine.local import LocalEngine
+from imgrec.errors import BadImage
+from imgrec.near.clusters import ALIKE, components
+from imgrec.near.descriptor import describe
+from imgrec.near.duplicates import Images as Compared
+from imgrec.near.duplicates import Pair, Run, find_among, find_similar
+
+Change = Callable[[Image.Image], Image.Image]
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
+
+
+def crop(left: float, top: float, right: float, bottom: float) -> Change:
+    """Cut off a share of each side."""
+
+    def changed(photo: Image.Image) -> Image.Image:
+        w, h = photo.size
+        box = round(w * left), round(h * top), round(w * (1 - right)), round(h * (1 - bottom))
+        return photo.crop(box)
+
+    return changed
+
+
+def shift(right: float, down: float) -> Change:
+    """Move the picture on black ground."""
+
+    def changed(photo: Image.Image) -> Image.Image:
+        moved = Image.new("RGB", photo.size)
+        moved.paste(photo, (round(photo.width * right), round(photo.height * down)))
+        return moved
+
+    return changed
+
+
+def hue(degrees: int) -> Change:
+    """Turn the colours."""
+
+    def changed(photo: Image.Image) -> Image.Image:
+        tint, *rest = photo.convert("HSV").split()
+        turned = tint.point(lambda level: (level + degrees * 256 // 360) % 256)
+        return Image.merge("HSV", (turned, *rest)).convert("RGB")
+
+    return changed
+
+
+def again(quality: int) -> Change:
+    """Encode as JPEG."""
+
+    def changed(photo: Image.Image) -> Image.Image:
+        out = io.BytesIO()
+        photo.save(out, "JPEG", quality=quality)
+        return Image.open(out).convert("RGB")
+
+    return changed
+
+
+def resized(factor: float) -> Change:
+    """Change the size."""
+    return lambda photo: photo.resize((round(photo.width * factor), round(photo.height * factor)))
+
+
+CHANGES: Mapping[str, Change] = {
+    **{f"JPEG of quality {q}": again(q) for q in (75, 50, 20)},
+    **{f"{factor:g} of the size": resized(factor) for factor in (2, 0.5, 0.25)},
+    "squeezed to a square": lambda photo: photo.resize((224, 224)),
+    "mirrored": ImageOps.mirror,
+    "grey": lambda photo: photo.convert("L").convert("RGB"),
+    "negative": ImageOps.invert,
+    **{
+        f"brightness x {factor}": lambda photo, f=factor: ImageEnhance.Brightness(photo).enhance(f)
+        for factor in (0.6, 0.8, 1.2, 1.4)
+    },
+    **{
+        f"contrast x {factor}": lambda photo, f=factor: ImageEnhance.Contrast(photo).enhance(f)
+        for factor in (0.5, 0.75, 1.3, 1.6)
+    },
+    **{f"hue turned by {angle}°": hue(angle) for angle in (15, 30, 60, 180)},
+    **{
+        f"blur of {radius} pixels": lambda photo, r=radius: photo.filter(
+            ImageFilter.GaussianBlur(r)
+        )
+        for radius in (1, 3)
+    },
+    "cut by 5 % all round": crop(0.05, 0.05, 0.05, 0.05),
+    "cut by 10 % on one side": crop(0.1, 0, 0, 0),
+    "cut by 10 % at a corner": crop(0.1, 0.1, 0, 0),
+    "cut by 12 % all round": crop(0.125, 0.125, 0.125, 0.125),
+    "cut by 25 % on one side": crop(0.25, 0, 0, 0),
+    "cut by 25 % at a corner": crop(0.25, 0.25, 0, 0),
+    "shifted by 5 %": shift(0.05, 0.05),
+    "shifted by 10 %, one way": shift(0.1, 0),
+    "shifted by 10 %, both ways": shift(0.1, 0.1),
+    "white border of 5 %": lambda photo: ImageOps.expand(photo, photo.width // 20, "white"),
+    "white border of 10 %": lambda photo: ImageOps.expand(photo, photo.width // 10, "white"),
+    **{
+        f"rotated by {angle}°": lambda photo, a=angle: photo.rotate(a, Image.Resampling.BILINEAR)
+        for angle in (2, 5, 10)
+    },
+}
+
+
+def photographs(folder: Path, count: int) -> list[Path]:
+    """Return some of the images below a folder, always the same ones."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(random.Random(0).sample(paths, min(count, len(paths))))
+
+
+def opened(path: Path) -> Image.Image:
+    """Return the pixels of a photograph."""
+    with Image.open(path) as photo:
+        return ImageOps.exif_transpose(photo).convert("RGB")
+
+
+def encoded(photo: Image.Image) -> bytes:
+    """Encode as JPEG of the quality that most programs choose."""
+    out = io.BytesIO()
+    photo.save(out, "JPEG", quality=85)
+    return out.getvalue()
+
+
+def looks_of(images: Iterator[bytes]) -> list[bytes]:
+    """Return what images look like."""
+    return [look(data, "x.jpg").grey for data in images]
+
+
+def seen(looks: Sequence[bytes]) -> Callable[[Sequence[int]], bytes]:
+    """Return a function that gives the looks at some places."""
+    return lambda places: b"".join([looks[place] for place in places])
+
+
+def recall(
+    photos: Sequence[Path], looks: Sequence[bytes], change: Change, alike: int, run: Run
+) -> float:
+    """Return the share of changed copies that lead to their originals."""
+    copies = looks_of(encoded(change(opened(path))) for path in photos)
+    pairs = find_among(describe(copies), describe(looks), alike, run, (seen(copies), seen(looks)))
+    return len({pair.first for pair in pairs if pair.first == pair.second}) / len(photos)
+
+
+def draw(photos: Sequence[Path], pairs: Sequence[Pair], path: Path) -> None:
+    """Draw the pairs that were found among the photographs."""
+    side, across = 128, 5
+    sheet = Image.new("RGB", (across * 2 * (side + 4), -(-len(pairs) // across) * (side + 4)))
+    for number, pair in enumerate(sorted(pairs, key=lambda pair: pair.alike)):
+        for column, place in enumerate(pair[:2]):
+            photo = opened(photos[place])
+            photo.thumbnail((side, side))
+            row, start = divmod(number, across)
+            sheet.paste(photo, ((start * 2 + column) * (side + 4), row * (side + 4)))
+    sheet.save(path)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--alike", type=int, default=ALIKE)
+    parser.add_argument("--sheet", type=Path)
+    options = parser.parse_args()
+    photos, looks = [], []
+    for path in photographs(options.folder, options.count):
+        try:
+            looks.append(look(path.read_bytes(), path.name).grey)
+            photos.append(path)
+        except BadImage as error:
+            print(f"left out {path}: {error}")
+    with LocalEngine() as engine:
+        print(f"{len(photos)} photographs, alike by {options.alike} % or more\n")
+        for name, change in CHANGES.items():
+            print(
+                f"{name:28}{recall(photos, looks, change, options.alike, engine.run):6.1%}",
+                flush=True,
+            )
+        names = list(map(str, photos))
+        contents = [path.read_bytes() for path in photos]
+        images = Compared(names, contents, describe(looks))
+        found = find_similar(images, options.alike, engine.run, seen(looks))
+        pairs = list(found.pairs())
+    sizes = np.bincount(components(len(photos), (pair[:2] for pair in pairs)), minlength=1)
+    print(f"\n{sizes[sizes > 1].sum()} of them are alike, in {(sizes > 1).sum()} groups")
+    if options.sheet and pairs:
+        draw(photos, pairs, options.sheet)
+
+
+if __name__ == "__main__":
+    main()
