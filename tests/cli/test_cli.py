@@ -350,7 +350,7 @@ def test_a_name_that_is_also_a_folder_is_the_dataset_with_a_note(cli: Cli, place
 
 def test_a_sheet_without_pairs_is_not_written_and_a_note_says_so(cli: Cli, place: Path) -> None:
     done = cli("leaks", "./odd", "-o", "pairs.png", "--quiet", cwd=place)
-    assert done.stderr == "pairs.png was not written: there are no pairs to draw\n"
+    assert done.stderr == "pairs.png was not written: there is nothing to draw\n"
     assert not (place / "pairs.png").exists()
 
 

@@ -46,6 +46,8 @@ def commands(root: Path, data_dir: Path) -> Iterator[tuple[object, ...]]:
         yield "info", name
     yield "preview", "flowers", "-o", root / "preview.png"
     yield "leaks", FLOWERS, "-o", root / "pairs.png"
+    burst = {f"burst/oak/{q}.jpg": jpeg(1, (48, 40), quality=q) for q in range(60, 85)}
+    yield "leaks", write_tree(root, burst) / "burst"
     yield "completion", "bash"
 
     same = {f"{split}/{label}/1.jpg": jpeg(1) for split in ("train", "val") for label in ("a", "b")}
