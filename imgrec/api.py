@@ -424,7 +424,8 @@ def report(
 ) -> ReportPage:
     """Write one HTML page about all images of a dataset or a source.
 
-    `path` defaults to `<name>_report.html` in the current folder.
+    `path` defaults to `<name>_report.html` in the current folder, or `<name>_source_report.html`
+    for a source.
 
     Example: `imgrec.report("flowers").path`.
     """
@@ -446,7 +447,7 @@ def report(
         else:
             table, facts = examine(subject, options, job, spool)
         page = make_page(table, facts, job, thumbnails)
-    target = target or f"{layout.legal_name(facts.name)}_report.html"
+    target = target or f"{_page_name(subject, facts.name)}_report.html"
     write_out(target, page.data)
     return replace(page, path=target, seconds=time.monotonic() - started)
 
@@ -468,8 +469,8 @@ def preview(
     """Draw a contact sheet of some images of a dataset or a source, with captions.
 
     `split` and `class_name` choose images; otherwise all classes take turns. `path` is a PNG, JPEG
-    or WebP file and defaults to `<name>_preview.png` in the current folder. Raises UnknownName for
-    an unknown split or class.
+    or WebP file and defaults to `<name>_preview.png` in the current folder, or
+    `<name>_source_preview.png` for a source. Raises UnknownName for an unknown split or class.
 
     Example: `imgrec.preview("flowers", split="val", class_name="rose").path`.
     """
@@ -498,7 +499,7 @@ def preview(
         else:
             choices = choices_of_plan(plan_source(subject, options, job, spool)[1], subject.name)
         sheet = draw_preview(choices, job, split=split, class_name=class_name, count=count)
-    target = target or f"{layout.legal_name(choices.name)}_preview.png"
+    target = target or f"{_page_name(subject, choices.name)}_preview.png"
     write_out(target, encode_sheet(sheet.data, target))
     return replace(sheet, path=target)
 
@@ -536,6 +537,11 @@ def write_submission(
     data, submitted = make_submission(opened, predictions, parse_text("split", split), value)
     write_out(target, data)
     return replace(submitted, path=target)
+
+
+def _page_name(subject: object, name: str) -> str:
+    """Return the beginning of a page's file name: a source may have the name of a dataset."""
+    return layout.legal_name(name) + ("" if isinstance(subject, Path) else "_source")
 
 
 def _request(

@@ -17,7 +17,7 @@ from imgrec.near.clusters import NearDuplicates, NearPairs
 from imgrec.notes import Note, Noted, NoteKind, Notes, ignored_files, warnings_of
 from imgrec.options import Check, ColumnKind, ShrinkOptions, SourceKind
 from imgrec.stamp import NO_STAMP, Stamp
-from imgrec.text import printable
+from imgrec.text import number, printable
 
 T = TypeVar("T")
 
@@ -415,6 +415,10 @@ class Plan(Noted):
     """How many images `--limit-per-class` leaves out."""
     refused_with: int = 0
     """The exit code with which pack would refuse this; 0 if it would not."""
+
+    def __repr__(self) -> str:
+        what = f"{number(self.planned, 'image')}, {number(len(self.classes), 'class', 'classes')}"
+        return f"<Plan {self.name} {self.version}: {what}, {number(len(self.tasks), 'shard')}>"
 
     @property
     def planned(self) -> int:

@@ -10,6 +10,7 @@ from imgrec.model import Samples, SourceLayout
 from imgrec.near.clusters import NearDuplicates
 from imgrec.notes import COPIES, Noted, NoteKind, Notes, Resized
 from imgrec.options.card import DatasetCard
+from imgrec.text import number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,9 @@ class DatasetInfo:
     channels: int = 3
     """What loaders decode to unless told otherwise: 1 if all images are grey, else 3."""
 
+    def __repr__(self) -> str:
+        return f"<DatasetInfo {self.name} {self.version}: {_counted(self)}, {self.path}>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Noted):
@@ -138,6 +142,9 @@ class Report(Noted):
             return None
         examples = self.of(NoteKind.RESIZED)
         return Resized(len(examples) + self.unlisted(NoteKind.RESIZED), examples)
+
+    def __repr__(self) -> str:
+        return f"<Report {self.name} {self.version}: {_counted(self)}, {len(self.skipped)} skipped>"
 
     def _repr_html_(self) -> str:
         from imgrec.html import Card, SplitRow
@@ -181,6 +188,12 @@ class Packed:
     unfinished: tuple[str, ...] = ()
     """Folders of interrupted runs of other versions of this dataset."""
 
+    def __repr__(self) -> str:
+        info, skipped = self.info, len(self.report.skipped)
+        ending = "" if self.is_new else ", already packed"
+        what = f"{_counted(info)}, {skipped} skipped{ending}"
+        return f"<Packed {info.name} {info.version}: {what}, {info.path}>"
+
     def _repr_html_(self) -> str:
         from imgrec.text import markup
 
@@ -188,6 +201,11 @@ class Packed:
         lines = (f"load: {self.info.load}", f"see: {page}")
         footer = "".join(f"<div><code>{markup(line)}</code></div>" for line in lines)
         return self.report._repr_html_() + footer
+
+
+def _counted(found: DatasetInfo | Report) -> str:
+    images = sum(split.examples for split in found.splits)
+    return f"{number(images, 'image')}, {number(len(found.classes), 'class', 'classes')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

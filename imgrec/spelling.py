@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from unicodedata import normalize
 
 
@@ -38,6 +38,19 @@ def spelling_key(name: str) -> str:
         return shortest(integer)
     # Composed again: casefold() may decompose a character.
     return normalize("NFC", " ".join(normalize("NFC", name).casefold().split()))
+
+
+def same_name(wanted: str, names: Sequence[str]) -> str:
+    r"""Return the one of some names that is the wanted one in another Unicode form, else that one.
+
+    >>> same_name("Scho\u0308n", ["Sch\u00f6n", "Schon"]) == "Sch\u00f6n"
+    True
+    """
+    if wanted in names:
+        return wanted
+    composed = normalize("NFC", wanted)
+    same = [name for name in names if normalize("NFC", name) == composed]
+    return same[0] if len(same) == 1 else wanted
 
 
 def alike(names: Iterable[str], key: Callable[[str], str] = spelling_key) -> list[list[str]]:

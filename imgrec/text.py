@@ -14,6 +14,8 @@ _PLAIN = re.compile(r"[\w.:/+-]*", re.ASCII)
 _LINE = re.compile(r"^[^ ][^:]*:\d+: ")
 
 
+_CLOSE = 0.65
+"""How similar a name must be to be suggested: `password` is not meant as `class-order`."""
 _IS_UTF8 = sys.getfilesystemencoding() == "utf-8"
 """Whether Python decodes file names as UTF-8, which it does not do in a few locales."""
 
@@ -146,6 +148,15 @@ def number(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
+def are(count: int) -> str:
+    """Return the verb for a count.
+
+    >>> are(1), are(2)
+    ('is', 'are')
+    """
+    return "is" if count == 1 else "are"
+
+
 def without_line(reason: str) -> str:
     """Return a reason without the table line at its beginning.
 
@@ -171,15 +182,15 @@ def globs_pattern(globs: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, globs)) or "(?!)")
 
 
-def suggestion(names: Sequence[str], wanted: str) -> str:
-    """Return a hint for an unknown name: the closest name, and which names exist.
+def suggestion(names: Sequence[str], wanted: str, most: int = 20) -> str:
+    """Return a hint for an unknown name: the closest name, and which names exist, up to `most`.
 
     >>> suggestion(["train", "val"], "trian")
     'did you mean train? There is train, val'
     """
     if not names:
         return "there is none"
-    there = f"there is {listed(names, 20)}"
+    there = f"there is {listed(names, most)}"
     meant = closest(names, wanted)
     return f"did you mean {meant}? T{there[1:]}" if meant else there
 
@@ -193,5 +204,5 @@ def closest(names: Sequence[str], wanted: str) -> str:
     import difflib
 
     by_folded = {name.casefold(): name for name in reversed(names)}
-    close = difflib.get_close_matches(wanted.casefold(), by_folded, n=1)
+    close = difflib.get_close_matches(wanted.casefold(), by_folded, n=1, cutoff=_CLOSE)
     return by_folded[close[0]] if close else ""

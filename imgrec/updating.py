@@ -38,7 +38,7 @@ from imgrec.source.unchanged import Unopened
 from imgrec.storage.paths import to_path
 from imgrec.storage.staging import is_taken, note_origin, open_staging, read_origin
 from imgrec.storage.urls import is_url
-from imgrec.text import own_name, printable
+from imgrec.text import number, own_name, printable
 
 if TYPE_CHECKING:
     from imgrec.inspect.diff import Difference
@@ -71,6 +71,13 @@ class Updated:
     """False if nothing has changed, and so nothing was written."""
     flagged: int = 0
     """How many images the table of an edit flags. They stay as they are."""
+
+    def __repr__(self) -> str:
+        what = self.difference.summary if self.difference else "nothing has changed"
+        return (
+            f"<Updated {self.info.name} {self.earlier.version} -> {self.info.version}: {what}, "
+            f"{self.reused_shards:,} of {number(self.shards, 'shard')} reused, {self.info.path}>"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

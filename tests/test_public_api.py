@@ -70,6 +70,30 @@ def test_keywords_for_a_source_are_used(tmp_path: Path) -> None:
     assert page.facts.images == 4
 
 
+def test_results_are_shown_in_one_short_line(tmp_path: Path) -> None:
+    root = class_tree(tmp_path / "flowers", {"rose": 4, "tulip": 4})
+    data = {"data_dir": tmp_path / "data", "workers": 1}
+    packed = imgrec.pack(root, **data)  # type: ignore[arg-type]
+    class_tree(root, {"rose": 2}, start=50)
+    updated = imgrec.update("flowers", **data)  # type: ignore[arg-type]
+    place = tmp_path / "data/flowers"
+    assert repr(packed) == (
+        f"<Packed flowers 1.0.0: 8 images, 2 classes, 0 skipped, {place}/1.0.0>"
+    )
+    assert repr(updated).startswith("<Updated flowers 1.0.0 -> 1.1.0: 2 ")
+    others = (
+        *(packed.info, packed.report, updated.difference),
+        imgrec.plan(root, workers=1),
+        imgrec.verify(updated.info.path, workers=1),
+        imgrec.leaks(updated.info.path, workers=1),
+        imgrec.export(updated.info.path, tmp_path / "out", to="parquet", workers=1),
+        imgrec.unpack(updated.info.path, tmp_path / "tree", workers=1),
+        imgrec.list_datasets(data_dir=tmp_path / "data"),
+    )
+    for value in others:
+        assert re.fullmatch(rf"<{type(value).__name__} [^\n]{{10,200}}>", repr(value))
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -146,8 +170,8 @@ def test_results_fit_on_a_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     source = class_tree(tmp_path / "flowers", {f"species {n}": 2 for n in range(40)})
     packed = imgrec.pack(source, data_dir=tmp_path / "data", shards=40)
-    assert f"path={packed.info.path!r}" in repr(packed)
-    assert "SplitInfo(name='train', examples=80, shards=40, " in repr(packed)
+    assert packed.info.path in repr(packed)
+    assert "SplitInfo(name='train', examples=80, shards=40, " in repr(packed.info.splits)
     path = packed.info.path
     others = [imgrec.plan(source), imgrec.info(path), imgrec.report(path), imgrec.preview(path)]
     for result in (packed, packed.report, *others):

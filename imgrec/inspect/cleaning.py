@@ -53,7 +53,7 @@ def refuse_unknown(listing: Listing, dataset: str) -> None:
     if dataset and dataset not in names:
         raise DatasetNotFound(
             f"there is no dataset {dataset!r} in {listing.data_dir}",
-            hint=suggestion(names, dataset),
+            hint=suggestion(names, dataset, most=3),
             path=listing.data_dir,
         )
 

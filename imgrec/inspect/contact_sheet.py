@@ -17,6 +17,7 @@ from imgrec.inspect.subject import ImagePlace, InDataset, InSource, Job, read_im
 from imgrec.model import UNLABELLED, Plan
 from imgrec.read.dataset import Dataset
 from imgrec.read.splits import existing_name
+from imgrec.spelling import same_name
 from imgrec.text import suggestion, visible
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def draw_preview(choices: Choices, job: Job, *, split: str, class_name: str, cou
 def _select(choices: Choices, split: str, class_name: str) -> list[tuple[int, str]]:
     """Return the rows of all images that fit, with their splits."""
     split_names = [name for name, _ in choices.splits]
-    split = existing_name(split, split_names)
+    split, class_name = existing_name(split, split_names), same_name(class_name, choices.classes)
     known_names = {"split": (split, split_names), "class": (class_name, choices.classes)}
     for kind, (wanted, names) in known_names.items():
         if wanted and wanted not in names:

@@ -160,6 +160,16 @@ class Difference:
         return {kind: len(getattr(self, kind)) for kind in kinds}
 
     @property
+    def summary(self) -> str:
+        """Return the counts of all kinds in one line."""
+        kinds = [f"{count:,} {kind}" for kind, count in self.counts.items() if count]
+        others = "other classes, columns or options" if self.is_different else "no difference"
+        return ", ".join(kinds) or others
+
+    def __repr__(self) -> str:
+        return f"<Difference {self.before.title} -> {self.after.title}: {self.summary}>"
+
+    @property
     def is_different(self) -> bool:
         """Return whether images, classes, columns or options differ."""
         classes = self.classes_added, self.classes_removed, self.classes_renumbered

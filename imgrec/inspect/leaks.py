@@ -43,6 +43,7 @@ from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
 from imgrec.source.near_images import Seen, join_seen, see_images, seen_of
 from imgrec.storage.named_files import refuse_no_file, write_out
+from imgrec.text import number
 
 _SHEET_GROUPS = 50
 _SHEET_ACROSS = 3
@@ -142,6 +143,12 @@ class Leaks:
     def of(self, kind: Kind) -> list[LeakGroup]:
         """Return the groups of one kind."""
         return [group for group in self.groups if group.kind is kind]
+
+    def __repr__(self) -> str:
+        against = f" and {self.against}" if self.against else ""
+        found = f"{number(len(self.groups), 'group')} among {number(self.images, 'image')}"
+        ending = ", leaking" if self.is_leaking else ""
+        return f"<Leaks {self.title}{against}: {found}{ending}>"
 
     @property
     def is_leaking(self) -> bool:

@@ -17,6 +17,7 @@ from imgrec.read.files import folders_in, present_files, unfinished_beside
 from imgrec.storage.leftovers import INCOMPLETE, REPLACED, find_leftovers
 from imgrec.storage.paths import is_remote
 from imgrec.storage.usage import StoredFile, freed_bytes, stored_files, used_bytes
+from imgrec.text import number
 
 _HIDDEN = re.compile(rf"\.(\d+\.\d+\.\d+)({re.escape(INCOMPLETE)}|{re.escape(REPLACED)})")
 
@@ -72,6 +73,9 @@ class Listing:
     """Sorted by name."""
     size: int
     """The bytes that all of them take; files that versions share count once."""
+
+    def __repr__(self) -> str:
+        return f"<Listing {self.data_dir}: {number(len(self.datasets), 'dataset')}>"
 
 
 def list_data_dir(data_dir: Path) -> Listing:

@@ -42,7 +42,7 @@ from imgrec.source.words import split_word
 from imgrec.spelling import alike
 from imgrec.storage.named_files import NewTree, write_tree_file
 from imgrec.storage.urls import is_url
-from imgrec.text import printable
+from imgrec.text import number, printable
 
 _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
 _PATH, _LABEL, _LABELS, _SPLIT, _GROUP = "filename", "label", "labels", "split", "group"
@@ -83,6 +83,10 @@ class Unpacked:
     """The command that packs it again; empty if there is none."""
     notes: tuple[str, ...]
     """What else differs from the source."""
+
+    def __repr__(self) -> str:
+        images = number(self.images, "image")
+        return f"<Unpacked {self.name} {self.version}: {images}, {self.path}>"
 
 
 def unpack_folder(

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset as MapStyle
 
 from imgrec.codec import decode
 from imgrec.codec.decode import Decoding, Size
+from imgrec.errors import UsageError
 from imgrec.loaders.grain import DecodedSplit
 from imgrec.options.loading import Labels
 from imgrec.read.dataset import Dataset
@@ -82,6 +83,11 @@ class TorchDataset(DecodedSplit, MapStyle):  # type: ignore[misc]  # torch may b
         return self.element(self.records.find(filename))
 
     def __getitem__(self, place: SupportsIndex) -> Sample:
+        if isinstance(place, slice):
+            raise UsageError(
+                "a dataset for PyTorch takes one number, not a slice",
+                hint="use torch.utils.data.Subset(data, range(100)), or the split train[:100]",
+            )
         return self.element(self._record(place))
 
     def element(self, record: Record) -> Sample:

@@ -40,7 +40,7 @@ from imgrec.planning.groups import (
 )
 from imgrec.planning.shards import dataset_facts, fingerprint, lengths_of, make_tasks, task_facts
 from imgrec.planning.split import assign_splits, draw_order, write_order
-from imgrec.text import globs_pattern, own_name, printable, unmatched_glob
+from imgrec.text import are, globs_pattern, number, own_name, printable, unmatched_glob
 from imgrec.text import picked as picked_text
 
 SHOWN = 10
@@ -222,7 +222,8 @@ def _with_groups(catalog: Catalog, group_by: str) -> Catalog:
         )
     if alone:
         catalog = catalog.warn(
-            f"{len(alone)} images are in no group by --group-by, such as {printable(min(alone))}"
+            f"{number(len(alone), 'image')} {are(len(alone))} in no group by --group-by, "
+            f"such as {printable(min(alone))}"
         )
     return replace(catalog, samples=replace(catalog.samples, groups=groups))
 
@@ -329,7 +330,8 @@ def _doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
     new = samples.pinned.count("")
     is_divided = options.val_split or options.test_split or options.folds
     if new and own == {""} and not is_divided and {VAL, TEST}.intersection(samples.pinned):
-        yield f"{new} new images are not divided: pass --val-split as well, or they go to train"
+        those = f"{number(new, 'new image')} {are(new)}"
+        yield f"{those} not divided: pass --val-split as well, or they go to train"
 
 
 def missing_splits(

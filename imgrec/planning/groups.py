@@ -15,7 +15,7 @@ from imgrec.errors import PlanError
 from imgrec.model import FOLD, TEST, TRAIN, VAL, Label, Samples, known_label, split_order
 from imgrec.notes import Note, NoteKind, Notes, SameImage, copies
 from imgrec.options import PackOptions
-from imgrec.text import number, printable
+from imgrec.text import are, number, printable
 
 Group = tuple[int, ...]
 """Places of two or more samples with the same bytes, in order of their file names."""
@@ -117,7 +117,7 @@ def refuse_leaks(leaks: Sequence[SameImage], total: int) -> None:
     if leaks:
         shown = "; ".join(" = ".join(map(printable, leak.filenames)) for leak in leaks[:_SHOWN])
         raise PlanError(
-            f"{total} images are in more than one split: {shown}",
+            f"{number(total, 'image')} {are(total)} in more than one split: {shown}",
             hint="take out the copies, or pass --on-leak drop",
         )
 

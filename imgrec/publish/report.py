@@ -30,7 +30,7 @@ from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, ShardResult, SplitInfo
 from imgrec.source.near_images import look_again
 from imgrec.storage.files import Seal
-from imgrec.text import printable, without_line
+from imgrec.text import are, number, printable, without_line
 
 _SHOWN = 5
 _HASH_BYTES = 16
@@ -226,18 +226,18 @@ def refuse_bad_source(plan: Plan, count: int, found: Iterable[Note], options: Pa
             f"{len(plan.unplaced)} rows repeat others: {_sum_up(plan.unplaced)}",
             hint="correct the manifest, or pass --on-bad skip",
         )
+    those = f"{len(bad)} of {number(total, 'image')} {are(len(bad))}"
     if bad and options.on_bad is OnBad.FAIL:
         listed = "; ".join(f"{printable(file.filename)} ({file.reason})" for file in bad[:_SHOWN])
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         raise SourceError(
-            f"{len(bad)} of {total} images are bad: {listed}{more}",
+            f"{those} bad: {listed}{more}",
             hint="repair or delete them, or pass --on-bad skip",
         )
     if len(bad) > options.max_bad * total:
         enough = next(at / 100 for at in range(1, 101) if len(bad) <= at / 100 * total)
         raise SourceError(
-            f"{len(bad)} of {total} images are bad, more than --max-bad {options.max_bad:g}"
-            f" allows: {_sum_up(bad)}",
+            f"{those} bad, more than --max-bad {options.max_bad:g} allows: {_sum_up(bad)}",
             hint=f"repair or delete them, or pass --max-bad {enough} to pack the rest",
         )
 

@@ -28,6 +28,7 @@ from imgrec.read.record import Record, parse
 from imgrec.read.samples import SampleColumns, gather_columns, read_columns
 from imgrec.read.shards import Payload, open_shards
 from imgrec.read.splits import ALL, joined, record_ranges
+from imgrec.spelling import same_name
 from imgrec.storage.paths import is_remote, refuse_remote, to_path
 from imgrec.text import printable, suggestion
 
@@ -142,7 +143,8 @@ class Dataset(Mapping[str, "Split"]):
                 hint=f"labels are 0 to {len(classes) - 1}" if classes else "it has no classes",
             )
         try:
-            return classes.index(class_name)
+            is_text = isinstance(class_name, str)
+            return classes.index(same_name(class_name, classes) if is_text else class_name)
         except ValueError as error:
             raise UnknownName(
                 f"{self.info.name} has no class {class_name!r}",
@@ -306,6 +308,8 @@ class Split(Sequence[Record]):
         if not isinstance(filename, str):
             raise UsageError(f"{filename!r} is not the path of a file", hint="give a str or bytes")
         shown = printable(filename)
+        if shown not in self._by_name and (meant := same_name(shown, [*self._by_name])) != shown:
+            shown = filename = meant
         number = self._by_name.get(shown)
         if number is None:
             raise self._no_file(shown)

@@ -270,7 +270,7 @@ def _not_found(dataset: str, data_dir: str) -> DatasetNotFound:
     names: list[str] = []
     with suppress(ExecutionError):  # a store that does not answer only costs the hint
         names = [path.parent.name for path in _datasets(root)]
-    existing = suggestion(names, dataset)
+    existing = suggestion(names, dataset, most=3)
     return DatasetNotFound(
         f"no dataset {dataset!r}: it is neither a dataset's folder nor a name in {root}",
         hint=f"{existing} in {root}; give --data-dir or a path if it is elsewhere",

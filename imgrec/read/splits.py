@@ -10,10 +10,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
+from unicodedata import normalize
 
 from imgrec.errors import UnknownName, UsageError
 from imgrec.model import FOLD, TRAIN
 from imgrec.outcome import SplitInfo
+from imgrec.spelling import same_name
 from imgrec.text import suggestion
 
 ALL = "all"
@@ -63,7 +65,7 @@ def fold_names(splits: Sequence[SplitInfo]) -> list[str]:
 
 
 def _part_ranges(part: str, splits: Sequence[SplitInfo]) -> list[range]:
-    match = _PART.fullmatch(part)
+    match = _PART.fullmatch(normalize("NFC", part))
     if match is None or (match["split"] == ALL and match["slice"]):
         raise _malformed(part)
     name = existing_name(match["split"], [split.name for split in splits])
@@ -88,7 +90,9 @@ def existing_name(name: str, existing: Sequence[str]) -> str:
     ('val', 'fold_0')
     """
     meant = [one for words in _SYNONYMS if name in words for one in words if one in existing]
-    return meant[0] if name not in existing and len(meant) == 1 else name
+    if name not in existing and len(meant) == 1:
+        return meant[0]
+    return same_name(name, existing)
 
 
 def _bounds(text: str, split: SplitInfo) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from imgrec.source.tree import Run
 from imgrec.source.words import split_word
 from imgrec.storage.blobs import close_files
 from imgrec.storage.read_ahead import Read, reader
-from imgrec.text import printable
+from imgrec.text import are, number, printable
 
 V = TypeVar("V")
 OnProgress: TypeAlias = Callable[[int, int], object]
@@ -154,7 +154,8 @@ def pin_by_name(catalog: Catalog, path: str) -> Catalog:
             )
         name = os.path.basename(path)
         catalog = catalog.warn(
-            f"{len(strangers)} files of {name} are not in the source, such as {shown}"
+            f"{number(len(strangers), 'file')} of {name} {are(len(strangers))} not in the source, "
+            f"such as {shown}"
         )
     return replace(catalog, samples=replace(catalog.samples, pinned=pinned))
 

@@ -169,11 +169,14 @@ class NewTree:
     It may replace an earlier tree if `is_replaceable` is true for the path of each of its files.
     """
 
-    def __init__(self, target: str, *, is_replaceable: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self, target: str, *, is_replaceable: Callable[[str], bool] | None = None, hint: str = ""
+    ) -> None:
         self.target = Path(os.path.realpath(target))
         self.path = self.target.parent / f".{self.target.name}{_STAGE}"
         self._replaced = self.target.parent / f".{self.target.name}{_REPLACED}"
         self._is_replaceable = is_replaceable
+        self._hint = hint or "nothing is overwritten"
         self._shown = target or "."
         self._made: list[Path] = []
         self._lock = -1
@@ -234,7 +237,7 @@ class NewTree:
             return
         raise UsageError(
             f"{self._shown} exists already",
-            hint="give a folder that is empty or does not exist yet: nothing is overwritten",
+            hint=f"give a folder that is empty or does not exist yet: {self._hint}",
         )
 
     def _refuse_strangers(self, is_replaceable: Callable[[str], bool]) -> None:

@@ -120,6 +120,7 @@ def test_bad_input_gets_one_sentence_a_hint_and_its_exit_code(
         ("pack", "no source given", "name a folder, an archive or a file"),
         ("pack x --val 1", "pack has no option --val", "did you mean --val-split? "),
         ("pack x --label a", "pack has no option --label", "did you mean --label-regex, --label-"),
+        ("pack x --password a", "pack has no option --password", "see imgrec pack --help"),
         ("pack x --shrink-to 1", "pack has no option --shrink-to", "see imgrec pack --help"),
         ("pack x --valsplit=1", "pack has no option --valsplit", "did you mean --val-split? "),
         ("pack x --val-fraction 1", "pack has no option --val-fraction", "it is now called --val-"),

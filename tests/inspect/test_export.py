@@ -166,8 +166,9 @@ def test_a_wrong_number_of_records_leaves_nothing(
 def test_only_an_export_is_overwritten(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     imgrec.export(folder, out, to="webdataset", engine=ENGINE)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="exists already") as caught:
         imgrec.export(folder, out, to="parquet", engine=ENGINE)
+    assert caught.value.hint.endswith("only --overwrite replaces an earlier export")
     imgrec.export(folder, out, to="parquet", engine=ENGINE, overwrite=True)
     assert {path.suffix for path in out.rglob("*.*")} == {".parquet", ".md", ".json"}
     write_tree(out, {"data/mine.txt": b"x"})

@@ -106,8 +106,8 @@ def test_letters_that_the_font_lacks_are_escaped() -> None:
 def test_the_command_prints_the_path_of_the_sheet(cli: Cli, tmp_path: Path) -> None:
     done = cli("preview", ROOT / "sample_data/digits", "-n", "10")
     assert done.stderr == ""
-    assert done.stdout == "digits: 10 of 80 images\nsheet       digits_preview.png\n"
-    assert Image.open(tmp_path / "digits_preview.png").format == "PNG"
+    assert done.stdout == "digits: 10 of 80 images\nsheet       digits_source_preview.png\n"
+    assert Image.open(tmp_path / "digits_source_preview.png").format == "PNG"
     value = json.loads(cli("preview", ROOT / "sample_data/digits", "--json", "-o", "b.png").stdout)
     value.pop("schema")
     assert value == {"name": "digits", "path": "b.png", "shown": 24, "images": 80}

@@ -344,6 +344,14 @@ def test_a_photo_of_each_of_a_thousand_classes_fits(tmp_path: Path) -> None:
     assert len(page.data) < 10_000_000
 
 
+def test_it_claims_no_leaks_only_if_all_images_were_compared(tmp_path: Path) -> None:
+    tree = class_tree(tmp_path / "a", {"x": 6, "y": 6})  # too small for near-duplicates
+    folder = pack(tree, tmp_path / "data", val_split=0.3)
+    text = (folder / "report.html").read_text()
+    assert "No exact copies across splits" in text
+    assert "No leaks between splits" not in text
+
+
 # The command and its errors
 
 
@@ -353,7 +361,7 @@ def test_the_command_prints_findings_and_the_path(cli: Cli, tmp_path: Path) -> N
     done = cli("report", tree)
     assert done.stderr == ""
     assert done.stdout.startswith("a: 6 images, 2 classes\nfindings    1 x skipped\n")
-    assert (tmp_path / "a_report.html").exists()
+    assert (tmp_path / "a_source_report.html").exists()
     value = json.loads(cli("report", tree, "-o", "b.html", "--json").stdout)
     assert (value["images"], value["findings"], value["path"]) == (6, {"skipped": 1}, "b.html")
 

@@ -142,7 +142,7 @@ def test_a_pattern_that_is_none_is_refused() -> None:
 def test_images_in_no_group_are_counted() -> None:
     stray = sample("stray", "ash", 99)
     assert plan_by(r"p\d+", [*PATIENTS, stray]).warnings == (
-        "1 images are in no group by --group-by, such as ash/stray.jpg",
+        "1 image is in no group by --group-by, such as ash/stray.jpg",
     )
 
 

@@ -290,7 +290,7 @@ def test_files_that_are_not_in_the_source_are_a_warning(tmp_path: Path) -> None:
     path = table(tmp_path, "ash/00.jpg,val\nash/gone.jpg,train\n")
     made = pin_by_name(catalog(TREES), path)
     assert made.samples.pinned == ("val", *[""] * 19)
-    assert made.warnings == ("1 files of splits.csv are not in the source, such as ash/gone.jpg",)
+    assert made.warnings == ("1 file of splits.csv is not in the source, such as ash/gone.jpg",)
 
 
 def test_a_split_file_of_other_files_altogether_is_an_error(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -547,3 +548,15 @@ show()
         [sys.executable, "-c", code, folder], env=environment, text=True, capture_output=True
     )
     assert (done.stdout, done.stderr) == ("\nPIL\nnumpy pyarrow PIL\n", "")
+
+
+def test_names_are_found_in_any_unicode_form(tmp_path: Path) -> None:
+    names = {form: normalize(form, "Sch\u00f6ne Rose") for form in ("NFC", "NFD")}
+    root = class_tree(tmp_path / "s", {names["NFD"]: 3, "tulip": 3})
+    opened = imgrec.open_dataset(imgrec.pack(root, data_dir=tmp_path / "data", workers=1).info.path)
+    train = opened["train"]
+    for name in names.values():
+        assert len(train.of_class(name)) == 3
+        assert train.find(f"{name}/000.jpg").class_name == names["NFC"]
+        sheet = imgrec.preview(opened.info.path, class_name=name, path=tmp_path / "p.png")
+        assert sheet.total == 3

@@ -309,7 +309,7 @@ def test_files_that_globs_leave_out_do_not_count_for_the_share_of_bad_ones(tmp_p
     write_tree(source, {"birch/empty.jpg": b""})
     data_dir = str(tmp_path / "datasets")
     birches = PackOptions(source=SourceOptions(include=("birch/*",)), data_dir=data_dir, workers=1)
-    with pytest.raises(SourceError, match=r"1 of 2 images are bad"):
+    with pytest.raises(SourceError, match=r"1 of 2 images is bad"):
         imgrec.pack(source, birches)
     sound = PackOptions(source=SourceOptions(exclude=("*/empty*",)), data_dir=data_dir, workers=1)
     assert imgrec.pack(source, sound).report.skipped == ()

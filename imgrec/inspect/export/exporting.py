@@ -30,7 +30,7 @@ from imgrec.read.shards import shard_paths
 from imgrec.storage.named_files import NewTree, write_tree_file
 from imgrec.storage.paths import is_remote
 from imgrec.storage.urls import is_url
-from imgrec.text import closest, printable
+from imgrec.text import closest, number, printable
 
 FORMATS: Mapping[str, str] = {
     "parquet": "Parquet with a dataset card, as Hugging Face datasets reads it",
@@ -57,6 +57,10 @@ class Exported:
     load: str
     """The line of Python that loads it."""
 
+    def __repr__(self) -> str:
+        what = f"{number(self.images, 'image')} as {self.format}"
+        return f"<Exported {self.name} {self.version}: {what}, {self.path}>"
+
 
 def export_folder(
     folder: Path, target: str, to: str, job: Job, *, overwrite: bool = False
@@ -78,7 +82,9 @@ def export_folder(
         raise UsageError(f"{target} is inside the dataset itself", hint="give another folder")
     contents = _contents(read_documents(folder, present_files(folder), report=True))
     shards = _shards(writer, contents, writer.keys(Dataset(folder)))
-    with NewTree(target, is_replaceable=_is_own_file if overwrite else None) as tree:
+    replaceable = _is_own_file if overwrite else None
+    hint = "only --overwrite replaces an earlier export"
+    with NewTree(target, is_replaceable=replaceable, hint=hint) as tree:
         files = _write(shards, contents, to, str(tree.path), job)
         texts = writer.documents(contents, files)
         # Texts of the dataset may hold halves of surrogate pairs.

@@ -29,7 +29,7 @@ from imgrec.inspect.verify.state import (
 )
 from imgrec.read.files import HashedFile, RegularFile, os_fault, read_checksums
 from imgrec.read.shards import shard_frames
-from imgrec.text import name_of
+from imgrec.text import name_of, number
 
 _DOCUMENTS = REMAINS | {
     layout.LABELS, layout.SEQUENCE_LABELS, layout.REPORT, layout.PAGE, layout.SKIPPED,
@@ -59,6 +59,10 @@ class Verified:
     not_checked: tuple[str, ...]
     """What could not be checked, because the dataset does not have it."""
     seconds: float
+
+    def __repr__(self) -> str:
+        found, read = number(len(self.faults), "fault"), number(self.records, "record")
+        return f"<Verified {self.name} {self.version}: {found}, {read}, {self.path}>"
 
 
 def verify_folder(
