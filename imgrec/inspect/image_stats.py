@@ -29,6 +29,8 @@ _MAX_SIZES = 160
 _MAX_BINS = 12
 _MANY_TIMES = 8
 """Numbers that differ by more are counted in growing bins."""
+_MOST_DECADES = 1e20
+"""Beyond this, bins that grow would be too many."""
 _MANY_DECADES = 10_000
 """Numbers that differ by more are counted in decades."""
 
@@ -215,7 +217,8 @@ def number_bins(numbers: Collection[float]) -> Histogram:
     The bins have equal widths, unless the largest numbers are far from most others.
     """
     least, most = min(numbers), max(numbers)
-    if least > 0 and most > _MANY_TIMES * sorted(numbers)[len(numbers) // 2]:
+    spans = least > 0 and most < _MOST_DECADES * least
+    if spans and most > _MANY_TIMES * sorted(numbers)[len(numbers) // 2]:
         edges = _growing_edges(least, most)
         bins = Counter(bisect_right(edges, number) - 1 for number in numbers)
         return _histogram(

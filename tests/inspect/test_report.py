@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from catalogs import FOLDERS
 from conftest import ROOT, Cli
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from inline import ENGINE, faults_of, pack
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
@@ -226,6 +226,7 @@ def test_empty_classes_and_warnings_come_first_and_the_unlabelled_have_a_row(
 
 
 @given(numbers=st.lists(st.one_of(st.integers(-99, 10**6), st.floats(-1e9, 1e9)), min_size=1))
+@example(numbers=[9, 1.0, 5e-324])
 def test_a_histogram_counts_every_number_once(numbers: list[float]) -> None:
     chart = number_bins(numbers)
     assert sum(chart.bins.values()) == len(numbers)
