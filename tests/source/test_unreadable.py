@@ -349,7 +349,7 @@ def test_spark_executors_skip_only_rows_whose_file_is_at_fault(tmp_path: Path) -
     probe = Probe(is_path=True, extras=(), seed=0, root="", has_splits=False)
 
     def fault(name: str) -> str:
-        return probe._image(str(tmp_path / name), name).fault
+        return probe._image(str(tmp_path / name), name, None).fault
 
     assert fault("1.jpg") == ""
     assert fault("2.jpg") == "unreadable: No such file or directory"
