@@ -59,6 +59,8 @@ _CHUNK_RECORDS = 64
 _GATHER_CALLS = 2
 """Batches gathered from memory at once. More were measured to be slower: memory is the limit."""
 _CACHE_BATCH_SIZE = 128
+_GRAPH_SEED = 87_654_321
+"""TensorFlow's own default."""
 _ENDLESS = (1 << 63) - 1
 _MEMINFO = "/proc/meminfo"
 _CGROUPS = (
@@ -170,6 +172,9 @@ class Pipeline:
                     num_parallel_calls=min(width, _READERS),
                     deterministic=options.seed is not None,
                 )
+                # For this graph only: TensorFlow combines its seed with that of the shuffle, and
+                # fails if the user's global seed is 0, as it compares a tensor with a number.
+                tf.random.set_seed(_GRAPH_SEED)
                 data = data.shuffle(size, seed=seeds[0] + first, reshuffle_each_iteration=False)
                 return data.skip(tf.maximum(skip - ends[first], 0))
 

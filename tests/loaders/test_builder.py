@@ -211,7 +211,7 @@ def test_skipped_files_are_logged(
 def test_every_option_of_pack_is_an_option_of_the_builder(cli: Cli) -> None:
     shown = set(re.findall(r"--([a-z][a-z0-9-]+)", cli("pack", "--help").stdout))
     others = {"help", "json", "quiet", "version", "data-dir", "engine", "spark-master"}
-    others |= {"spark-conf"}
+    others |= {"spark-conf", "verbose"}
     refuse_unknown(option.removeprefix("no-").replace("-", "_") for option in shown - others)
     assert len(shown) > 40
 
@@ -274,7 +274,7 @@ def test_an_unknown_option_lists_all(tfds: ModuleType, roses: Path) -> None:
         load(tfds, roses, val_spilt=0.1)
     error = ours(raised)
     assert isinstance(error, errors.UsageError)
-    assert error.hint.startswith("did you mean val_split? There is also, card, check, ")
+    assert error.hint.startswith("did you mean val_split? There is alike, also, card, check, ")
     assert error.__notes__ == [f"hint: {error.hint}"]
     with pytest.raises(Exception, match=r"nowhere does not exist") as raised:
         load(tfds, roses.parent / "nowhere")

@@ -165,6 +165,22 @@ def test_keras_trains_on_it(tf: ModuleType, tiny: str) -> None:
 # Pixels
 
 
+def test_a_global_seed_of_zero_gives_one_order_too(tf: ModuleType, tmp_path: Path) -> None:
+    root = pack(class_tree(tmp_path / "trees", {"ash": 9, "oak": 9}), tmp_path / "out", shards=3)
+
+    def order() -> list[bytes]:
+        tf.random.set_seed(0)
+        data = load(root, image_size=8, shuffle=True, seed=5, as_dict=True)
+        return [one["filename"].numpy() for one in data]
+
+    try:
+        first = order()
+        assert first == order()
+        assert len(set(first)) == 18
+    finally:
+        tf.random.set_seed(None)
+
+
 def test_scale_and_dtype_set_the_values(tiny: str) -> None:
     plain = all_images(load(tiny, batch_size=50))
     for low, high in ((0, 1), (-1, 1)):

@@ -330,7 +330,7 @@ def test_leaks_of_a_dataset_on_a_store_are_those_of_one_on_the_disk(
     )
     assert far.returncode == near.returncode, far.stderr
     found, expected = json.loads(far.stdout), json.loads(near.stdout)
-    for key in ("images", "flat", "unreadable", "leaking", "counts", "pairs"):
+    for key in ("images", "flat", "unreadable", "leaking", "counts", "groups"):
         assert found[key] == expected[key]
 
 

@@ -84,8 +84,10 @@ class Cache:
                 file = OpenFile(os.open(part, _FLAGS, 0o666))
                 # Not a lock that waits: it would wait for those who read the file, too.
                 is_mine = _try_lock(file.descriptor) and holds(file.descriptor, part)
-            if is_mine:
+            if is_mine and not path.exists():
                 return file if self._fetch(name, file, part) else None
+            if is_mine:  # somebody has just given another one its name
+                part.unlink(missing_ok=True)
             time.sleep(_PAUSE_S)
 
     def forget(self, name: str) -> None:
