@@ -81,7 +81,7 @@ def export_folder(
     if not is_remote(folder) and Path(target).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target} is inside the dataset itself", hint="give another folder")
     contents = _contents(read_documents(folder, present_files(folder), report=True))
-    shards = _shards(writer, contents, writer.keys(Dataset(folder)))
+    shards = tuple(_shards(writer, contents.info, writer.keys(Dataset(folder))))
     replaceable = _is_own_file if overwrite else None
     hint = "only --overwrite replaces an earlier export"
     with NewTree(target, is_replaceable=replaceable, hint=hint) as tree:
@@ -133,11 +133,7 @@ def _contents(documents: Documents) -> Contents:
     return Contents(info=info, form=form, report=documents.report)
 
 
-def _shards(writer: Format, contents: Contents, keys: Sequence[str]) -> tuple[Shard, ...]:
-    return tuple(_each_shard(writer, contents.info, keys))
-
-
-def _each_shard(writer: Format, info: DatasetInfo, keys: Sequence[str]) -> Iterator[Shard]:
+def _shards(writer: Format, info: DatasetInfo, keys: Sequence[str]) -> Iterator[Shard]:
     paths = iter(shard_paths(info))
     lengths = [length for split in info.splits for length in split.shard_lengths]
     starts = accumulate(lengths, initial=0)
