@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from imgrec import layout
 from imgrec.engine.local import running
-from imgrec.errors import MissingExtra, SourceError
+from imgrec.errors import MissingExtra, SourceError, UsageError
 from imgrec.near.clusters import ALIKE
 from imgrec.options import OptionError, PackOptions, SourceOptions
 from imgrec.options.declaration import listing_of, with_known_keywords
@@ -335,7 +335,11 @@ def list_datasets(*, data_dir: AnyPath = "") -> Listing:
     """
     from imgrec.inspect.listing import list_data_dir
 
-    return list_data_dir(to_path(parse_text("data_dir", data_dir) or layout.default_data_dir()))
+    given = parse_text("data_dir", data_dir)
+    folder = to_path(given or layout.default_data_dir())
+    if folder.is_file():
+        raise UsageError(f"--data-dir {given} is not a folder", hint="give one that holds datasets")
+    return list_data_dir(folder)
 
 
 def leaks(

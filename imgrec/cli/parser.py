@@ -181,7 +181,7 @@ class Parser(argparse.ArgumentParser):
         name = text.partition("=")[0]
         flags = list(self._option_string_actions)
         if new := RENAMED.get(name.removeprefix("--").replace("-", "_")):
-            hint = f"it is now called --{new.replace('_', '-')}. "
+            hint = f"it is now called --{new.replace('_', '-')}; "
         else:
             meant = _closest_flags(flags, name)
             hint = f"did you mean {meant}? " if meant else ""
