@@ -13,19 +13,20 @@ from __future__ import annotations
 import argparse
 import io
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
-from imgrec.codec.look import look
+from imgrec.codec.look import look, look_closely
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import BadImage
 from imgrec.near.clusters import ALIKE, components
 from imgrec.near.descriptor import describe
 from imgrec.near.duplicates import Images as Compared
-from imgrec.near.duplicates import Pair, Run, find_among, find_similar
+from imgrec.near.duplicates import Pair, Run, Sight, find_among, find_similar
 
 Change = Callable[[Image.Image], Image.Image]
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
@@ -139,23 +140,39 @@ def encoded(photo: Image.Image) -> bytes:
     return out.getvalue()
 
 
-def looks_of(images: Iterator[bytes]) -> list[bytes]:
+def looks_of(images: Sequence[bytes]) -> list[bytes]:
     """Return what images look like."""
     return [look(data, "x.jpg").grey for data in images]
 
 
-def seen(looks: Sequence[bytes]) -> Callable[[Sequence[int]], bytes]:
-    """Return a function that gives the looks at some places."""
-    return lambda places: b"".join([looks[place] for place in places])
+def sight(images: Sequence[bytes], looks: Sequence[bytes]) -> Sight:
+    """Return how to look at images by their places."""
+    return Sight(
+        lambda places: b"".join([look_closely(images[place], "x.jpg") for place in places]),
+        lambda places: b"".join([looks[place] for place in places]),
+    )
 
 
-def recall(
-    photos: Sequence[Path], looks: Sequence[bytes], change: Change, alike: int, run: Run
-) -> float:
+class Photos(NamedTuple):
+    """Photographs by column."""
+
+    paths: list[Path]
+    files: list[bytes]
+    looks: list[bytes]
+
+    @property
+    def sight(self) -> Sight:
+        """How to look at them."""
+        return sight(self.files, self.looks)
+
+
+def recall(photos: Photos, change: Change, alike: int, run: Run) -> float:
     """Return the share of changed copies that lead to their originals."""
-    copies = looks_of(encoded(change(opened(path))) for path in photos)
-    pairs = find_among(describe(copies), describe(looks), alike, run, (seen(copies), seen(looks)))
-    return len({pair.first for pair in pairs if pair.first == pair.second}) / len(photos)
+    copies = [encoded(change(opened(path))) for path in photos.paths]
+    looks = looks_of(copies)
+    sights = sight(copies, looks), photos.sight
+    pairs = find_among(describe(looks), describe(photos.looks), alike, run, sights)
+    return len({pair.first for pair in pairs if pair.first == pair.second}) / len(copies)
 
 
 def draw(photos: Sequence[Path], pairs: Sequence[Pair], path: Path) -> None:
@@ -179,29 +196,29 @@ def main() -> None:
     parser.add_argument("--alike", type=int, default=ALIKE)
     parser.add_argument("--sheet", type=Path)
     options = parser.parse_args()
-    photos, looks = [], []
+    photos = Photos([], [], [])
     for path in photographs(options.folder, options.count):
+        data = path.read_bytes()
         try:
-            looks.append(look(path.read_bytes(), path.name).grey)
-            photos.append(path)
+            photos.looks.append(look(data, path.name).grey)
         except BadImage as error:
             print(f"left out {path}: {error}")
+        else:
+            photos.paths.append(path)
+            photos.files.append(data)
+    count = len(photos.paths)
     with LocalEngine() as engine:
-        print(f"{len(photos)} photographs, alike by {options.alike} % or more\n")
+        print(f"{count} photographs, alike by {options.alike} % or more\n")
         for name, change in CHANGES.items():
-            print(
-                f"{name:28}{recall(photos, looks, change, options.alike, engine.run):6.1%}",
-                flush=True,
-            )
-        names = list(map(str, photos))
-        contents = [path.read_bytes() for path in photos]
-        images = Compared(names, contents, describe(looks))
-        found = find_similar(images, options.alike, engine.run, seen(looks))
-        pairs = list(found.pairs())
-    sizes = np.bincount(components(len(photos), (pair[:2] for pair in pairs)), minlength=1)
+            found = recall(photos, change, options.alike, engine.run)
+            print(f"{name:28}{found:6.1%}", flush=True)
+        images = Compared(list(map(str, photos.paths)), photos.files, describe(photos.looks))
+        similar = find_similar(images, options.alike, engine.run, photos.sight)
+        pairs = list(similar.pairs())
+    sizes = np.bincount(components(count, (pair[:2] for pair in pairs)), minlength=1)
     print(f"\n{sizes[sizes > 1].sum()} of them are alike, in {(sizes > 1).sum()} groups")
     if options.sheet and pairs:
-        draw(photos, pairs, options.sheet)
+        draw(photos.paths, pairs, options.sheet)
 
 
 if __name__ == "__main__":

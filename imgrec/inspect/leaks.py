@@ -6,15 +6,17 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from imgrec.codec.look import Look, look
+from imgrec.codec.look import Look, look, look_closely
 from imgrec.errors import BadImage
 from imgrec.inspect.contact_sheet import (
     Captioned,
@@ -35,16 +37,27 @@ from imgrec.inspect.subject import (
 )
 from imgrec.model import TRAIN, Catalog
 from imgrec.near.clusters import ALIKE, LEAST_ALIKE, ranked_members
-from imgrec.near.duplicates import Images, Large, Pair, count_flat, find_among, find_similar
+from imgrec.near.descriptor import CLOSE_BYTES
+from imgrec.near.duplicates import (
+    Images,
+    Large,
+    Pair,
+    See,
+    Sight,
+    count_flat,
+    find_among,
+    find_similar,
+)
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.options.parsing import at_least
 from imgrec.planning.build import choose_limited
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
-from imgrec.source.near_images import Seen, join_seen, see_images, seen_of
+from imgrec.source.near_images import Seen, close_sight, join_seen, see_images, seen_of
 from imgrec.storage.named_files import refuse_no_file, write_out
 from imgrec.text import number
 
+_BATCH = 256
 _SHEET_GROUPS = 50
 _SHEET_ACROSS = 3
 
@@ -170,10 +183,16 @@ class _Images:
     """The classes of each image."""
     seen: Seen
     """What they look like."""
+    see_closely: See
     place_of: Callable[[int], ImagePlace]
     """Returns the place of an image, by its row."""
     bad: int = 0
     """Files that the scan already found not to be images."""
+
+    @property
+    def sight(self) -> Sight:
+        """How to look at images by their rows."""
+        return Sight(self.see_closely, self.seen.see)
 
     def image(self, row: int) -> LeakedImage:
         return LeakedImage(self.names[row], self.splits[row], self.labels[row], self.place_of(row))
@@ -236,6 +255,7 @@ def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
         splits=[split or TRAIN for split in samples.splits] if is_split else samples.splits,
         labels=samples.class_sets or [(name,) if name else () for name in samples.class_names],
         seen=seen,
+        see_closely=close_sight(samples, job.run),
         place_of=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
         bad=len(catalog.bad),
     )
@@ -268,8 +288,27 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
         splits=[split.name for split in info.splits for _ in range(split.examples)],
         labels=[labels for batch in found for labels in batch.labels],
         seen=seen,
+        see_closely=partial(_see_records_closely, info.path, job),
         place_of=lambda number: InDataset(info.path, number),
     )
+
+
+def _see_records_closely(folder: str, job: Job, numbers: Sequence[int]) -> bytes:
+    ordered = sorted({*numbers})  # compressed shards are read in order
+    parts = [ordered[start : start + _BATCH] for start in range(0, len(ordered), _BATCH)]
+    looks: dict[int, bytes] = {}
+    for found in job.run(partial(_read_closely, folder), parts):
+        looks |= found
+    return b"".join([looks[number] for number in numbers])
+
+
+def _read_closely(folder: str, numbers: Sequence[int]) -> dict[int, bytes]:
+    looks = dict.fromkeys(numbers, bytes(CLOSE_BYTES))
+    records = open_dataset(folder).read_all(numbers)
+    for place, record in zip(numbers, records, strict=True):
+        with suppress(BadImage):
+            looks[place] = look_closely(record.image, record.filename)
+    return looks
 
 
 def _read_batch(batch: RecordBatch) -> _Batch:
@@ -294,7 +333,7 @@ def _groups_within(
     contents = [value or b"%d" % row for row, value in enumerate(images.seen.hashes)]
     known = Images(images.names, contents, images.seen.descriptors)
     kinds = [frozenset(labels) or None for labels in images.labels]
-    found = find_similar(known, alike, job.run, images.seen.see).without_large(kinds)
+    found = find_similar(known, alike, job.run, images.sight).without_large(kinds)
     by_picture: dict[int, list[Pair]] = defaultdict(list)
     homes = {row: root for root, rows in found.members().items() for row in rows}
     for pair in chain(found.copies(range(len(found.pictures))), found.pairs()):
@@ -332,8 +371,10 @@ def _crosses(images: _Images, pair: Pair, kind: Kind) -> bool:
 def _groups_between(images: _Images, others: _Images, alike: int, job: Job) -> list[LeakGroup]:
     """Find the images that are among others too: each with an equal one, else the most alike."""
     nearest: dict[int, Pair] = {}
-    sees = images.seen.see, others.seen.see
-    for pair in find_among(images.seen.descriptors, others.seen.descriptors, alike, job.run, sees):
+    sights = images.sight, others.sight
+    for pair in find_among(
+        images.seen.descriptors, others.seen.descriptors, alike, job.run, sights
+    ):
         if pair.first not in nearest or pair.alike > nearest[pair.first].alike:
             nearest[pair.first] = pair
     first_rows = {

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 M = TypeVar("M", str, int)
 
-ALIKE = 90
+ALIKE = 93
 """How much near-duplicates are alike at least, in per cent, unless the user says otherwise."""
 LEAST_ALIKE = 50
 _EXAMPLES = 100

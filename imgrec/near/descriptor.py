@@ -28,6 +28,9 @@ SIDE = 32
 LOOK_BYTES = SIDE * SIDE
 BLANK = bytes(LOOK_BYTES)
 """A look at nothing."""
+CLOSE_SIDE = 2 * SIDE
+CLOSE_BYTES = 2 * CLOSE_SIDE * CLOSE_SIDE
+"""A close look has two pictures."""
 CELLS, DIRECTIONS = 5, 8
 DESCRIPTOR_BYTES = CELLS * CELLS * DIRECTIONS
 FLAT = bytes(DESCRIPTOR_BYTES)
@@ -50,7 +53,8 @@ unrelated pictures would differ much less than related ones are alike.
 _COSINES = (256, 237, 181, 98, 0, -98, -181, -237)
 _SINES = (0, 98, 181, 237, 256, 237, 181, 98)
 """Of the directions, times 256."""
-_BATCH = 256
+_BATCH = 32
+"""Their planes fit into the caches of a processor: 19 us each, with 256 at once 38 us."""
 
 
 def describe(looks: Sequence[bytes]) -> bytes:
@@ -64,7 +68,9 @@ def describe(looks: Sequence[bytes]) -> bytes:
     return b"".join([part.tobytes() for part in parts])
 
 
-def gradients(greys: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def gradients(
+    greys: NDArray[np.uint8] | NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the change across and down at each pixel, slightly blurred, in 1/32 of a level.
 
     These are whole numbers.

@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.near.clusters import NearPair, NearPairs, components, is_large
-from imgrec.near.confirm import Confirm, confirm
-from imgrec.near.descriptor import DESCRIPTOR_BYTES, FLAT, LOOK_BYTES
+from imgrec.near.confirm import Confirm, Sift, Sifted, confirm, join_sifted, sift
+from imgrec.near.descriptor import CLOSE_BYTES, DESCRIPTOR_BYTES, FLAT, LOOK_BYTES
 from imgrec.near.search import THOROUGH, Candidates, Effort, Run, find_candidates
 
-_TASK_PAIRS = 4096
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers: TypeAlias = NDArray[np.int32]
+
+_SIFT_PAIRS, _CLOSE_PAIRS = 4096, 512
+"""Pairs that one task compares."""
 
 See: TypeAlias = Callable[[Sequence[int]], bytes]
-"""Returns the looks of the images at some places, one after another (`codec.look`)."""
+
+
+class Sight(NamedTuple):
+    """How to look at images, by their places: both return the looks one after another."""
+
+    see_closely: See
+    """8,192 bytes each: see `codec.look`."""
+    see: See | None = None
+    """1,024 bytes each. Without it, pictures are compared as they are: not as parts, or turned."""
 
 
 class Pair(NamedTuple):
@@ -152,11 +167,11 @@ class SimilarImages:
 
 
 def find_similar(
-    images: Images, alike: int, run: Run, see: See, effort: Effort = THOROUGH
+    images: Images, alike: int, run: Run, sight: Sight, effort: Effort = THOROUGH
 ) -> SimilarImages:
     """Find near-duplicates: images that are alike by `alike` per cent or more.
 
-    The work is done wherever `run` runs its tasks; `see` is called for images that may be alike.
+    The work is done wherever `run` runs its tasks; `sight` is used for images that may be alike.
     """
     descriptors = _split(images.descriptors, DESCRIPTOR_BYTES)
     by_content: dict[bytes, list[int]] = {}
@@ -166,58 +181,85 @@ def find_similar(
     joined = b"".join([descriptors[places[0]] for places in pictures])
     candidates = find_candidates(joined, None, run, effort)
 
-    def see_pictures(numbers: Sequence[int]) -> bytes:
-        return see([pictures[number][0] for number in numbers])
+    def of_pictures(see: See) -> See:
+        return lambda numbers: see([pictures[number][0] for number in numbers])
 
-    edges = confirmed(candidates, alike, run, (see_pictures, None))
+    own = Sight(of_pictures(sight.see_closely), sight.see and of_pictures(sight.see))
+    edges = confirmed(candidates, alike, run, (own, None))
     return SimilarImages(images=images, pictures=pictures, edges=edges)
 
 
 def find_among(
-    descriptors: bytes, others: bytes, alike: int, run: Run, sees: tuple[See, See]
+    descriptors: bytes, others: bytes, alike: int, run: Run, sights: tuple[Sight, Sight]
 ) -> list[Pair]:
     """Return the pairs of an image and one of others that are alike, sorted.
 
-    `sees` looks at images, and at others.
+    `sights` look at images, and at others.
     """
-    return confirmed(find_candidates(descriptors, others, run), alike, run, sees)
+    return confirmed(find_candidates(descriptors, others, run), alike, run, sights)
 
 
 def confirmed(
-    candidates: Candidates, alike: int, run: Run, sees: tuple[See, See | None]
+    candidates: Candidates, alike: int, run: Run, sights: tuple[Sight, Sight | None]
 ) -> list[Pair]:
     """Return the candidates that are alike by their pixels, in their order.
 
-    Without a second way to see, both pictures of a candidate are of one set.
+    Without a second sight, both pictures of a candidate are of one set.
     """
     import numpy as np
 
-    first, second, _, is_mirrored = candidates
-    if not len(first):
-        return []
-    see, see_others = sees
+    own, others = sights
+    sifted: Sifted | None = None
+    if own.see:
+        pairs, looks = _looked_at(candidates, own.see, others and others.see, LOOK_BYTES)
+        tasks = (Sift(*part, alike) for part in _parts(pairs, looks, _SIFT_PAIRS))
+        sifted = join_sifted(list(run(sift, tasks)))
+        candidates = Candidates(*(column[sifted.rows] for column in candidates))
+    sees = own.see_closely, others and others.see_closely
+    pairs, looks = _looked_at(candidates, *sees, CLOSE_BYTES)
+    closely = (
+        Confirm(*part, alike, sifted and sifted.part(part[0], len(part[1])))
+        for part in _parts(pairs, looks, _CLOSE_PAIRS)
+    )
+    found = dict(run(confirm, closely))
+    scores = np.concatenate([np.zeros(0, np.uint8), *(found[start] for start in sorted(found))])
+    is_alike = scores >= alike
+    columns = (candidates.first, candidates.second, scores, candidates.is_mirrored)
+    rows = zip(*(column[is_alike].tolist() for column in columns), strict=True)
+    return [Pair(one, other, score, bool(mirror)) for one, other, score, mirror in rows]
+
+
+def _looked_at(
+    candidates: Candidates, see: See, see_others: See | None, size: int
+) -> tuple[Numbers, list[bytes]]:
+    """Look at the pictures of candidates; return the pairs by the numbers of their looks."""
+    import numpy as np
+
+    first, second = candidates.first, candidates.second
     if see_others is None:
         known = np.unique(np.concatenate([first, second]))
-        looks = _split(see(known.tolist()), LOOK_BYTES)
         own, other = np.searchsorted(known, first), np.searchsorted(known, second)
+        looks = see(known.tolist()) if len(known) else b""
     else:
         ours, own = np.unique(first, return_inverse=True)
         theirs, other = np.unique(second, return_inverse=True)
         other = other + len(ours)
-        seen = see(ours.tolist()) + see_others(theirs.tolist())
-        looks = _split(seen, LOOK_BYTES)
-    tasks = []
-    for start in range(0, len(first), _TASK_PAIRS):
-        part = slice(start, start + _TASK_PAIRS)
-        used, numbers = np.unique(np.stack([own[part], other[part]]), return_inverse=True)
-        pairs = np.column_stack([*numbers.reshape(2, -1), is_mirrored[part]]).astype(np.int32)
-        tasks.append(Confirm(start, pairs, b"".join([looks[at] for at in used.tolist()])))
-    found = dict(run(confirm, tasks))
-    scores = np.concatenate([found[start] for start in sorted(found)])
-    is_alike = scores >= alike
-    columns = (first, second, scores, is_mirrored)
-    rows = zip(*(column[is_alike].tolist() for column in columns), strict=True)
-    return [Pair(one, other, score, bool(mirror)) for one, other, score, mirror in rows]
+        looks = see(ours.tolist()) + see_others(theirs.tolist()) if len(ours) else b""
+    pairs: Numbers = np.column_stack([own, other, candidates.is_mirrored]).astype(np.int32)
+    return pairs, _split(looks, size)
+
+
+def _parts(
+    pairs: Numbers, looks: Sequence[bytes], size: int
+) -> Iterator[tuple[int, Numbers, bytes]]:
+    """Yield pairs a few at a time: the position of the first, the pairs, and their looks."""
+    import numpy as np
+
+    for start in range(0, len(pairs), size):
+        part = pairs[start : start + size]
+        used, numbers = np.unique(part[:, :2], return_inverse=True)
+        own = np.column_stack([numbers.reshape(-1, 2), part[:, 2]]).astype(np.int32)
+        yield start, own, b"".join([looks[at] for at in used.tolist()])
 
 
 def count_flat(descriptors: bytes) -> int:

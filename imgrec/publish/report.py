@@ -23,12 +23,12 @@ from imgrec.model import (
     split_order,
 )
 from imgrec.near.clusters import NearDuplicates
-from imgrec.near.duplicates import Images, find_similar
+from imgrec.near.duplicates import Images, Sight, find_similar
 from imgrec.near.search import QUICK, Run
 from imgrec.notes import Note, NoteCollector, unlisted_warnings, warnings_of
 from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, ShardResult, SplitInfo
-from imgrec.source.near_images import look_again
+from imgrec.source.near_images import close_sight
 from imgrec.storage.files import Seal
 from imgrec.text import are, number, printable, without_line
 
@@ -174,12 +174,12 @@ def near_duplicates(
     contents = [hashes[at : at + _HASH_BYTES] for at in range(0, len(hashes), _HASH_BYTES)]
     descriptors = b"".join([result.records.descriptors for result in described])
 
-    def see(places: Sequence[int]) -> bytes:
-        wanted = [names[place] for place in places]
-        return look_again(_pick_files(plan, wanted), run)
+    def see_closely(places: Sequence[int]) -> bytes:
+        samples = _pick_files(plan, [names[place] for place in places])
+        return close_sight(samples, run)(range(len(samples)))
 
     images = Images(names, contents, descriptors)
-    found = find_similar(images, alike, run, see, QUICK)
+    found = find_similar(images, alike, run, Sight(see_closely), QUICK)
     return found.near_pairs().sum_up(splits, labels)
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from imgrec.codec.look import Look, look, look_at_pixels
+from imgrec.codec.look import Look, look, look_at_pixels, look_closely, look_closely_at_pixels
 from imgrec.errors import BadImage
 from imgrec.model import TRAIN, Catalog, Pixels, Samples, split_order
-from imgrec.near.descriptor import BLANK, describe
-from imgrec.near.duplicates import Images, Large, SimilarImages, find_similar
+from imgrec.near.descriptor import BLANK, CLOSE_BYTES, describe
+from imgrec.near.duplicates import Images, Large, See, Sight, SimilarImages, find_similar
 from imgrec.near.search import Run
 from imgrec.notes import Note, NoteKind
 from imgrec.options import NearDups, PackOptions
@@ -56,9 +56,19 @@ def see_images(samples: Samples, run: Run, on_progress: OnProgress) -> Seen:
     return join_seen([parts[start] for start in sorted(parts)])
 
 
-def look_again(samples: Samples, run: Run) -> bytes:
-    """Return the looks of images, one after another; those that cannot be read look blank."""
-    return b"".join(see_images(samples, run, lambda _done, _total: None).looks)
+def close_sight(samples: Samples, run: Run) -> See:
+    """Return a function that decodes some images again, to look at them closely.
+
+    Those that cannot be read look blank.
+    """
+
+    def see_closely(places: Sequence[int]) -> bytes:
+        chosen = samples.pick(places)
+        batches = image_batches(chosen.filenames, chosen.blobs, chosen.sizes, _BATCH)
+        parts = dict(run(_see_batch_closely, batches))
+        return b"".join([parts[start] for start in sorted(parts)])
+
+    return see_closely
 
 
 def join_seen(parts: Sequence[Seen]) -> Seen:
@@ -94,6 +104,22 @@ def _see_batch(images: ImageBatch) -> tuple[int, Seen]:
     return images.start, seen_of(looks, hashes)
 
 
+def _see_batch_closely(images: ImageBatch) -> tuple[int, bytes]:
+    looks = []
+    read = reader(images.blobs, images.sizes)
+    for blob, size, name in zip(images.blobs, images.sizes, images.names, strict=True):
+        seen = bytes(CLOSE_BYTES)
+        with suppress(BadImage):
+            data = read(blob, size, name=name)
+            if isinstance(blob, Pixels):
+                seen = look_closely_at_pixels(data, blob)
+            else:
+                seen = look_closely(data, name)
+        looks.append(seen)
+    close_files()
+    return images.start, b"".join(looks)
+
+
 def refine_near_dups(
     catalog: Catalog,
     chosen: Container[str],
@@ -106,7 +132,8 @@ def refine_near_dups(
     samples = catalog.samples.pick(places)
     seen = see_images(samples, run, on_progress)
     images = Images(samples.filenames, samples.contents, seen.descriptors)
-    found = find_similar(images, options.alike, run, seen.see)
+    sight = Sight(close_sight(samples, run), seen.see)
+    found = find_similar(images, options.alike, run, sight)
     catalog = replace(catalog, near=found.near_pairs())
     if options.near_dups is NearDups.REPORT:
         return catalog

@@ -16,13 +16,20 @@ from PIL import Image, ImageDraw, ImageOps
 from sampling import some_of
 
 from imgrec.codec import jpeg, tone
-from imgrec.codec.look import Look, look, look_at_checked, look_at_pixels
+from imgrec.codec.look import (
+    Look,
+    look,
+    look_at_checked,
+    look_at_pixels,
+    look_closely,
+    look_closely_at_pixels,
+)
 from imgrec.errors import BadImage
 from imgrec.model import Pixels
-from imgrec.near.clusters import ALIKE
-from imgrec.near.confirm import Confirm, confirm
-from imgrec.near.descriptor import DESCRIPTOR_BYTES, FLAT, describe
-from imgrec.near.duplicates import Pair, find_among
+from imgrec.near.clusters import ALIKE, LEAST_ALIKE
+from imgrec.near.descriptor import CLOSE_BYTES, DESCRIPTOR_BYTES, FLAT, describe
+from imgrec.near.duplicates import Pair, Sight, confirmed, find_among
+from imgrec.near.search import Candidates
 
 GOLDEN_LOOK = "000419316490e10110245179c4010f224e76c0a7"
 GOLDEN = "dce5ee0509d0e8060ffce506060f0809050c0f101923252022"
@@ -33,17 +40,26 @@ FLOWERS = [
 ]
 
 
+def sight(images: list[bytes]) -> Sight:
+    return Sight(
+        lambda places: b"".join([look_closely(images[place], "") for place in places]),
+        lambda places: b"".join([look(images[place], "").grey for place in places]),
+    )
+
+
 def alike(one: bytes, other: bytes, *, is_mirrored: bool = False) -> int:
-    """How much two images are alike, in per cent."""
-    looks = look(one, "").grey + look(other, "").grey
-    return int(confirm(Confirm(0, np.array([[0, 1, is_mirrored]], np.int32), looks))[1][0])
+    """How much two images are alike, in per cent; 0 below the least that can be asked for."""
+    columns = (np.array([value], np.int32) for value in (0, 1, 0, is_mirrored))
+    own = sight([one, other]), None
+    pairs = confirmed(Candidates(*columns), LEAST_ALIKE, map, own)  # type: ignore[arg-type]
+    return pairs[0].alike if pairs else 0
 
 
 def found_among(some: list[bytes], others: list[bytes]) -> list[Pair]:
     """The near-duplicates of some images among others."""
-    looks, known = ([look(data, "").grey for data in images] for images in (some, others))
-    sees = tuple(lambda at, own=own: b"".join([own[n] for n in at]) for own in (looks, known))
-    return find_among(describe(looks), describe(known), ALIKE, map, sees)  # type: ignore[arg-type]
+    described = (describe([look(data, "").grey for data in images]) for images in (some, others))
+    sights = sight(some), sight(others)
+    return find_among(*described, ALIKE, map, sights)  # type: ignore[arg-type]
 
 
 def opened(path: Path) -> Image.Image:
@@ -114,6 +130,18 @@ def test_different_pictures_are_not_alike(seed: int) -> None:
 def test_sizes_that_no_scale_divides_make_no_difference(size: tuple[int, int]) -> None:
     one, other = encode(drawn(*size), "JPEG", quality=92), encode(drawn(960, 720), "PNG")
     assert alike(one, other) >= 97
+
+
+def test_a_close_look_keeps_what_turning_the_hue_keeps() -> None:
+    image = drawn(320, 256)
+    red, green, blue = image.split()
+    turned = Image.merge("RGB", (green, blue, red))  # by 120 degrees
+    one, other = (look_closely(encode(each, "PNG"), "") for each in (image, turned))
+    assert len(one) == len(other) == CLOSE_BYTES
+    assert one[: CLOSE_BYTES // 2] != other[: CLOSE_BYTES // 2]
+    assert one[CLOSE_BYTES // 2 :] == other[CLOSE_BYTES // 2 :]
+    grey = look_closely(encode(image.convert("L"), "PNG"), "")
+    assert grey[: CLOSE_BYTES // 2] == grey[CLOSE_BYTES // 2 :]
 
 
 def test_the_output_of_a_check_makes_the_same_look_unless_it_is_too_small() -> None:
@@ -190,6 +218,7 @@ def test_pixels_of_an_array_look_like_the_png_they_become() -> None:
     planes = b"".join(band.tobytes() for band in image.split())
     blob = Pixels("", 0, 32, 32, 3, is_planar=True)
     assert look_at_pixels(planes, blob) == look(encode(image, "PNG"), "")
+    assert look_closely_at_pixels(planes, blob) == look_closely(encode(image, "PNG"), "")
 
 
 def test_looks_are_described_one_after_another() -> None:

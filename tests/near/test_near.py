@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from PIL import Image
 from sampling import examples
 
 from imgrec.near import duplicates
+from imgrec.near.align import Maps, align, ease, straight
 from imgrec.near.clusters import NearPair, NearPairs
-from imgrec.near.confirm import Confirm, confirm
-from imgrec.near.descriptor import BLANK, FLAT, LENGTH, SIDE, describe, mirrored
-from imgrec.near.duplicates import Images, Large, Pair, SimilarImages, find_similar
+from imgrec.near.descriptor import BLANK, CLOSE_SIDE, FLAT, LENGTH, SIDE, describe, mirrored
+from imgrec.near.duplicates import Images, Large, Pair, Sight, SimilarImages, find_similar
 from imgrec.near.search import QUICK, THOROUGH, Effort, find_candidates
 
 Rows = NDArray[np.int8]
@@ -58,8 +59,17 @@ def images_of(looks: Sequence[bytes]) -> Images:
     return Images(names, [name.encode() for name in names], describe(looks))
 
 
-def seen(looks: Sequence[bytes]) -> Callable[[Sequence[int]], bytes]:
-    return lambda places: b"".join([looks[place] for place in places])
+def seen(looks: Sequence[bytes]) -> Sight:
+    """Sees pictures closely as they are from afar, in grey."""
+
+    def see_closely(places: Sequence[int]) -> bytes:
+        greys = np.frombuffer(see(places), np.uint8).reshape(-1, 1, SIDE, SIDE)
+        return np.repeat(np.kron(greys, np.ones((2, 2), np.uint8)), 2, axis=1).tobytes()
+
+    def see(places: Sequence[int]) -> bytes:
+        return b"".join([looks[place] for place in places])
+
+    return Sight(see_closely, see)
 
 
 def similar(looks: Sequence[bytes], alike: int = 90) -> SimilarImages:
@@ -117,12 +127,61 @@ def test_how_much_pictures_are_alike_does_not_depend_on_others(
     looks = versions(3, 12)
     found = similar(looks, 50)
     assert found.edges
-    for first, second, alike, is_mirrored in found.edges:
-        pair = np.array([[0, 1, is_mirrored]], np.int32)
-        assert confirm(Confirm(0, pair, looks[first] + looks[second]))[1].tolist() == [alike]
-    monkeypatch.setattr(duplicates, "_TASK_PAIRS", 3)
+    for edge in found.edges:
+        # The first of two pictures with equal names is the one that is mirrored, if one is.
+        alone = similar([looks[edge.first], looks[edge.second]], 50).edges
+        assert alone == [edge._replace(first=0, second=1)]
+    monkeypatch.setattr(duplicates, "_SIFT_PAIRS", 3)
+    monkeypatch.setattr(duplicates, "_CLOSE_PAIRS", 2)
     again = find_similar(images_of(looks), 50, backwards, seen(looks))
     assert again.edges == found.edges
+
+
+def photograph(seed: int) -> NDArray[np.uint8]:
+    """A picture of soft shapes of all sizes, twice as large as a close look."""
+    chance = np.random.default_rng(seed)
+    side = 2 * CLOSE_SIDE
+    made = np.zeros((side, side))
+    for cells in (4, 8, 16, 32):
+        coarse = Image.fromarray(chance.normal(0, 40, (cells, cells)).astype(np.float32))
+        made += np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC))
+    return np.clip(128 + made, 0, 255).astype(np.uint8)
+
+
+def part_of(whole: NDArray[np.uint8], box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+    """A part of a picture, at the size of a close look."""
+    side = CLOSE_SIDE
+    picture = Image.fromarray(whole).resize((side, side), Image.Resampling.BOX, box)
+    return np.asarray(picture)
+
+
+@examples(20)
+@given(
+    st.integers(0, 1 << 32),
+    st.tuples(*[st.floats(0, 0.06)] * 4),
+    st.booleans(),
+)
+def test_a_part_of_a_picture_is_laid_where_it_belongs(
+    seed: int, cut: tuple[float, float, float, float], is_negative: bool
+) -> None:
+    whole = photograph(seed)
+    side = float(len(whole))
+    top, left, bottom, right = (side * share for share in cut)
+    part = part_of(whole, (left, top, side - right, side - bottom))
+    frames = ease((255 - part if is_negative else part)[None])
+    (alike,), maps = align(frames, part_of(whole, (0, 0, side, side))[None], straight(1), 12)
+    high, wide = 1 - cut[0] - cut[2], 1 - cut[1] - cut[3]
+    middle = (cut[0] - cut[2]) / 2 * CLOSE_SIDE, (cut[1] - cut[3]) / 2 * CLOSE_SIDE
+    assert alike > 0.95
+    assert np.allclose(maps.matrix[0], [[high, 0], [0, wide]], atol=0.02)
+    assert np.allclose(maps.shift[0], middle, atol=0.7)
+
+
+def test_pictures_that_hardly_overlap_are_not_compared() -> None:
+    whole = part_of(photograph(1), (0, 0, 128, 128))[None]
+    away = Maps(np.eye(2)[None], np.array([[0.0, 50.0]]))
+    assert align(ease(whole), whole, away, 0)[0].tolist() == [-1.0]
+    assert align(ease(whole), whole, straight(1), 0)[0] > 0.9999
 
 
 @examples(30)

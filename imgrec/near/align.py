@@ -1,0 +1,222 @@
+"""Lay one picture over another, so that their edges agree as well as they can.
+
+Each pixel of a picture, the frame, belongs to a place in another one. Which place is an affine map:
+shifted, scaled, turned. `align` improves such maps by Gauss-Newton steps: from how the gradients of
+the other picture change with its place, it computes the map that would agree best.
+
+A picture is compared as its eased gradients: how much the level changes, across and down, at each
+pixel, with strong changes reduced, so that one bright edge does not outweigh all others. The
+correlation of the two is what counts. Its sign does not matter: a negative is alike, too.
+
+Every machine gets the same maps and correlations: whatever is summed up is a whole number that a
+double holds exactly, and all other steps are single operations that IEEE 754 defines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from imgrec.near.descriptor import gradients
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Bytes: TypeAlias = NDArray[np.uint8]
+    Floats: TypeAlias = NDArray[np.float32]
+    Doubles: TypeAlias = NDArray[np.float64]
+    Numbers: TypeAlias = NDArray[np.int64]
+
+_STEPS = 64
+"""Places in a picture are rounded to this fraction of a pixel."""
+_MOST = 100
+"""The limit of eased gradients, which are whole numbers."""
+_STRENGTH = 30
+_MARGIN = 2
+"""Pixels around a place that its gradients depend on."""
+_LEAST_COMMON = 0.35
+"""The part of the frame that the other picture must cover."""
+_SAMPLES = 30
+"""About as many rows and columns of the frame are used to improve a map."""
+_MOST_SHIFT, _MOST_CHANGE = 1.5, 0.08
+"""How far one step may shift a map, in pixels, and change its scales and angles."""
+
+
+class Maps(NamedTuple):
+    """For pairs of pictures, the places in the second of them that pixels of the first belong to.
+
+    Places are counted from the middle, down and across: place = matrix * pixel + shift.
+    """
+
+    matrix: Doubles
+    """n x 2 x 2."""
+    shift: Doubles
+    """n x 2, in pixels."""
+
+    def pick(self, rows: Numbers) -> Maps:
+        """Return the maps of some pairs."""
+        return Maps(self.matrix[rows], self.shift[rows])
+
+
+def straight(count: int) -> Maps:
+    """Return maps that lay pictures over others as they are."""
+    import numpy as np
+
+    return Maps(np.tile(np.eye(2), (count, 1, 1)), np.zeros((count, 2)))
+
+
+def doubled(maps: Maps) -> Maps:
+    """Return the maps of the same pictures at twice the size."""
+    return maps._replace(shift=maps.shift * 2)
+
+
+def ease(greys: NDArray[np.uint8] | Floats) -> Floats:
+    """Return the gradients of pictures, strong ones reduced, as whole numbers: n x 2 x side x side.
+
+    The first are those down, the second those across.
+    """
+    import numpy as np
+
+    across, down = gradients(greys)
+    strength = np.sqrt(across * across + down * down)
+    usual = np.floor(strength).sum(axis=(1, 2), dtype=np.float64) / (
+        greys.shape[1] * greys.shape[2]
+    )
+    usual = usual.astype(np.float32)[:, None, None]
+    scale = _STRENGTH / np.sqrt((strength + usual / 2 + 64) * (usual + 32))
+    eased: Floats = np.stack([down * scale, across * scale], axis=1)
+    return np.clip(np.rint(eased), -_MOST, _MOST)
+
+
+def align(frames: Floats, greys: Bytes, maps: Maps, steps: int) -> tuple[Doubles, Maps]:
+    """Improve maps between pairs in some steps; return the best correlations and their maps.
+
+    `frames` are the eased gradients of the first pictures, `greys` the levels of the second.
+    """
+    import numpy as np
+
+    side = greys.shape[-1]
+    every = max(1, side // _SAMPLES)
+    best, best_maps = np.full(len(greys), -1.0), maps
+    for step in range(steps + 1):
+        fields, is_common = _laid(greys, maps)
+        found = _correlation(frames, fields, is_common)
+        is_better = found > best
+        best = np.where(is_better, found, best)
+        best_maps = Maps(
+            np.where(is_better[:, None, None], maps.matrix, best_maps.matrix),
+            np.where(is_better[:, None], maps.shift, best_maps.shift),
+        )
+        if step < steps:
+            maps = _improved(maps, _products(frames, fields, is_common, every))
+    return best, best_maps
+
+
+def _laid(greys: Bytes, maps: Maps) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the eased gradients of pictures laid over frames, and which pixels they cover."""
+    import numpy as np
+
+    count, side = greys.shape[:2]
+    middle = (side - 1) / 2
+    offsets = np.arange(side) - middle
+    limit = (side - 1) * _STEPS - 1
+    whole, part, is_common = [], [], np.ones(greys.shape, bool)
+    for axis in range(2):
+        down, across = maps.matrix[:, axis, 0, None], maps.matrix[:, axis, 1, None]
+        start = maps.shift[:, axis, None] + middle
+        places = (down * offsets + start)[:, :, None] + (across * offsets)[:, None, :]
+        is_common &= (places >= _MARGIN) & (places <= side - 1 - _MARGIN)
+        rounded = np.clip(np.rint(places * _STEPS), 0, limit).astype(np.int32)
+        whole.append(rounded // _STEPS)
+        part.append(rounded % _STEPS)
+    (top, left), (below, beside) = whole, part
+    corner = top * side + left
+    corner += (np.arange(count, dtype=np.int32) * (side * side))[:, None, None]
+    flat = greys.reshape(-1).astype(np.int32)
+    upper = flat[corner] * (_STEPS - beside) + flat[corner + 1] * beside
+    lower = flat[corner + side] * (_STEPS - beside) + flat[corner + side + 1] * beside
+    levels = upper * (_STEPS - below) + lower * below
+    # In 1/16 of a level, so that sums of a few are exact.
+    laid = ((levels + 128) >> 8).astype(np.float32) * np.float32(1 / 16)
+    is_common[:, :_MARGIN] = is_common[:, -_MARGIN:] = False
+    is_common[:, :, :_MARGIN] = is_common[:, :, -_MARGIN:] = False
+    return ease(laid), is_common
+
+
+def _correlation(frames: Floats, fields: Floats, is_common: NDArray[np.bool_]) -> Doubles:
+    """Return how strongly gradients correlate where pictures cover frames; -1 if they hardly do."""
+    import numpy as np
+
+    used = is_common[:, None].astype(np.float32)
+    size = len(frames), 1, 2 * is_common.shape[1] * is_common.shape[2]
+    ours, theirs = ((each * used).reshape(size).astype(np.float64) for each in (frames, fields))
+    dots, own, other = (
+        (one @ two.swapaxes(1, 2))[:, 0, 0]
+        for one, two in ((ours, theirs), (ours, ours), (theirs, theirs))
+    )
+    found = np.abs(dots) / np.sqrt(np.maximum(own * other, 1))
+    is_enough = is_common.sum(axis=(1, 2)) >= _LEAST_COMMON * size[2] / 2
+    return np.where(is_enough, found, -1.0)
+
+
+def _products(frames: Floats, fields: Floats, is_common: NDArray[np.bool_], every: int) -> Doubles:
+    """Return the sums of products that a Gauss-Newton step needs: n x 8 x 8.
+
+    Rows: how the gradients change with the shift (2) and with the matrix (4), both four times as
+    much, then the gradients themselves, and those of the frame.
+    """
+    import numpy as np
+
+    count, side = len(fields), fields.shape[-1]
+    inner = slice(1, -1, every)
+    ends, starts = slice(2, None, every), slice(0, -2, every)
+    used = is_common[:, None, inner, inner].astype(np.float32)
+    down = (fields[:, :, ends, inner] - fields[:, :, starts, inner]) * used
+    across = (fields[:, :, inner, ends] - fields[:, :, inner, starts]) * used
+    place = (2 * np.arange(side, dtype=np.float32) - (side - 1))[inner]
+    low, beside = place[:, None], place[None, :]
+    rows = np.empty((count, 8, *used.shape[2:], 2), np.float64)
+    values = (
+        2 * down, 2 * across, down * low, down * beside, across * low, across * beside,
+        fields[:, :, inner, inner] * used, frames[:, :, inner, inner] * used,
+    )  # fmt: skip
+    for row, value in enumerate(values):
+        rows[:, row] = np.moveaxis(value, 1, -1)
+    rows = rows.reshape(count, 8, 2 * used.shape[2] * used.shape[3])
+    sums: Doubles = rows @ rows.swapaxes(1, 2)
+    return sums
+
+
+def _improved(maps: Maps, sums: Doubles) -> Maps:
+    """Return maps after a Gauss-Newton step, given the sums of `_products`."""
+    import numpy as np
+
+    dots, own = sums[:, 6, 7], np.maximum(sums[:, 6, 6], 1)
+    # How much stronger the gradients of the frame are.
+    gain = np.maximum(np.abs(dots) / own, 1e-3)
+    sign = np.where(dots < 0, -1.0, 1.0)
+    wanted = (sums[:, :6, 7] * sign[:, None] - sums[:, :6, 6] * gain[:, None]) / gain[:, None]
+    system = sums[:, :6, :6].copy()
+    diagonal = np.arange(6)
+    system[:, diagonal, diagonal] += system[:, diagonal, diagonal] / 64 + 1
+    change = 4 * _solved(system, wanted)
+    shift = np.clip(change[:, :2], -_MOST_SHIFT, _MOST_SHIFT)
+    turn = np.clip(change[:, 2:], -_MOST_CHANGE, _MOST_CHANGE).reshape(-1, 2, 2) + np.eye(2)
+    matrix = maps.matrix
+    return Maps(
+        matrix[:, :, :1] * turn[:, :1] + matrix[:, :, 1:] * turn[:, 1:],
+        maps.shift + (matrix[:, :, 0] * shift[:, :1] + matrix[:, :, 1] * shift[:, 1:]),
+    )
+
+
+def _solved(system: Doubles, wanted: Doubles) -> Doubles:
+    """Solve positive definite systems of equations, in the same steps on every machine."""
+    import numpy as np
+
+    both = np.concatenate([system, wanted[:, :, None]], axis=2)
+    for at in range(system.shape[1]):
+        row = both[:, at] / both[:, at, at, None]
+        both = both - both[:, :, at, None] * row[:, None]
+        both[:, at] = row
+    solved: Doubles = both[:, :, -1]
+    return solved
