@@ -178,14 +178,13 @@ def _scaled(
     """
     import numpy as np
 
-    down, across = (
-        (_cached_areas if part.stop - part.start <= _CACHED_LINES else _areas)(
-            part.start, part.stop, decoded.scale, extent, side
-        )
-        for part, extent in zip(inside, decoded.shape, strict=False)
-    )
+    areas, total = [], 1
+    for part, extent in zip(inside, decoded.shape, strict=False):
+        of = _cached_areas if part.stop - part.start <= _CACHED_LINES else _areas
+        areas.append(of(part.start, part.stop, decoded.scale, extent, side))
+        total *= min(part.stop * decoded.scale, extent) - part.start * decoded.scale
+    down, across = areas
     sums = down @ levels[inside].astype(np.float64) @ across.T
-    total = int(down[0].sum() * across[0].sum())
     return ((sums.astype(np.int64) + total // 2) // total).astype(np.uint8)
 
 

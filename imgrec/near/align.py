@@ -38,6 +38,8 @@ _LEAST_COMMON = 0.35
 """The part of the frame that the other picture must cover."""
 _SAMPLES = 30
 """About as many rows and columns of the frame are used to improve a map."""
+CLEAR = 0.98
+"""The correlation of pictures that need no better map."""
 _MOST_SHIFT, _MOST_CHANGE = 1.5, 0.08
 """How far one step may shift a map, in pixels, and change its scales and angles."""
 
@@ -91,24 +93,27 @@ def ease(greys: NDArray[np.uint8] | Floats) -> Floats:
 def align(frames: Floats, greys: Bytes, maps: Maps, steps: int) -> tuple[Doubles, Maps]:
     """Improve maps between pairs in some steps; return the best correlations and their maps.
 
-    `frames` are the eased gradients of the first pictures, `greys` the levels of the second.
+    `frames` are the eased gradients of the first pictures, `greys` the levels of the second. Pairs
+    that agree clearly, or no better after a step, are left as they are.
     """
     import numpy as np
 
-    side = greys.shape[-1]
-    every = max(1, side // _SAMPLES)
-    best, best_maps = np.full(len(greys), -1.0), maps
+    every = max(1, greys.shape[-1] // _SAMPLES)
+    best, best_maps = np.full(len(greys), -1.0), Maps(maps.matrix.copy(), maps.shift.copy())
+    rows = np.arange(len(greys))
     for step in range(steps + 1):
-        fields, is_common = _laid(greys, maps)
-        found = _correlation(frames, fields, is_common)
-        is_better = found > best
-        best = np.where(is_better, found, best)
-        best_maps = Maps(
-            np.where(is_better[:, None, None], maps.matrix, best_maps.matrix),
-            np.where(is_better[:, None], maps.shift, best_maps.shift),
-        )
-        if step < steps:
-            maps = _improved(maps, _products(frames, fields, is_common, every))
+        fields, is_common = _laid(greys[rows], maps)
+        found = _correlation(frames[rows], fields, is_common)
+        is_better = found > best[rows]
+        better = rows[is_better]
+        best[better] = found[is_better]
+        best_maps.matrix[better] = maps.matrix[is_better]
+        best_maps.shift[better] = maps.shift[is_better]
+        going = np.flatnonzero(is_better & (found < CLEAR))
+        if step == steps or not len(going):
+            break
+        rows, maps = rows[going], maps.pick(going)
+        maps = _improved(maps, _products(frames[rows], fields[going], is_common[going], every))
     return best, best_maps
 
 
@@ -119,16 +124,15 @@ def _laid(greys: Bytes, maps: Maps) -> tuple[Floats, NDArray[np.bool_]]:
     count, side = greys.shape[:2]
     middle = (side - 1) / 2
     offsets = np.arange(side) - middle
-    limit = (side - 1) * _STEPS - 1
     whole, part, is_common = [], [], np.ones(greys.shape, bool)
     for axis in range(2):
         down, across = maps.matrix[:, axis, 0, None], maps.matrix[:, axis, 1, None]
         start = maps.shift[:, axis, None] + middle
         places = (down * offsets + start)[:, :, None] + (across * offsets)[:, None, :]
         is_common &= (places >= _MARGIN) & (places <= side - 1 - _MARGIN)
-        rounded = np.clip(np.rint(places * _STEPS), 0, limit).astype(np.int32)
-        whole.append(rounded // _STEPS)
-        part.append(rounded % _STEPS)
+        rounded = np.clip(np.rint(places * _STEPS), 0, (side - 1) * _STEPS).astype(np.int32)
+        whole.append(np.minimum(rounded // _STEPS, side - 2))
+        part.append(rounded - whole[-1] * _STEPS)
     (top, left), (below, beside) = whole, part
     corner = top * side + left
     corner += (np.arange(count, dtype=np.int32) * (side * side))[:, None, None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from imgrec.near.align import Maps, align, doubled, ease, straight
+from imgrec.near.align import CLEAR, Maps, align, doubled, ease, straight
 from imgrec.near.descriptor import CLOSE_SIDE, SIDE
 from imgrec.near.views import place
 
@@ -119,32 +119,60 @@ def join_sifted(parts: Sequence[Sifted]) -> Sifted:
     )
 
 
+class _Laid(NamedTuple):
+    """Pairs of pictures that lie on each other, by column."""
+
+    frame: Numbers
+    other: Numbers
+    maps: Maps
+
+    def pick(self, rows: Numbers) -> _Laid:
+        """Return some pairs."""
+        return _Laid(self.frame[rows], self.other[rows], self.maps.pick(rows))
+
+    def align(self, fields: Floats, greys: Bytes, steps: int) -> tuple[Doubles, _Laid]:
+        """Align the pairs, some at a time; return their correlations, and how they lie then."""
+        import numpy as np
+
+        found, matrices, shifts = [np.zeros(0)], [self.maps.matrix[:0]], [self.maps.shift[:0]]
+        for start in range(0, len(self.frame), _CHUNK):
+            frame, other, maps = self.pick(np.arange(start, min(start + _CHUNK, len(self.frame))))
+            alike, better = align(fields[frame], greys[other], maps, steps)
+            found.append(alike)
+            matrices.append(better.matrix)
+            shifts.append(better.shift)
+        maps = Maps(np.concatenate(matrices), np.concatenate(shifts))
+        return np.concatenate(found), self._replace(maps=maps)
+
+
 def confirm(task: Confirm) -> tuple[int, NDArray[np.uint8]]:
     """Return the start of a task, and how much the pictures of each pair are alike, in per cent."""
     import numpy as np
 
-    looks = _pictures(task.looks, 2, CLOSE_SIDE)
-    looks, first, second = _flipped(looks, task.pairs)
-    coarse = ease(_halved(looks[:, 0]))
-    alike = np.zeros(len(first))
-    if task.sifted is None:
-        rows = np.arange(len(first))
-        frame, other = first, second
-        found, maps = _aligned(
-            coarse, frame, _halved(looks[:, 0]), other, straight(len(rows)), _STEPS
-        )
-        rows = np.flatnonzero(found >= _least(task.alike))
-        maps = maps.pick(rows)
-        frame, other = frame[rows], other[rows]
-    else:
+    looks, first, second = _flipped(_pictures(task.looks, 2, CLOSE_SIDE), task.pairs)
+    grey, light = looks[:, 0], looks[:, 1]
+    halves, fields = _halved(grey), ease(grey)
+    coarse = ease(halves)
+    as_is = _Laid(first, second, straight(len(first)))
+    # Most copies are only encoded or sized differently. They need no map.
+    alike, _ = as_is.align(fields, grey, 0)
+    rows = np.flatnonzero(alike < CLEAR)
+    if task.sifted:
         _, is_back, maps = task.sifted
-        rows = np.arange(len(first))
-        frame, other = np.where(is_back, second, first), np.where(is_back, first, second)
-    maps = doubled(maps)
-    for colours in range(2):
-        fields = ease(looks[:, colours])
-        found, _ = _aligned(fields, frame, looks[:, colours], other, maps, _CLOSE_STEPS)
+        frames, others = np.where(is_back, second, first), np.where(is_back, first, second)
+        laid = _Laid(frames, others, maps).pick(rows)
+    else:
+        laid = as_is.pick(rows)
+        for steps, least in ((0, _PROMISING), (_STEPS, _least(task.alike))):
+            found, laid = laid.align(coarse, halves, steps)
+            kept = np.flatnonzero(found >= least)
+            rows, laid = rows[kept], laid.pick(kept)
+    laid = laid._replace(maps=doubled(laid.maps))
+    for levels in (grey, light):
+        found, _ = laid.align(fields if levels is grey else ease(levels), levels, _CLOSE_STEPS)
         alike[rows] = np.maximum(alike[rows], found)
+        unclear = np.flatnonzero(found < CLEAR)
+        rows, laid = rows[unclear], laid.pick(unclear)
     likely = np.flatnonzero(alike * 100 >= task.alike)
     evidence = [measure_evidence(coarse[side[likely]]) for side in (first, second)]
     alike[likely[np.minimum(*evidence) < _LEAST_EVIDENCE]] = 0
@@ -179,22 +207,6 @@ def _halved(greys: Bytes) -> Bytes:
     wide = greys.astype(np.uint16)
     sums = wide[:, ::2] + wide[:, 1::2]
     return ((sums[:, :, ::2] + sums[:, :, 1::2] + 2) // 4).astype(np.uint8)
-
-
-def _aligned(
-    fields: Floats, frame: Numbers, greys: Bytes, other: Numbers, maps: Maps, steps: int
-) -> tuple[Doubles, Maps]:
-    """Align pairs of pictures, some at a time."""
-    import numpy as np
-
-    found, matrices, shifts = [np.zeros(0)], [maps.matrix[:0]], [maps.shift[:0]]
-    for start in range(0, len(frame), _CHUNK):
-        part = np.arange(start, min(start + _CHUNK, len(frame)))
-        alike, better = align(fields[frame[part]], greys[other[part]], maps.pick(part), steps)
-        found.append(alike)
-        matrices.append(better.matrix)
-        shifts.append(better.shift)
-    return np.concatenate(found), Maps(np.concatenate(matrices), np.concatenate(shifts))
 
 
 def measure_evidence(fields: Floats) -> Doubles:
