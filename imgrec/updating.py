@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -120,7 +121,7 @@ def update_dataset(request: UpdateRequest) -> Updated:
         resume=True,
     )
     source = request.source or _known_source(earlier, origin)
-    with fetched(source, options.source) as here:
+    with fetched(source, options.source) as here, _reading_again(earlier):
         packing = PackRequest(
             source=source,
             fetched=here,
@@ -137,6 +138,18 @@ def update_dataset(request: UpdateRequest) -> Updated:
             return updated_version(packing, earlier, written)
         trusted = Origin() if request.rehash else origin
         return _Update(packing, earlier, trusted).run()
+
+
+@contextmanager
+def _reading_again(earlier: EarlierVersion) -> Iterator[None]:
+    """Say where the options belong that an error about the source names: update has none."""
+    try:
+        yield
+    except SourceError as error:
+        if type(error) is not SourceError or not error.hint:
+            raise
+        pack = f"imgrec pack takes such options, with --split-from {title(earlier)}"
+        raise SourceError(error.message, hint=f"{error.hint} ({pack})", path=error.path) from error
 
 
 def title(earlier: EarlierVersion) -> str:
@@ -309,8 +322,7 @@ class _Update:
             old, new = (printable(one.text).partition("\n")[0] for one in (before, now))
             raise SourceError(
                 f"{title(self.earlier)} was read as {old}, and the source is now read as {new}",
-                hint="restore its form; or pack it, with options that say how to read it and with "
-                f"--split-from {title(self.earlier)}",
+                hint="restore its form, or give options that say how to read it",
                 path=self.request.source,
             )
 

@@ -226,8 +226,11 @@ def test_new_folders_must_not_change_what_the_others_mean(source: Path, data_dir
 def test_images_in_a_new_folder_called_val_are_asked_about(source: Path, data_dir: Path) -> None:
     pack(source, data_dir)
     write_tree(source, {"val/new.jpg": jpeg(900)})
-    with pytest.raises(SourceError, match="val may be a split or a class"):
+    with pytest.raises(SourceError, match="val may be a split or a class") as caught:
         update(data_dir)
+    assert caught.value.hint.endswith(
+        "(imgrec pack takes such options, with --split-from flowers:1.0.0)"
+    )
 
 
 def test_compact_gives_the_bytes_of_split_from(source: Path, data_dir: Path) -> None:
