@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from imgrec.options.card import DatasetCard
     from imgrec.options.loading import Crop, Labels
     from imgrec.outcome import DatasetInfo, Leftover, Packed, Report, SplitInfo
+    from imgrec.packing.update import Updated
     from imgrec.read.dataset import Dataset, Split
     from imgrec.read.record import Record
-    from imgrec.updating import Updated
 
 __version__ = "0.1.0"
 
@@ -103,7 +103,7 @@ _RESULTS = {
     "Split": "read.dataset",
     "Submitted": "inspect.submission",
     "Unpacked": "inspect.unpack",
-    "Updated": "updating",
+    "Updated": "packing.update",
     "Verified": "inspect.verify",
 }
 """The modules of results, most of which a caller never names."""

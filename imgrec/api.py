@@ -26,7 +26,6 @@ from imgrec.storage.paths import refuse_remote, to_path
 from imgrec.text import given_path
 
 if TYPE_CHECKING:
-    from imgrec.catalog import OnProgress
     from imgrec.engine import Engine
     from imgrec.inspect.contact_sheet import Preview
     from imgrec.inspect.diff import Difference
@@ -40,8 +39,9 @@ if TYPE_CHECKING:
     from imgrec.inspect.verify import Verified
     from imgrec.model import Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
+    from imgrec.packing.catalog import OnProgress
+    from imgrec.packing.update import Updated
     from imgrec.read.dataset import Dataset
-    from imgrec.updating import Updated
 
 AnyPackOptions: TypeAlias = PackOptions | Mapping[str, object] | None
 AnySourceOptions: TypeAlias = SourceOptions | Mapping[str, object] | None
@@ -67,7 +67,7 @@ def pack(
     Example: `imgrec.pack("flowers", val_split=0.1, name="petals").info.load`.
     """
     started_ns = time.time_ns()
-    from imgrec.packing import PackRequest, for_cluster, pack_source
+    from imgrec.packing.pack import PackRequest, for_cluster, pack_source
 
     source, options = _request(source, options, keywords)
     _require_writers(options)
@@ -95,8 +95,8 @@ def plan(
     **keywords: Unpack[PackKeywords],
 ) -> Plan:
     """Return the plan of `pack` for the same arguments, without writing anything."""
-    from imgrec.catalog import scan_source
     from imgrec.notes import warnings_of
+    from imgrec.packing.catalog import scan_source
     from imgrec.planning.build import make_plan
     from imgrec.publish.report import refuse_bad_source
 
@@ -142,7 +142,7 @@ def update(
     Example: `imgrec.update("flowers").difference.added`.
     """
     started_ns = time.time_ns()
-    from imgrec.updating import UpdateRequest, update_dataset
+    from imgrec.packing.update import UpdateRequest, update_dataset
 
     return update_dataset(
         UpdateRequest(
@@ -181,7 +181,7 @@ def edit(
     Example: `imgrec.edit("flowers", "corrections.csv").difference.relabelled`.
     """
     started_ns = time.time_ns()
-    from imgrec.editing import EditRequest, edit_dataset
+    from imgrec.packing.edit import EditRequest, edit_dataset
 
     return edit_dataset(
         EditRequest(
@@ -436,7 +436,7 @@ def report(
     from imgrec.inspect.report.images import table_of_dataset
     from imgrec.inspect.report.page import make_page
     from imgrec.inspect.subject import find_subject
-    from imgrec.packing import examine
+    from imgrec.packing.pack import examine
     from imgrec.storage.named_files import refuse_no_file, write_out
 
     started = time.monotonic()
@@ -488,7 +488,7 @@ def preview(
         refuse_other_formats,
     )
     from imgrec.inspect.subject import find_subject
-    from imgrec.packing import plan_source
+    from imgrec.packing.pack import plan_source
     from imgrec.storage.named_files import refuse_no_file, write_out
 
     target = _path("path", path)

@@ -15,7 +15,7 @@ INCOMPLETE, REPLACED = ".incomplete", ".replaced"
 NOTES, SPOOL = ".notes", ".spool"
 """Folders for notes and for temporary files, in the hidden folder of an unfinished dataset."""
 ORIGIN = ".origin.json"
-"""The suffix of the private note beside a dataset; see `imgrec.origin`."""
+"""The suffix of the private note beside a dataset; see `imgrec.packing.origin`."""
 _METADATA = "metadata.json"
 _SHARD = "-of-"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")

@@ -14,7 +14,7 @@ from test_update import facts, faults, files, make_multilabel, pack, update, wit
 
 import imgrec
 from imgrec.errors import SourceError
-from imgrec.updating import Updated
+from imgrec.packing.update import Updated
 
 
 @pytest.fixture

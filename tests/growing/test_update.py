@@ -21,7 +21,7 @@ from sampling import examples
 
 import imgrec
 from imgrec.errors import DatasetExists, SourceError, UsageError
-from imgrec.updating import Updated
+from imgrec.packing.update import Updated
 
 CLASSES = {"rose": 20, "tulip": 20}
 
@@ -154,7 +154,7 @@ def test_unchanged_files_are_not_opened_unless_their_folder_is_another(
 ) -> None:
     write_tree(source, {"last": b""})  # the latest change, after those of all images
     (source / "last").unlink()
-    monkeypatch.setattr("imgrec.origin.TICK_NS", -(10**12))  # as if it were long ago
+    monkeypatch.setattr("imgrec.packing.origin.TICK_NS", -(10**12))  # as if it were long ago
     pack(source, data_dir)
     opened: list[str] = []
     read_head = imgrec.source.probe.read_file_head  # type: ignore[attr-defined]

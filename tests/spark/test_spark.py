@@ -250,7 +250,7 @@ def run_python(code: str, cwd: Path, **more: str) -> subprocess.CompletedProcess
 
 def test_importing_imgrec_imports_no_pyspark(tmp_path: Path) -> None:
     code = (
-        "import imgrec, imgrec.api, imgrec.cli.main, imgrec.packing, imgrec.spark\n"
+        "import imgrec, imgrec.api, imgrec.cli.main, imgrec.packing.pack, imgrec.spark\n"
         "assert not any(name.startswith('pyspark') for name in sys.modules)\n"
     )
     run_python(code, tmp_path)

@@ -268,7 +268,7 @@ def unreadable_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> object:
         raise AssertionError("images are read again")
 
-    monkeypatch.setattr("imgrec.reuse.xxh3_128_digest", refuse)
+    monkeypatch.setattr("imgrec.packing.reuse.xxh3_128_digest", refuse)
 
 
 def settled(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,7 @@ def test_other_versions_of_what_encodes_images_start_afresh(
     source: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(source, data_dir, 5, KeyboardInterrupt())
-    monkeypatch.setattr("imgrec.reuse.CODERS", {"PIL": "pillow", "xxhash": "xxhash"})
+    monkeypatch.setattr("imgrec.packing.reuse.CODERS", {"PIL": "pillow", "xxhash": "xxhash"})
     packed = pack(source, data_dir)
     assert packed.restarted == "another version of imgrec or of its decoders made them"
     assert packed.kept_shards == 0

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xxhash import xxh3_128_digest
 
 from imgrec import layout
-from imgrec.catalog import OnProgress, known_splits
-from imgrec.corrections import decode_corrections, encode_corrections
-from imgrec.earlier import EarlierVersion, read_earlier, stored_images
 from imgrec.engine import Engine
 from imgrec.engine.local import running
 from imgrec.errors import DatasetError, DatasetExists, DatasetNotFound, SourceError, UsageError
@@ -24,9 +21,12 @@ from imgrec.model import Catalog, Plan, Samples, SourceLayout, Stored, picked
 from imgrec.notes import LISTED, Note, NoteKind, Notes, unlisted
 from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.options.declaration import declared_options
-from imgrec.origin import Origin, checksums_of, parse_origin
 from imgrec.outcome import DatasetInfo, Report
-from imgrec.packing import Job, PackRequest, Written, find_target, pack_source, write_dataset
+from imgrec.packing.catalog import OnProgress, known_splits
+from imgrec.packing.corrections import decode_corrections, encode_corrections
+from imgrec.packing.earlier import EarlierVersion, read_earlier, stored_images
+from imgrec.packing.origin import Origin, checksums_of, parse_origin
+from imgrec.packing.pack import Job, PackRequest, Written, find_target, pack_source, write_dataset
 from imgrec.planning.build import choose
 from imgrec.planning.classes import change_classes
 from imgrec.planning.corrections import Corrections

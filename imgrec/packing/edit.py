@@ -13,26 +13,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from imgrec.catalog import OnProgress
-from imgrec.corrections import decode_corrections, encode_corrections
-from imgrec.earlier import EarlierVersion, raw_names, read_earlier
 from imgrec.engine import Engine
 from imgrec.engine.local import running
 from imgrec.errors import SourceError
 from imgrec.model import Catalog, Plan, Samples, Stored
 from imgrec.notes import Note, NoteKind, warnings_of
 from imgrec.options import OnBad, OnLeak, PackOptions, SourceOptions
-from imgrec.packing import Job, PackRequest, write_dataset
-from imgrec.planning.build import missing_classes
-from imgrec.planning.classes import normal_name
-from imgrec.planning.corrections import FLAG, Action, Correction, Corrections, class_names_of
-from imgrec.planning.growth import Remembered, grow
-from imgrec.source.columns import is_label_column, is_path_column, is_split_column
-from imgrec.source.fetch import Fetched
-from imgrec.source.tables import read_table
-from imgrec.storage.staging import open_staging
-from imgrec.text import closest
-from imgrec.updating import (
+from imgrec.packing.catalog import OnProgress
+from imgrec.packing.corrections import decode_corrections, encode_corrections
+from imgrec.packing.earlier import EarlierVersion, raw_names, read_earlier
+from imgrec.packing.pack import Job, PackRequest, write_dataset
+from imgrec.packing.update import (
     Updated,
     carried_notes,
     is_same,
@@ -42,6 +33,15 @@ from imgrec.updating import (
     title,
     updated_version,
 )
+from imgrec.planning.build import missing_classes
+from imgrec.planning.classes import normal_name
+from imgrec.planning.corrections import FLAG, Action, Correction, Corrections, class_names_of
+from imgrec.planning.growth import Remembered, grow
+from imgrec.source.columns import is_label_column, is_path_column, is_split_column
+from imgrec.source.fetch import Fetched
+from imgrec.source.tables import read_table
+from imgrec.storage.staging import open_staging
+from imgrec.text import closest
 
 _ESCAPED = "\\udc"
 _HINT = "write a table with the columns filename, action (relabel, drop or move), label and split"

@@ -18,9 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
-from imgrec.catalog import OnProgress, scan_source
-from imgrec.corrections import encode_corrections
-from imgrec.earlier import EarlierVersion, stored_images
 from imgrec.engine import Engine
 from imgrec.engine.local import running
 from imgrec.errors import DatasetExists, ExecutionError, SourceError, UsageError
@@ -28,15 +25,12 @@ from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.near.clusters import ALIKE
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
-from imgrec.origin import Origin, Snapshot, checksums_of, origin_of, parse_origin
 from imgrec.outcome import Packed, Report, ShardResult
-from imgrec.planning.build import make_plan
-from imgrec.planning.corrections import Corrections
-from imgrec.publish.publish import complete
-from imgrec.publish.report import Totals, make_report, near_duplicates, refuse_loss
-from imgrec.publish.samples import SamplesTable, TableForm
-from imgrec.read.documents import read_info, read_report
-from imgrec.reuse import (
+from imgrec.packing.catalog import OnProgress, scan_source
+from imgrec.packing.corrections import encode_corrections
+from imgrec.packing.earlier import EarlierVersion, stored_images
+from imgrec.packing.origin import Origin, Snapshot, checksums_of, origin_of, parse_origin
+from imgrec.packing.reuse import (
     Run,
     ShardCheck,
     SourceCheck,
@@ -44,6 +38,12 @@ from imgrec.reuse import (
     resume,
     verify_finished_shards,
 )
+from imgrec.planning.build import make_plan
+from imgrec.planning.corrections import Corrections
+from imgrec.publish.publish import complete
+from imgrec.publish.report import Totals, make_report, near_duplicates, refuse_loss
+from imgrec.publish.samples import SamplesTable, TableForm
+from imgrec.read.documents import read_info, read_report
 from imgrec.source.fetch import Fetched
 from imgrec.source.kinds import Source, detect
 from imgrec.storage.blobs import changed_after, close_files, was_swapped

@@ -4,7 +4,7 @@ An interrupted run left finished shards, each with a note of its result; a finis
 dataset. Both are the result of a plan, and the plan's fingerprint identifies it. What has the same
 fingerprint is used again if its files are intact and the images are still those that were packed.
 The fingerprint covers names, sizes and first bytes of images, so the rest of each image is read and
-hashed, unless a private note (`imgrec.origin`) proves that no file of the source has changed since.
+hashed, unless a private note (`origin`) proves that no file of the source has changed since.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from imgrec.engine import Engine
 from imgrec.errors import BadImage, DatasetError, DatasetExists, ImgrecError
 from imgrec.model import Pixels, Plan, ShardTask, Stored, picked
 from imgrec.options import Check, ShrinkOptions
-from imgrec.origin import Snapshot
 from imgrec.outcome import ShardResult
+from imgrec.packing.origin import Snapshot
 from imgrec.read.documents import find_damage, read_fingerprint, read_report
 from imgrec.read.samples import read_hashes
 from imgrec.stamp import Stamp
