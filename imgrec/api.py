@@ -17,7 +17,13 @@ from imgrec.errors import MissingExtra, SourceError, UsageError
 from imgrec.near.clusters import ALIKE
 from imgrec.options import OptionError, PackOptions, SourceOptions
 from imgrec.options.declaration import listing_of, with_known_keywords
-from imgrec.options.packing import AnyPath, PackKeywords, SourceKeywords
+from imgrec.options.packing import (
+    AnyPath,
+    Embed,
+    PackKeywords,
+    SourceKeywords,
+    parse_embeddings,
+)
 from imgrec.options.parsing import parse_text
 from imgrec.request import options_from, pack_options, resolve_manifest, source_options_from
 from imgrec.source.fetch import fetched
@@ -127,6 +133,7 @@ def update(
     version: str = "",
     compact: bool = False,
     rehash: bool = False,
+    embeddings: AnyPath | Embed = "",
     data_dir: AnyPath = "",
     workers: int | None = None,
     engine: Engine | None = None,
@@ -136,7 +143,8 @@ def update(
 
     Known images keep split, label, shard and place. Shards whose images did not change are linked.
     Without `source`, it is the one that the dataset was packed from; `version` defaults to the next
-    minor one. `compact` packs all shards afresh, and `rehash` reads all files. Raises DatasetExists
+    minor one. `compact` packs all shards afresh, and `rehash` reads all files. `embeddings` are
+    those of old and new images, by default the file that it was packed with. Raises DatasetExists
     if that version exists. If nothing has changed, nothing is written.
 
     Example: `imgrec.update("flowers").difference.added`.
@@ -151,6 +159,7 @@ def update(
             version=parse_text("version", version),
             compact=compact,
             rehash=rehash,
+            embeddings=parse_embeddings("embeddings", embeddings),
             workers=PackOptions(workers=workers).workers,
             engine=engine,
             on_progress=on_progress,
@@ -349,6 +358,8 @@ def leaks(
     data_dir: AnyPath = "",
     source: AnySourceOptions = None,
     alike: int = ALIKE,
+    embeddings: AnyPath | Embed = "",
+    against_embeddings: AnyPath = "",
     sheet: AnyPath = "",
     workers: int | None = None,
     engine: Engine | None = None,
@@ -358,7 +369,10 @@ def leaks(
     """Find exact and near-duplicates in a dataset or a source.
 
     With `against`, find the images that are also in that dataset or source. `alike` is how much
-    near-duplicates are alike at least, in per cent. `sheet` is a PNG file to draw the groups into.
+    near-duplicates are alike at least, in per cent. `embeddings` are a .npy file, with the names of
+    the images in a .txt file beside it; or a function that takes a list of pictures (arrays of
+    height x width x 3, RGB) and returns a row of numbers for each. `sheet` is a PNG file to draw
+    the groups into.
 
     Example: `assert not imgrec.leaks("flowers").is_leaking`.
     """
@@ -371,6 +385,8 @@ def leaks(
         data_dir=parse_text("data_dir", data_dir),
         source=options,
         alike=alike,
+        embeddings=parse_embeddings("embeddings", embeddings),
+        against_embeddings=parse_text("against_embeddings", against_embeddings),
         sheet=_path("sheet", sheet),
     )
     with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:

@@ -135,6 +135,12 @@ def _fault_lines(faults: Sequence[Fault]) -> Iterator[str]:
             type=whole,
             default=ALIKE,
         ),
+        argument(
+            "--embeddings",
+            "FILE.npy",
+            "find near-duplicates by these vectors of a model, confirmed on pixels",
+        ),
+        argument("--against-embeddings", "FILE.npy", "those of the images in --against"),
         argument("-o", "FILE", "draw the first 50 groups there", dest="sheet"),
         *WORKERS,
     ),
@@ -152,6 +158,8 @@ def leaks(parsed: Namespace) -> int:
             parsed.source,
             against=parsed.against,
             alike=parsed.alike,
+            embeddings=parsed.embeddings,
+            against_embeddings=parsed.against_embeddings,
             sheet=parsed.sheet,
             **reading,
         )

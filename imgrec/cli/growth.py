@@ -39,6 +39,11 @@ _VERSION = argument("--version", "X.Y.Z", "version to make; default: the next mi
         _VERSION,
         switch("--compact", "write all shards afresh, with old and new images mixed"),
         switch("--rehash", "read all files of the source, also those that seem unchanged"),
+        argument(
+            "--embeddings",
+            "FILE.npy",
+            "embeddings of old and new images; default: the file that it was packed with",
+        ),
         *WORKERS,
     ),
 )
@@ -57,6 +62,7 @@ def update(parsed: Namespace) -> int:
             version=parsed.version,
             compact=parsed.compact,
             rehash=parsed.rehash,
+            embeddings=parsed.embeddings,
             data_dir=parsed.data_dir,
             **workers,
         )

@@ -132,7 +132,10 @@ def _near(near: NearDuplicates) -> dict[str, object]:
     examples = [
         {**group._asdict(), "files": list(map(printable, group.files))} for group in near.examples
     ]
-    return {**near._asdict(), "examples": examples}
+    value = {**near._asdict(), "examples": examples}
+    if not near.embeddings:
+        del value["embeddings"]
+    return value
 
 
 def decode_report(data: bytes, *, path: str) -> Report:
@@ -196,7 +199,7 @@ def _decode_near(value: Any) -> NearDuplicates | None:  # JSON has no types
     if "pairs" in value:  # of an earlier version, which listed pairs and how much they differ
         examples = list(map(_group_of_pair, list_of(value["examples"])))
         value = {**value, "groups": value["pairs"], "large": 0, "examples": examples}
-    counts = {key: count_of(value[key]) for key in NearDuplicates._fields if key != "examples"}
+    counted = [key for key in NearDuplicates._fields if key not in ("examples", "embeddings")]
     groups = tuple(
         NearGroup(
             files=texts_of(group["files"]),
@@ -206,7 +209,9 @@ def _decode_near(value: Any) -> NearDuplicates | None:  # JSON has no types
         )
         for group in list_of(value["examples"])
     )
-    return NearDuplicates(**counts, examples=groups)
+    counts = {key: count_of(value[key]) for key in counted}
+    embeddings = text_of(value.get("embeddings", ""))
+    return NearDuplicates(**counts, examples=groups, embeddings=embeddings)
 
 
 def _group_of_pair(pair: Any) -> dict[str, object]:

@@ -12,10 +12,11 @@ from enum import StrEnum
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_128_digest
 
+from imgrec.codec.decode import decode_covering
 from imgrec.codec.look import Look, look, look_closely
 from imgrec.errors import BadImage
 from imgrec.inspect.contact_sheet import (
@@ -45,17 +46,32 @@ from imgrec.near.duplicates import (
     See,
     Sight,
     count_flat,
+    detailed,
     find_among,
     find_similar,
 )
+from imgrec.near.embeddings import EmbeddingFile, embed_images, match_names, open_embeddings
 from imgrec.options import PackOptions, SourceOptions
-from imgrec.options.parsing import at_least
+from imgrec.options.packing import Embed, parse_embeddings
+from imgrec.options.parsing import OptionError, at_least
 from imgrec.planning.build import choose_limited
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
-from imgrec.source.near_images import Seen, close_sight, join_seen, see_images, seen_of
+from imgrec.source.near_images import (
+    UPRIGHT_RGB,
+    Seen,
+    close_sight,
+    decode_pictures,
+    join_seen,
+    see_images,
+    seen_of,
+)
 from imgrec.storage.named_files import refuse_no_file, write_out
 from imgrec.text import number
+
+if TYPE_CHECKING:
+    from imgrec.near.embeddings import Decode, Picture
+    from imgrec.near.search import Rows
 
 _BATCH = 256
 _SHEET_GROUPS = 50
@@ -75,11 +91,23 @@ class Request:
     """How to read `what` if it is a source."""
     alike: int = ALIKE
     """How much near-duplicates are alike at least, in per cent."""
+    embeddings: str | Embed = ""
+    """Vectors to search by; empty for descriptors of imgrec's own."""
+    against_embeddings: str = ""
+    """A file of such vectors for the other dataset, if `embeddings` is a file."""
     sheet: str = ""
     """Where to write a contact sheet of the groups, as PNG, JPEG or WebP by its extension."""
 
     def __post_init__(self) -> None:
         at_least(LEAST_ALIKE, 100)("alike", self.alike)
+        parse_embeddings("embeddings", self.embeddings)
+        is_file = bool(self.embeddings) and isinstance(self.embeddings, str)
+        if bool(self.against_embeddings) != bool(is_file and self.against):
+            raise OptionError(
+                "{0} and {1} need {2}, and it needs them",
+                *("embeddings", "against", "against_embeddings"),
+                hint="{0} are for the images, and {2} for those in {1}",
+            )
         refuse_no_file(self.sheet, "pairs.png")
         refuse_other_formats(self.sheet)
 
@@ -186,6 +214,8 @@ class _Images:
     see_closely: See
     place_of: Callable[[int], ImagePlace]
     """Returns the place of an image, by its row."""
+    decode: Decode
+    """Decodes some images, by their rows."""
     bad: int = 0
     """Files that the scan already found not to be images."""
 
@@ -193,6 +223,16 @@ class _Images:
     def sight(self) -> Sight:
         """How to look at images by their rows."""
         return Sight(self.see_closely, self.seen.see)
+
+    def described(self, source: EmbeddingFile | Embed | None) -> Images:
+        """Return what to search by: embeddings from a file or function, or descriptors."""
+        # A file that could not be read has no hash, and equals no other.
+        contents = [value or b"%d" % row for row, value in enumerate(self.seen.hashes)]
+        rows: Rows | None = None
+        if source:
+            places = detailed(self.seen.descriptors)
+            rows = embed_images(match_names(source, self.names), self.names, places, self.decode)
+        return Images(self.names, contents, self.seen.descriptors, rows)
 
     def image(self, row: int) -> LeakedImage:
         return LeakedImage(self.names[row], self.splits[row], self.labels[row], self.place_of(row))
@@ -202,17 +242,20 @@ def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
     """Compare images as asked. Archives are unpacked to folders in `spool`."""
     started = time.monotonic()
     large: tuple[Large, ...] = ()
-    # Find both before reading either, so that a wrong name is reported at once.
+    # Find all before reading any, so that a wrong name is reported at once.
+    source = open_embeddings(request.embeddings)
     read = _reader(request.what, request.source, request.data_dir)
     if request.against:
         read_others = _reader(request.against, SourceOptions(), request.data_dir)
+        of_others = open_embeddings(request.against_embeddings) or source
         images = read(job, os.path.join(spool, "0"))
         others = read_others(job, os.path.join(spool, "1"))
-        groups = _groups_between(images, others, request.alike, job)
+        known = images.described(source), others.described(of_others)
+        groups = _groups_between(images, others, known, request.alike, job)
         against = f"{others.name} {others.version}".strip()
     else:
         images, against = read(job, spool), ""
-        groups, large = _groups_within(images, request.alike, job)
+        groups, large = _groups_within(images, images.described(source), request.alike, job)
     groups.sort(key=LeakGroup.order)
     unreadable = images.seen.pixels.count(0)
     sheet = request.sheet if groups else ""
@@ -257,6 +300,7 @@ def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
         seen=seen,
         see_closely=close_sight(samples, job.run),
         place_of=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
+        decode=partial(decode_pictures, samples),
         bad=len(catalog.bad),
     )
 
@@ -290,6 +334,7 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
         seen=seen,
         see_closely=partial(_see_records_closely, info.path, job),
         place_of=lambda number: InDataset(info.path, number),
+        decode=partial(_decode_records, info.path),
     )
 
 
@@ -311,6 +356,15 @@ def _read_closely(folder: str, numbers: Sequence[int]) -> dict[int, bytes]:
     return looks
 
 
+def _decode_records(folder: str, numbers: Sequence[int]) -> dict[int, Picture]:
+    pictures = {}
+    records = open_dataset(folder).read_all(numbers)
+    for place, record in zip(numbers, records, strict=True):
+        with suppress(BadImage):
+            pictures[place] = decode_covering(record.image, UPRIGHT_RGB)
+    return pictures
+
+
 def _read_batch(batch: RecordBatch) -> _Batch:
     names, labels, hashes = [], [], []
     looks: list[Look | None] = []
@@ -326,12 +380,10 @@ def _read_batch(batch: RecordBatch) -> _Batch:
 
 
 def _groups_within(
-    images: _Images, alike: int, job: Job
+    images: _Images, known: Images, alike: int, job: Job
 ) -> tuple[list[LeakGroup], tuple[Large, ...]]:
     """Compare all images with each other."""
-    # A file that could not be read has no hash, and equals no other.
-    contents = [value or b"%d" % row for row, value in enumerate(images.seen.hashes)]
-    known = Images(images.names, contents, images.seen.descriptors)
+    contents = known.contents
     kinds = [frozenset(labels) or None for labels in images.labels]
     found = find_similar(known, alike, job.run, images.sight).without_large(kinds)
     by_picture: dict[int, list[Pair]] = defaultdict(list)
@@ -368,13 +420,13 @@ def _crosses(images: _Images, pair: Pair, kind: Kind) -> bool:
     return sides[pair.first] != sides[pair.second]
 
 
-def _groups_between(images: _Images, others: _Images, alike: int, job: Job) -> list[LeakGroup]:
+def _groups_between(
+    images: _Images, others: _Images, known: tuple[Images, Images], alike: int, job: Job
+) -> list[LeakGroup]:
     """Find the images that are among others too: each with an equal one, else the most alike."""
     nearest: dict[int, Pair] = {}
     sights = images.sight, others.sight
-    for pair in find_among(
-        images.seen.descriptors, others.seen.descriptors, alike, job.run, sights
-    ):
+    for pair in find_among(*known, alike, job.run, sights):
         if pair.first not in nearest or pair.alike > nearest[pair.first].alike:
             nearest[pair.first] = pair
     first_rows = {

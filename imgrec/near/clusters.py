@@ -55,6 +55,8 @@ class NearDuplicates(NamedTuple):
     """Other groups, which hold too much of a class to be one picture."""
     examples: tuple[NearGroup, ...]
     """The most important groups: those across splits first, then those across labels."""
+    embeddings: str = ""
+    """A hash of the embeddings by which they were found; empty if there were none."""
 
 
 class NearPairs(NamedTuple):
@@ -64,6 +66,8 @@ class NearPairs(NamedTuple):
     """The number of images compared."""
     pairs: tuple[NearPair, ...]
     """Of files with the same bytes, each is in a pair with the first."""
+    embeddings: str = ""
+    """A hash of the embeddings by which they were found; empty if there were none."""
 
     def sum_up(self, splits: Mapping[str, str], labels: Mapping[str, Hashable]) -> NearDuplicates:
         """Group the files that have a split. The label None means unlabelled."""
@@ -94,7 +98,13 @@ class NearPairs(NamedTuple):
         ranked.sort()
         examples = tuple(group for _, _, group in ranked[:_EXAMPLES])
         return NearDuplicates(
-            self.looked_at, len(ranked), across_splits, across_classes, large, examples
+            self.looked_at,
+            len(ranked),
+            across_splits,
+            across_classes,
+            large,
+            examples,
+            self.embeddings,
         )
 
 

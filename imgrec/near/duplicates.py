@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from imgrec.near.clusters import NearPair, NearPairs, components, is_large
 from imgrec.near.confirm import Confirm, Sift, Sifted, confirm, join_sifted, sift
 from imgrec.near.descriptor import CLOSE_BYTES, DESCRIPTOR_BYTES, FLAT, LOOK_BYTES
+from imgrec.near.embeddings import digest_rows, embedded_candidates
 from imgrec.near.search import THOROUGH, Candidates, Effort, Run, find_candidates
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from imgrec.near.search import Rows
 
     Numbers: TypeAlias = NDArray[np.int32]
 
@@ -51,6 +54,8 @@ class Images(NamedTuple):
     """Equal for two images exactly if their bytes are."""
     descriptors: bytes
     """200 bytes each: see `near.descriptor`."""
+    embeddings: Rows | None = None
+    """A row for each image, to search by these instead: see `near.embeddings`."""
 
 
 class Large(NamedTuple):
@@ -78,7 +83,7 @@ class SimilarImages:
 
     def near_pairs(self) -> NearPairs:
         """Return the pairs of near-duplicates, and of copies of them."""
-        names, _, descriptors = self.images
+        names, _, descriptors, embeddings = self.images
         concerned = {picture for edge in self.edges for picture in edge[:2]}
         pairs = [
             NearPair(names[pair.first], names[pair.second], pair.alike, pair.is_mirrored)
@@ -88,7 +93,9 @@ class SimilarImages:
             NearPair(names[pair.first], names[pair.second], 100, False, is_exact=True)
             for pair in self.copies(concerned)
         ]
-        return NearPairs(len(names) - count_flat(descriptors), tuple(sorted(pairs)))
+        looked_at = len(names) - count_flat(descriptors)
+        digest = "" if embeddings is None else digest_rows(names, embeddings)
+        return NearPairs(looked_at, tuple(sorted(pairs)), digest)
 
     def copies(self, pictures: Iterable[int]) -> Iterator[Pair]:
         """Yield the first image of pictures with each of its copies."""
@@ -179,24 +186,32 @@ def find_similar(
         by_content.setdefault(images.contents[place], []).append(place)
     pictures = list(by_content.values())
     joined = b"".join([descriptors[places[0]] for places in pictures])
-    candidates = find_candidates(joined, None, run, effort)
+    if images.embeddings is None:
+        candidates = find_candidates(joined, None, run, effort)
+    else:
+        firsts = [places[0] for places in pictures]
+        candidates = embedded_candidates(images.embeddings[firsts], None, run)
 
     def of_pictures(see: See) -> See:
         return lambda numbers: see([pictures[number][0] for number in numbers])
 
     own = Sight(of_pictures(sight.see_closely), sight.see and of_pictures(sight.see))
-    edges = confirmed(candidates, alike, run, (own, None))
+    edges = _each_once(confirmed(candidates, alike, run, (own, None)))
     return SimilarImages(images=images, pictures=pictures, edges=edges)
 
 
 def find_among(
-    descriptors: bytes, others: bytes, alike: int, run: Run, sights: tuple[Sight, Sight]
+    images: Images, others: Images, alike: int, run: Run, sights: tuple[Sight, Sight]
 ) -> list[Pair]:
     """Return the pairs of an image and one of others that are alike, sorted.
 
     `sights` look at images, and at others.
     """
-    return confirmed(find_candidates(descriptors, others, run), alike, run, sights)
+    if images.embeddings is None or others.embeddings is None:
+        candidates = find_candidates(images.descriptors, others.descriptors, run)
+    else:
+        candidates = embedded_candidates(images.embeddings, others.embeddings, run)
+    return _each_once(confirmed(candidates, alike, run, sights))
 
 
 def confirmed(
@@ -227,6 +242,16 @@ def confirmed(
     columns = (candidates.first, candidates.second, scores, candidates.is_mirrored)
     rows = zip(*(column[is_alike].tolist() for column in columns), strict=True)
     return [Pair(one, other, score, bool(mirror)) for one, other, score, mirror in rows]
+
+
+def _each_once(pairs: Iterable[Pair]) -> list[Pair]:
+    """Return each pair once: of one that is alike as it is and mirrored, what is more alike."""
+    best: dict[tuple[int, int], Pair] = {}
+    for pair in pairs:
+        known = best.setdefault((pair.first, pair.second), pair)
+        if pair.alike > known.alike:
+            best[pair.first, pair.second] = pair
+    return list(best.values())
 
 
 def _looked_at(
@@ -265,6 +290,12 @@ def _parts(
 def count_flat(descriptors: bytes) -> int:
     """Count the descriptors of flat images."""
     return _split(descriptors, DESCRIPTOR_BYTES).count(FLAT)
+
+
+def detailed(descriptors: bytes) -> list[int]:
+    """Return the places of images that are not flat."""
+    split = _split(descriptors, DESCRIPTOR_BYTES)
+    return [place for place, descriptor in enumerate(split) if descriptor != FLAT]
 
 
 def _split(joined: bytes, size: int) -> list[bytes]:

@@ -79,6 +79,8 @@ class _Search(NamedTuple):
     others: bytes
     is_same: bool
     """Whether both are of one set, in which no picture is its own neighbour."""
+    mirrors: bool
+    """Whether pictures are also searched for mirrored."""
     neighbours: int
     least_cosine: float
 
@@ -90,9 +92,20 @@ def find_candidates(
 
     Pictures are compared with each other, the lower position first; or with `others`.
     """
-    rows = _rows(descriptors)
-    among = rows if others is None else _rows(others)
-    sides = _Sides(rows, _not_flat(rows), among, _not_flat(among), others is None)
+    rows = _rows(descriptors, DESCRIPTOR_BYTES)
+    among = None if others is None else _rows(others, DESCRIPTOR_BYTES)
+    return search_rows(rows, among, run, effort)
+
+
+def search_rows(
+    rows: Rows, others: Rows | None, run: Run, effort: Effort, *, mirrors: bool = True
+) -> Candidates:
+    """Return the candidates among descriptors, one in each row, or between them and `others`.
+
+    Without `mirrors`, they may be vectors of any kind and width, of the length `LENGTH` or 0.
+    """
+    among = rows if others is None else others
+    sides = _Sides(rows, _not_flat(rows), among, _not_flat(among), others is None, mirrors)
     is_small = len(sides.known) <= effort.exhaustive
     searches = _searches(sides, effort) if is_small else _in_cells(sides, effort, run)
     parts, waiting = [_none()], 0
@@ -113,12 +126,13 @@ class _Sides(NamedTuple):
     among: Rows
     known: Numbers
     is_same: bool
+    mirrors: bool
 
 
-def _rows(descriptors: bytes) -> Rows:
+def _rows(descriptors: bytes, width: int) -> Rows:
     import numpy as np
 
-    return np.frombuffer(descriptors, np.int8).reshape(-1, DESCRIPTOR_BYTES)
+    return np.frombuffer(descriptors, np.int8).reshape(-1, width)
 
 
 def _not_flat(rows: Rows) -> Numbers:
@@ -128,7 +142,7 @@ def _not_flat(rows: Rows) -> Numbers:
 
 
 def _searches(sides: _Sides, effort: Effort) -> Iterator[_Search]:
-    rows, wanted, among, known, is_same = sides
+    rows, wanted, among, known, is_same, mirrors = sides
     others = among[known].tobytes()
     for start in range(0, len(wanted), _TASK):
         part = wanted[start : start + _TASK]
@@ -138,6 +152,7 @@ def _searches(sides: _Sides, effort: Effort) -> Iterator[_Search]:
             known,
             others,
             is_same,
+            mirrors,
             effort.neighbours,
             effort.least_cosine,
         )
@@ -147,13 +162,17 @@ def _in_cells(sides: _Sides, effort: Effort, run: Run) -> Iterator[_Search]:
     """Yield the searches in each cell, one after another, which saves memory."""
     import numpy as np
 
-    rows, wanted, among, known, is_same = sides
+    rows, wanted, among, known, is_same, mirrors = sides
     # Chosen by content, so that neither the order nor a new picture changes many of them.
     hashes = [xxh3_64_intdigest(row.tobytes()) for row in among[known]]
     order = np.lexsort((known, np.array(hashes, np.uint64)))
     centres = among[np.sort(known[order[: len(known) // _CELL]])]
-    visits = _nearest_cells(rows, wanted, centres, _CELLS_SEARCHED, run)
-    homes = (visits if is_same else _nearest_cells(among, known, centres, 1, run))[:, 0]
+    to_cells = _Sides(
+        rows, wanted, centres, np.arange(len(centres), dtype=np.int32), False, mirrors
+    )
+    visits = _nearest_cells(to_cells, _CELLS_SEARCHED, run)
+    others = to_cells._replace(rows=among, wanted=known)
+    homes = (visits if is_same else _nearest_cells(others, 1, run))[:, 0]
     by_home = np.argsort(homes, kind="stable")
     by_visit = np.argsort(visits.ravel(), kind="stable")
     cells = range(len(centres) + 1)
@@ -166,22 +185,19 @@ def _in_cells(sides: _Sides, effort: Effort, run: Run) -> Iterator[_Search]:
         yield from _searches(part, effort)
 
 
-def _nearest_cells(rows: Rows, wanted: Numbers, centres: Rows, count: int, run: Run) -> Numbers:
+def _nearest_cells(sides: _Sides, count: int, run: Run) -> Numbers:
     """Return the numbers of the nearest cells of each picture, the nearest first."""
-    import numpy as np
-
-    numbers = np.arange(len(centres), dtype=np.int32)
-    count = min(count, len(centres))
-    sides = _Sides(rows, wanted, centres, numbers, is_same=False)
+    count = min(count, len(sides.known))
     searches = _searches(sides, Effort(count, -1.0, 0))
     found = _nearest(_joined(list(run(_search, searches))), count)
-    return found.second.reshape(len(wanted), count)
+    return found.second.reshape(len(sides.wanted), count)
 
 
 def _search(task: _Search) -> Candidates:
     """Return the nearest of the others for each picture, sorted."""
-    others = _folded(_rows(task.others))
-    wanted = _folded(_rows(task.descriptors))
+    width = len(task.others) // max(len(task.among), 1)
+    others, wanted = _rows(task.others, width), _rows(task.descriptors, width)
+    pairs = (_folded(wanted), _folded(others)) if task.mirrors else _plain(wanted, others)
     parts = [_none()]
     for start in range(0, len(task.wanted), _TILE[0]):
         rows = slice(start, start + _TILE[0])
@@ -189,9 +205,7 @@ def _search(task: _Search) -> Candidates:
         for first in range(0, len(task.among), _TILE[1]):
             columns = slice(first, first + _TILE[1])
             own, theirs = task.wanted[rows], task.among[columns]
-            kept, turned = (
-                one[rows] @ other[columns].T for one, other in zip(wanted, others, strict=True)
-            )
+            kept, turned = (one[rows] @ other[columns].T for one, other in zip(*pairs, strict=True))
             found.append(_in_tile(task, own, theirs, kept, turned))
         parts.append(_nearest(_joined(found), task.neighbours))
     return _joined(parts)
@@ -239,6 +253,14 @@ def _folded(rows: Rows) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     alone = rows[:, fixed].astype(np.float32)
     # Both halves of what stands for itself count, so that sums of whole numbers stay whole.
     return np.hstack([one + other, alone, alone]), one - other
+
+
+def _plain(rows: Rows, others: Rows) -> tuple[tuple[Products, Products], ...]:
+    """Return factors as `_folded` does, of descriptors without a mirrored form."""
+    import numpy as np
+
+    one, other = 2 * rows.astype(np.float32), others.astype(np.float32)
+    return (one, one[:, :0]), (other, other[:, :0])
 
 
 @lru_cache(maxsize=1)

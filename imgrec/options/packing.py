@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, TypeAlias, TypedDict, TypeVar
+from typing import Annotated, Any, TypeAlias, TypedDict, TypeVar
 
 from imgrec.near.clusters import ALIKE
 from imgrec.options.card import DatasetCard, parse_card, parse_homepage, parse_line, parse_prose
@@ -41,13 +41,15 @@ from imgrec.text import own_name
 T = TypeVar("T")
 AnyPath: TypeAlias = str | os.PathLike[str]
 Many: TypeAlias = T | Sequence[T]
+Embed: TypeAlias = Callable[[list[Any]], Any]
+"""Takes pictures (arrays of height x width x 3, RGB) and returns an array with a row for each."""
 
 IMAGES, SHARDS, OUTPUT = "images and labels", "shards and speed", "output"
 ABOUT = "what people should know"
 DEFAULT_QUALITY = 90
 _REPORTED = (
     "name", "version", "val_split", "test_split", "folds", "seed", "split_from", "split_file",
-    "on_leak", "near_dups", "classes", "class_order", "shards", "shard_size", "check",
+    "on_leak", "near_dups", "embeddings", "classes", "class_order", "shards", "shard_size", "check",
     "short_side", "max_side", "quality", "compression", "also", "thumbnails", "source",
     "data_dir", "overwrite", "resume", "workers", "description", "citation", "license", "homepage",
     "card",
@@ -129,12 +131,18 @@ def _parse_folds(name: str, value: object) -> int:
     return folds
 
 
+def parse_embeddings(name: str, value: object) -> str | Embed:
+    """Take the path of a file, or a function."""
+    return value if callable(value) else parse_text(name, value)
+
+
 Version: TypeAlias = Annotated[str, Kind(_parse_version, "X.Y.Z")]
 Prose: TypeAlias = Annotated[str, Kind(parse_prose, "TEXT")]
 Line: TypeAlias = Annotated[str, Kind(parse_line, "NAME")]
 Homepage: TypeAlias = Annotated[str, Kind(parse_homepage, "URL")]
 Card: TypeAlias = Annotated[DatasetCard, Kind(parse_card, "FILE", str)]
 Folds: TypeAlias = Annotated[int, Kind(_parse_folds, "K")]
+Embeddings: TypeAlias = Annotated[str | Embed, Kind(parse_embeddings, "FILE.npy", str)]
 
 
 @parsed
@@ -201,6 +209,9 @@ class PackOptions:
     )
     alike: Alike = option(
         ALIKE, f"how much near-duplicates are alike at least, in per cent; default: {ALIKE}", SPLITS
+    )
+    embeddings: Embeddings = option(
+        "", "find near-duplicates by these vectors of a model, confirmed on pixels", SPLITS
     )
     classes: tuple[str, ...] | None = option(
         None, "class names in label order, one per line", IMAGES, "FILE"
@@ -271,6 +282,9 @@ class PackOptions:
                 *("quality", "short_side", "max_side"),
                 hint="pass one of them too, or leave out {0}",
             )
+        if self.embeddings and self.near_dups in (NearDups.AUTO, NearDups.OFF):
+            hint = "pass {1} as report, group or drop, or leave out {0}"
+            raise OptionError("{0} needs {1}", "embeddings", "near_dups", hint=hint)
         if self.classes_append and self.classes is None:
             raise OptionError(
                 "{0} needs {1}", "classes_append", "classes", hint="pass {1} too, or leave out {0}"
@@ -319,12 +333,22 @@ class PackOptions:
             **({"also": list(map(str, self.also))} if self.also else {}),
             **({} if self.near_dups is NearDups.AUTO else {"near_dups": str(self.near_dups)}),
             **({} if self.alike == ALIKE else {"alike": self.alike}),
+            **(
+                {"embeddings": own_name(embeddings_text(self.embeddings))}
+                if self.embeddings
+                else {}
+            ),
             **({} if self.thumbnails is None else {"thumbnails": self.thumbnails}),
             **(shrink.deciding() if shrink else {}),
             **self.about.given(),
             **given_options(self, _REPORTED),
             **self.source.reading(),
         }
+
+
+def embeddings_text(given: str | Embed) -> str:
+    """Return embeddings as text: the path of the file, or the name of the function with "()"."""
+    return given if isinstance(given, str) else f"{getattr(given, '__name__', 'function')}()"
 
 
 class SourceKeywords(TypedDict, total=False):
@@ -383,6 +407,7 @@ class OutputKeywords(TypedDict, total=False):
     on_leak: OnLeak | str
     near_dups: NearDups | str
     alike: int
+    embeddings: AnyPath | Embed
     classes: AnyPath | Sequence[str]
     classes_append: bool
     class_order: ClassOrder | str

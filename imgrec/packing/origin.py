@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -21,6 +21,7 @@ from imgrec import layout
 from imgrec.errors import ImgrecError
 from imgrec.options import ColumnKind, ColumnOption, PackOptions
 from imgrec.options.card import DatasetCard
+from imgrec.options.packing import embeddings_text
 from imgrec.read.files import read_document
 from imgrec.stamp import Stamp
 from imgrec.storage.urls import is_url
@@ -28,7 +29,7 @@ from imgrec.text import given_path, name_of, path_of
 
 TICK_NS = 2 * 10**9
 """Two changes within this time may have the same date: FAT counts in steps of two seconds."""
-_PATHS = ("images", "test_images", "split_file", "split_from")
+_PATHS = ("images", "test_images", "split_file", "split_from", "embeddings")
 """Options that may be paths relative to the folder where the command was given."""
 
 
@@ -117,6 +118,8 @@ class Origin(NamedTuple):
 def origin_of(source: str, options: PackOptions, snapshot: Snapshot, homes: Homes) -> Origin:
     """Return the origin of a dataset that was just made, or found up to date."""
     path = source if is_url(source) else os.path.abspath(given_path(source))
+    if options.embeddings:
+        options = replace(options, embeddings=embeddings_text(options.embeddings))
     return Origin(path, os.getcwd(), _changed_options(options), snapshot, homes)
 
 

@@ -21,6 +21,7 @@ from imgrec.model import Catalog, Plan, Samples, SourceLayout, Stored, picked
 from imgrec.notes import LISTED, Note, NoteKind, Notes, unlisted
 from imgrec.options import NearDups, PackOptions, SourceOptions
 from imgrec.options.declaration import declared_options
+from imgrec.options.packing import Embed
 from imgrec.outcome import DatasetInfo, Report
 from imgrec.packing.catalog import OnProgress, known_splits
 from imgrec.packing.corrections import decode_corrections, encode_corrections
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _RENAMED = {"shard_bytes": "shard_size", "columns": "column"}
 """Options whose name in report.json differs."""
-_FILES = ("split_file", "images", "test_images", "label_names")
+_FILES = ("embeddings", "split_file", "images", "test_images", "label_names")
 """Options whose files report.json does not hold. A manifest that it names is in the source."""
 
 
@@ -92,6 +93,8 @@ class UpdateRequest:
     """"" for the next minor version."""
     compact: bool
     rehash: bool
+    embeddings: str | Embed
+    """Vectors of all images; "" for the file that the dataset was packed with."""
     workers: int | None
     engine: Engine | None
     on_progress: OnProgress | None
@@ -109,6 +112,7 @@ def update_dataset(request: UpdateRequest) -> Updated:
     )
     options = replace(
         before,
+        embeddings=request.embeddings or before.embeddings,
         name=earlier.info.name,
         version=next_version(earlier, request.version),
         data_dir=str(request.folder.parent.parent),

@@ -76,6 +76,8 @@ class Decided:
         """
         catalog = self.catalog
         contents = picked(self.samples.contents, order)
+        if catalog.near and catalog.near.embeddings:
+            more_facts += f"--embeddings {catalog.near.embeddings}\n".encode()
         submission = catalog.submission and catalog.submission.named(self.label_of, self.classes)
         warnings = _warnings(
             catalog, self.classes, options, self.samples.splits, labels_by_split(tasks)

@@ -5,25 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_128_digest
 
+from imgrec.codec.decode import Decoding, decode_covering
+from imgrec.codec.image import pack_pixels, prepare
 from imgrec.codec.look import Look, look, look_at_pixels, look_closely, look_closely_at_pixels
 from imgrec.errors import BadImage
 from imgrec.model import TRAIN, Catalog, Pixels, Samples, split_order
 from imgrec.near.descriptor import BLANK, CLOSE_BYTES, describe
-from imgrec.near.duplicates import Images, Large, See, Sight, SimilarImages, find_similar
+from imgrec.near.duplicates import (
+    Images,
+    Large,
+    See,
+    Sight,
+    SimilarImages,
+    detailed,
+    find_similar,
+)
+from imgrec.near.embeddings import embed_images, match_names, open_embeddings
 from imgrec.near.search import Run
 from imgrec.notes import Note, NoteKind
-from imgrec.options import NearDups, PackOptions
+from imgrec.options import Check, NearDups, PackOptions
 from imgrec.source.probe import ImageBatch, image_batches
-from imgrec.storage.blobs import close_files
+from imgrec.storage.blobs import close_files, read_blob
 from imgrec.storage.read_ahead import reader
 from imgrec.text import number, printable
 
+if TYPE_CHECKING:
+    from imgrec.near.embeddings import Picture
+    from imgrec.near.search import Rows
+
 _BATCH = 256
 _SHOWN = 5
+UPRIGHT_RGB = Decoding(orient=True)
 
 OnProgress = Callable[[int, int], object]
 """Called with how many more images were decoded, and of how many."""
@@ -120,6 +137,21 @@ def _see_batch_closely(images: ImageBatch) -> tuple[int, bytes]:
     return images.start, b"".join(looks)
 
 
+def decode_pictures(samples: Samples, places: Sequence[int]) -> dict[int, Picture]:
+    """Decode some images to RGB, as they would be packed, and upright. Bad ones are left out."""
+    pictures = {}
+    for place in places:
+        blob, name = samples.blobs[place], samples.filenames[place]
+        with suppress(BadImage):  # the writer reports why
+            data = read_blob(blob, samples.sizes[place], name=name)
+            if isinstance(blob, Pixels):
+                packed = pack_pixels(data, blob)
+            else:
+                packed = prepare(data, name, Check.DECODE)
+            pictures[place] = decode_covering(packed.data, UPRIGHT_RGB)
+    return pictures
+
+
 def refine_near_dups(
     catalog: Catalog,
     chosen: Container[str],
@@ -130,8 +162,14 @@ def refine_near_dups(
     """Find the near-duplicates among the files chosen, and report, group or drop them."""
     places = [at for at, name in enumerate(catalog.samples.filenames) if name in chosen]
     samples = catalog.samples.pick(places)
+    names = samples.filenames
+    source = match_names(open_embeddings(options.embeddings), names)
     seen = see_images(samples, run, on_progress)
-    images = Images(samples.filenames, samples.contents, seen.descriptors)
+    rows: Rows | None = None
+    if source:
+        decode = partial(decode_pictures, samples)
+        rows = embed_images(source, names, detailed(seen.descriptors), decode)
+    images = Images(names, samples.contents, seen.descriptors, rows)
     sight = Sight(close_sight(samples, run), seen.see)
     found = find_similar(images, options.alike, run, sight)
     catalog = replace(catalog, near=found.near_pairs())
