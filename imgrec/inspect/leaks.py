@@ -18,7 +18,7 @@ from xxhash import xxh3_128_digest
 
 from imgrec.codec.decode import decode_covering
 from imgrec.codec.look import Look, look, look_closely
-from imgrec.errors import BadImage
+from imgrec.errors import BadImage, UsageError
 from imgrec.inspect.contact_sheet import (
     Captioned,
     draw_contact_sheet,
@@ -50,13 +50,13 @@ from imgrec.near.duplicates import (
     find_among,
     find_similar,
 )
-from imgrec.near.embeddings import EmbeddingFile, embed_images, match_names, open_embeddings
 from imgrec.options import PackOptions, SourceOptions
 from imgrec.options.packing import Embed, parse_embeddings
 from imgrec.options.parsing import OptionError, at_least
 from imgrec.planning.build import choose_limited
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
+from imgrec.source.embeddings import EmbeddingFile, embed_images, match_names, open_embeddings
 from imgrec.source.near_images import (
     UPRIGHT_RGB,
     Seen,
@@ -70,8 +70,8 @@ from imgrec.storage.named_files import refuse_no_file, write_out
 from imgrec.text import number
 
 if TYPE_CHECKING:
-    from imgrec.near.embeddings import Decode, Picture
     from imgrec.near.search import Rows
+    from imgrec.source.embeddings import Decode, Picture
 
 _BATCH = 256
 _SHEET_GROUPS = 50
@@ -102,12 +102,13 @@ class Request:
         at_least(LEAST_ALIKE, 100)("alike", self.alike)
         parse_embeddings("embeddings", self.embeddings)
         is_file = bool(self.embeddings) and isinstance(self.embeddings, str)
-        if bool(self.against_embeddings) != bool(is_file and self.against):
-            raise OptionError(
-                "{0} and {1} need {2}, and it needs them",
-                *("embeddings", "against", "against_embeddings"),
-                hint="{0} are for the images, and {2} for those in {1}",
-            )
+        names = "against_embeddings", "embeddings", "against"
+        if self.against_embeddings and not (is_file and self.against):
+            hint = "pass them too, or leave out {0}"
+            raise OptionError("{0} needs a file of {1}, and {2}", *names, hint=hint)
+        if is_file and self.against and not self.against_embeddings:
+            hint = "pass the embeddings of the images in {2} as {0}"
+            raise OptionError("{1} and {2} need {0}", *names, hint=hint)
         refuse_no_file(self.sheet, "pairs.png")
         refuse_other_formats(self.sheet)
 
@@ -251,6 +252,7 @@ def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
         images = read(job, os.path.join(spool, "0"))
         others = read_others(job, os.path.join(spool, "1"))
         known = images.described(source), others.described(of_others)
+        _refuse_other_width(*known)
         groups = _groups_between(images, others, known, request.alike, job)
         against = f"{others.name} {others.version}".strip()
     else:
@@ -274,6 +276,16 @@ def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
         sheet=sheet,
         seconds=time.monotonic() - started,
     )
+
+
+def _refuse_other_width(images: Images, others: Images) -> None:
+    widths = [each.embeddings.shape[1] for each in (images, others) if each.embeddings is not None]
+    if len({*widths}) > 1:
+        own, other = widths
+        raise UsageError(
+            f"the embeddings to compare have {own:,} and {other:,} numbers each",
+            hint="make both with the same model",
+        )
 
 
 def _reader(what: str, options: SourceOptions, data_dir: str) -> Callable[[Job, str], _Images]:

@@ -102,7 +102,8 @@ def search_rows(
 ) -> Candidates:
     """Return the candidates among descriptors, one in each row, or between them and `others`.
 
-    Without `mirrors`, they may be vectors of any kind and width, of the length `LENGTH` or 0.
+    Without `mirrors`, they may be vectors of any kind and width, all of one length or 0; their
+    cosines are then relative to `LENGTH`.
     """
     among = rows if others is None else others
     sides = _Sides(rows, _not_flat(rows), among, _not_flat(among), others is None, mirrors)
@@ -195,7 +196,7 @@ def _nearest_cells(sides: _Sides, count: int, run: Run) -> Numbers:
 
 def _search(task: _Search) -> Candidates:
     """Return the nearest of the others for each picture, sorted."""
-    width = len(task.others) // max(len(task.among), 1)
+    width = len(task.descriptors) // len(task.wanted)
     others, wanted = _rows(task.others, width), _rows(task.descriptors, width)
     pairs = (_folded(wanted), _folded(others)) if task.mirrors else _plain(wanted, others)
     parts = [_none()]

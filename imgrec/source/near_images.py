@@ -25,18 +25,18 @@ from imgrec.near.duplicates import (
     detailed,
     find_similar,
 )
-from imgrec.near.embeddings import embed_images, match_names, open_embeddings
 from imgrec.near.search import Run
 from imgrec.notes import Note, NoteKind
 from imgrec.options import Check, NearDups, PackOptions
+from imgrec.source.embeddings import embed_images, match_names, open_embeddings
 from imgrec.source.probe import ImageBatch, image_batches
 from imgrec.storage.blobs import close_files, read_blob
 from imgrec.storage.read_ahead import reader
 from imgrec.text import number, printable
 
 if TYPE_CHECKING:
-    from imgrec.near.embeddings import Picture
     from imgrec.near.search import Rows
+    from imgrec.source.embeddings import Picture
 
 _BATCH = 256
 _SHOWN = 5

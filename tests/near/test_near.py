@@ -188,7 +188,7 @@ def test_pictures_that_hardly_overlap_are_not_compared() -> None:
 @given(st.integers(0, 1 << 32), st.randoms(use_true_random=False))
 def test_the_order_of_images_makes_no_difference(seed: int, chance: random.Random) -> None:
     looks = versions(seed)
-    names, contents, _ = images_of(looks)
+    names, contents, *_ = images_of(looks)
 
     def found(order: Sequence[int]) -> tuple[NearPairs, dict[str, str], dict[str, str]]:
         own, some = [names[at] for at in order], [looks[at] for at in order]
