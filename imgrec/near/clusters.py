@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 M = TypeVar("M", str, int)
@@ -11,8 +12,8 @@ M = TypeVar("M", str, int)
 ALIKE = 93
 """How much near-duplicates are alike at least, in per cent, unless the user says otherwise."""
 LEAST_ALIKE = 50
-_EXAMPLES = 100
-_FILES_SHOWN = 12
+_MOST_FILES = 20_000
+"""Groups are listed, the most important first, while they hold no more files than this."""
 _LARGE_GROUP, _LARGE_SHARE = 20, 0.05
 
 
@@ -31,7 +32,7 @@ class NearGroup(NamedTuple):
     """Files that look alike, directly or through others."""
 
     files: tuple[str, ...]
-    """The one that most others look like comes first. There are 12 at most."""
+    """The one that most others look like comes first. Older reports have 12 at most."""
     size: int
     """How many files there are."""
     alike: int
@@ -96,7 +97,9 @@ class NearPairs(NamedTuple):
             group = _group(members, sides)
             ranked.append((0 if is_leak else 1 if is_conflict else 2, -group.alike, group))
         ranked.sort()
-        examples = tuple(group for _, _, group in ranked[:_EXAMPLES])
+        sizes = accumulate(group.size for _, _, group in ranked)
+        listed = sum(size <= _MOST_FILES for size in sizes)
+        examples = tuple(group for _, _, group in ranked[:listed])
         return NearDuplicates(
             self.looked_at,
             len(ranked),
@@ -116,7 +119,7 @@ def _group(pairs: Sequence[NearPair], sides: Mapping[str, object]) -> NearGroup:
     # The pair that counts must be among those shown.
     first = [name for name in files if name in (files[0], top.first, top.second)]
     shown = dict.fromkeys([*first, *files])
-    return NearGroup(tuple(shown)[:_FILES_SHOWN], len(files), top.alike, top.is_mirrored)
+    return NearGroup(tuple(shown), len(files), top.alike, top.is_mirrored)
 
 
 def ranked_members(pairs: Iterable[tuple[M, M, int, *tuple[object, ...]]]) -> list[M]:

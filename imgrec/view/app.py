@@ -154,6 +154,7 @@ class _Answers:
                 "sizes": SIZES,
                 "sides": SIDES,
                 "gathered": viewed.gathered,
+                "looked": viewed.looked,
                 "findings": viewed.catalogue.findings.titles,
                 "columns": {
                     name: column.describe() for name, column in viewed.catalogue.columns.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from pathlib import Path
@@ -29,7 +30,7 @@ from imgrec.view.facets import (
     extra_columns,
     integers,
 )
-from imgrec.view.findings import Named, find, read_findings
+from imgrec.view.findings import Named, by_sides, find, read_findings
 
 SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 """The upper bounds of the size groups, by longer side. The last group holds all larger images."""
@@ -131,6 +132,7 @@ class Catalogue:
             "format": (self._formats, len(self.format_names)),
             "size": (np.searchsorted(np.array(SIZES), self._sides), len(SIZES) + 1),
         }
+        named = list(by_sides(named, self.filenames, self._side_of))
         self.findings = find(named, self.filenames, (self._widths, self._heights))
         self.columns: dict[str, Column] = {}
         firsts = self._labels[np.searchsorted(self._owners, np.arange(len(self)))]
@@ -144,9 +146,7 @@ class Catalogue:
         for name, values, column in extra_columns(table):
             self.columns[name] = column
             self._sort_keys[f"column {name}"] = values
-        self.find = lru_cache(maxsize=_CACHED_RESULTS)(self._find)
-        self._select = lru_cache(maxsize=_CACHED_RESULTS)(self._select_unsorted)
-        self._order = lru_cache(maxsize=_CACHED_ORDERS)(self._order_by)
+        self._open_caches()
 
     def __len__(self) -> int:
         return len(self.splits)
@@ -156,6 +156,21 @@ class Catalogue:
         """Return whether some records are copies of each other, to be sorted by."""
         cases = self.findings.cases
         return bool(len(cases) > cases.null_count)
+
+    def with_tones(self, tones: bytes) -> Catalogue:
+        """Return it with findings about brightness and contrast: see `codec.tone`."""
+        more = copy(self)
+        more.findings = self.findings.with_tones(tones)
+        more._open_caches()
+        return more
+
+    def _open_caches(self) -> None:
+        self.find = lru_cache(maxsize=_CACHED_RESULTS)(self._find)
+        self._select = lru_cache(maxsize=_CACHED_RESULTS)(self._select_unsorted)
+        self._order = lru_cache(maxsize=_CACHED_ORDERS)(self._order_by)
+
+    def _side_of(self, number: int) -> tuple[object, object]:
+        return int(self.splits[number]), self.labels_of(number)
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """Return the rows of some records."""

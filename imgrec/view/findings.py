@@ -1,8 +1,8 @@
-"""Findings about the records of a dataset: those in its report, and odd shapes."""
+"""Findings about the records of a dataset: those in its report, odd shapes and odd tones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from imgrec import layout
+from imgrec.codec.tone import NOT_DECODED, TONE_BYTES
 from imgrec.errors import DatasetError
-from imgrec.inspect.report.findings import FIRST, TITLES, ShapeLimits
+from imgrec.inspect.report.findings import FIRST, TITLES, ShapeLimits, ToneLimits
 from imgrec.notes import COPIES, LISTED
 from imgrec.outcome import Report
 from imgrec.read.documents import read_report
@@ -27,6 +28,10 @@ class Named(NamedTuple):
     cases: Sequence[Sequence[str]]
 
 
+_ORDER = ("leaks", "near_leaks", "conflicts", "near_conflicts", "damaged", "duplicates", "near")
+"""The kinds that come first, in this order."""
+
+
 class Findings(NamedTuple):
     """The records of each kind of finding."""
 
@@ -36,9 +41,16 @@ class Findings(NamedTuple):
     cases: ArrowColumn
     """The number of the case that each record belongs to, with its copies; else null."""
 
+    def with_tones(self, tones: bytes) -> Findings:
+        """Add the records that are blank, dark or bright, or were not decoded."""
+        found = {key: mask for key, mask in _odd_tones(tones) if mask.any()}
+        titles = self.titles | {key: TITLES[key] for key in found}
+        return Findings(titles, self.masks | found, self.cases)
+
 
 def find(named: Sequence[Named], filenames: ArrowColumn, shapes: Iterable[Integers]) -> Findings:
     """Find the records of each kind: `named` by their files, and the others by their shapes."""
+    named = sorted(named, key=lambda one: _ORDER.index(one.key) if one.key in _ORDER else 99)
     titles = {one.key: one.title for one in named}
     listed = [(name, kind) for kind, one in enumerate(named) for case in one.cases for name in case]
     place = {name: at for at, name in enumerate(dict.fromkeys(name for name, _ in listed))}
@@ -74,6 +86,47 @@ def _odd_shapes(widths: Integers, heights: Integers) -> Iterator[tuple[str, Mask
     yield "tiny", is_known & (short < limits.least)
     yield "huge", is_known & (long > limits.most)
     yield "stretched", is_known & (long >= limits.ratio * short)
+
+
+def _odd_tones(tones: bytes) -> Iterator[tuple[str, Mask]]:
+    levels, spreads = np.frombuffer(tones, np.uint8).reshape(-1, TONE_BYTES).T
+    is_known = spreads != NOT_DECODED
+    is_blank = spreads < ToneLimits.of(0).blank
+    has_content = is_known & ~is_blank
+    seen = np.sort(levels[has_content])
+    limits = ToneLimits.of(int(seen[len(seen) // 2]) if len(seen) else 0)
+    yield "blank", is_blank
+    yield "dark", has_content & (levels < limits.dark)
+    yield "bright", has_content & (levels > limits.bright)
+    yield "unreadable", ~is_known
+
+
+def by_sides(
+    named: Iterable[Named], filenames: ArrowColumn, side_of: Callable[[int], tuple[object, object]]
+) -> Iterator[Named]:
+    """Divide near-duplicates by what they cross: splits, labels, or neither.
+
+    `side_of` returns the split and the labels of a record.
+    """
+    for one in named:
+        if one.key != "near":
+            yield one
+            continue
+        names = list(dict.fromkeys(name for case in one.cases for name in case))
+        rows = integers(pc.index_in(pa.array(names), value_set=filenames), missing=-1).tolist()
+        sides = {name: side_of(row) for name, row in zip(names, rows, strict=True) if row >= 0}
+        found: dict[str, list[Sequence[str]]] = {"near_leaks": [], "near_conflicts": [], "near": []}
+        for case in one.cases:
+            splits, labels = zip(*(sides[name] for name in case if name in sides), strict=True)
+            is_leak, is_conflict = len({*splits}) > 1, len({*labels} - {()}) > 1
+            if is_leak:
+                found["near_leaks"].append(case)
+            if is_conflict:
+                found["near_conflicts"].append(case)
+            if not (is_leak or is_conflict):
+                found["near"].append(case)
+        rest = one.title.removeprefix(TITLES["near"])
+        yield from (Named(key, TITLES[key] + rest, cases) for key, cases in found.items() if cases)
 
 
 def read_findings(folder: Path) -> list[Named]:

@@ -15,11 +15,12 @@ import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from imgrec import layout
-from imgrec.codec import pillow
+from imgrec.codec import pillow, tone
 from imgrec.codec.decode import rough_thumbnail
 from imgrec.codec.example import Feature
 from imgrec.codec.image import shape_of
@@ -48,6 +49,8 @@ _BATCH = 5
 """Thumbnails that are sent at once: sending each alone takes more time than making tiny ones."""
 _MAX_THREADS = 8
 _PROGRESS_EVERY = 256
+_BACKGROUND = 10
+"""How nice the thread is that reads everything."""
 _SHOWN_VALUES = 64
 _SHOWN_CHARACTERS = 2000
 _SHOWN_BYTES = 48
@@ -88,16 +91,18 @@ class ViewedDataset:
         self._is_closed = False
         self.gathered: int | None = None
         """The number of records read so far; None once the catalogue is complete."""
+        self.looked: int | None = 0
+        """The number of images looked at so far; None once all are."""
         if (folder / layout.SAMPLES).exists():
             self.catalogue = read_catalogue(folder, info)
             self._open_decisions(corrections)
-            return
-        self.why_undecidable = "it has no samples.parquet"
-        refuse_impossible(info)
-        unknown = [Row()] * sum(split.examples for split in info.splits)
-        self.catalogue = catalogue_of_rows(unknown, info)
-        self.gathered = 0
-        threading.Thread(target=self._gather, daemon=True, name="imgrec-view").start()
+        else:
+            self.why_undecidable = "it has no samples.parquet"
+            refuse_impossible(info)
+            unknown = [Row()] * sum(split.examples for split in info.splits)
+            self.catalogue = catalogue_of_rows(unknown, info)
+            self.gathered = 0
+        threading.Thread(target=self._read_all, daemon=True, name="imgrec-view").start()
 
     def _open_decisions(self, corrections: str) -> None:
         info, catalogue = self.dataset.info, self.catalogue
@@ -122,16 +127,36 @@ class ViewedDataset:
             return self.catalogue.rows(numbers)
         return [self._row(number) for number in numbers]
 
-    def _gather(self) -> None:
-        rows: list[Row] = []
+    def _read_all(self) -> None:
+        """Read records that no table describes; then look at all images."""
+        with suppress(OSError, AttributeError):  # pages come first; Windows cannot
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _BACKGROUND)
+        if self.gathered is not None:
+            rows: list[Row] = []
+            for number in range(len(self.catalogue)):
+                rows.append(self._row(number))
+                if number % _PROGRESS_EVERY == 0:
+                    self.gathered = number
+                if self._is_closed:
+                    return
+            self.catalogue = catalogue_of_rows(rows, self.dataset.info)
+            self.gathered = None
+        tones = bytearray()
         for number in range(len(self.catalogue)):
-            rows.append(self._row(number))
+            tones += self._tone(number)
             if number % _PROGRESS_EVERY == 0:
-                self.gathered = number
+                self.looked = number
             if self._is_closed:
                 return
-        self.catalogue = catalogue_of_rows(rows, self.dataset.info)
-        self.gathered = None
+        self.catalogue = self.catalogue.with_tones(bytes(tones))
+        self.looked = None
+
+    def _tone(self, number: int) -> bytes:
+        try:
+            record = self.dataset.read(number)
+        except DatasetError:
+            return tone.UNKNOWN_TONE
+        return tone.tone(tone.levels_of(record.image, record.filename))
 
     def _row(self, number: int) -> Row:
         try:

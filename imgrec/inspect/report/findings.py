@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress, islice
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.codec.exif import UPRIGHT
@@ -40,6 +40,8 @@ TITLES = {
     **{str(kind): kind.heading for kind in NoteKind},
     "skipped": "Skipped",
     "near": "Near-duplicates",
+    "near_leaks": "Near-duplicates between splits",
+    "near_conflicts": "Near-duplicates with other labels",
     "turned": "Rotated by EXIF",
     "tiny": "Tiny",
     "huge": "Huge",
@@ -47,6 +49,7 @@ TITLES = {
     "blank": "Nearly blank",
     "dark": "Very dark",
     "bright": "Very bright",
+    "unreadable": "Unreadable",
     "added": "Added",
     "removed": "Removed",
     "changed": "Other contents",
@@ -72,6 +75,23 @@ class ShapeLimits(NamedTuple):
         short, long = max(min(width, height), 1), max(width, height)
         ratio = max(_ASPECT, 1.5 * long / short)
         return cls(short / _SIZE_FACTOR, long * _SIZE_FACTOR, ratio)
+
+
+class ToneLimits(NamedTuple):
+    """The brightness and contrast (see `codec.tone`) beyond which an image is an outlier."""
+
+    blank: int
+    """Below this spread, an image is blank. Blank images are neither dark nor bright."""
+    dark: float
+    bright: float
+
+    @classmethod
+    def of(cls, usual: int) -> ToneLimits:
+        """Return the limits for images of this median level.
+
+        In a dataset of mostly dark images, such as digits on black, a dark one is not an outlier.
+        """
+        return cls(2 * _BLANK, min(_DARK, usual / 2), max(_BRIGHT, (255 + usual) / 2))
 
 
 class Shot(NamedTuple):
@@ -255,12 +275,10 @@ def _by_tone(table: ImageTable) -> Iterator[_Outliers]:
     def spread_text(row: int) -> str:
         return f"levels spread by {spreads[row] / 2:g} of 255, {level_text(row)}"
 
-    blank = [(spread, row) for row, spread in enumerate(spreads) if spread < 2 * _BLANK]
+    least = 2 * _BLANK
+    seen = [(level, row) for row, level in enumerate(levels) if least <= spreads[row] < NOT_DECODED]
+    limits = ToneLimits.of(sorted(seen)[len(seen) // 2][0] if seen else 0)
+    blank = [(spread, row) for row, spread in enumerate(spreads) if spread < limits.blank]
     yield "blank", blank, spread_text
-    has_content = [2 * _BLANK <= spread < NOT_DECODED for spread in spreads]
-    seen = list(compress(enumerate(levels), has_content))
-    # In a dataset of mostly dark images, such as digits on black, a dark one is not an outlier.
-    usual = sorted(level for _, level in seen)[len(seen) // 2] if seen else 0
-    dark, bright = min(_DARK, usual / 2), max(_BRIGHT, (255 + usual) / 2)
-    yield "dark", [(level, row) for row, level in seen if level < dark], level_text
-    yield "bright", [(-level, row) for row, level in seen if level > bright], level_text
+    yield "dark", [(level, row) for level, row in seen if level < limits.dark], level_text
+    yield "bright", [(-level, row) for level, row in seen if level > limits.bright], level_text

@@ -62,7 +62,8 @@ function classSection(dataset, counts) {
 
 function findingSection(dataset, counts) {
   const all = Object.entries(dataset.findings).map(([key, title], at) => value("finding", key, title, counts[at]));
-  return all.length ? section("finding", "Findings", [options("finding", all)]) : null;
+  const looking = dataset.looked === null ? null : progress(dataset, dataset.looked, "Looking for images that are blank, dark, bright or unreadable.");
+  return all.length || looking ? section("finding", "Findings", [all.length ? options("finding", all) : null, looking]) : null;
 }
 
 function decisionSection(dataset, counts) {
@@ -121,14 +122,16 @@ function sizeSection(dataset, counts) {
   return section("size", "Longer side", [options("size", values), bounds("size", "Longer side", now, {}, "px", onBound)]);
 }
 
-function gathering(dataset) {
-  const part = dataset.gathered / Math.max(dataset.records, 1);
-  return h(
-    "div",
-    { class: "note gathering", role: "status" },
-    h("progress", { value: part, max: 1, "aria-label": "Records read" }),
+const gathering = (dataset) =>
+  progress(
+    dataset,
+    dataset.gathered,
     `This dataset has no samples.parquet, so all ${counted(dataset.records)} records are being read. Other filters, search and sorting work when this is done.`,
   );
+
+function progress(dataset, done, text) {
+  const bar = h("progress", { value: done / Math.max(dataset.records, 1), max: 1, "aria-label": "Records read" });
+  return h("div", { class: "note gathering", role: "status" }, bar, text);
 }
 
 function about(dataset) {

@@ -171,14 +171,17 @@ byId("toggle-filters").addEventListener("click", (event) => {
   event.currentTarget.setAttribute("aria-expanded", isOpen);
 });
 
-/** Poll the progress while the server reads a dataset without samples.parquet. */
+/** Poll the progress while the server reads records and looks at images. */
 async function poll() {
-  if (dataset.gathered === null) return;
-  await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  Object.assign(dataset, await getDataset());
-  if (dataset.gathered === null) await show();
-  else document.querySelector(".gathering progress").value = dataset.gathered / Math.max(dataset.records, 1);
-  await poll();
+  while (dataset.gathered !== null || dataset.looked !== null) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    const { gathered, looked } = dataset;
+    Object.assign(dataset, await getDataset());
+    if (gathered !== dataset.gathered && dataset.gathered === null) await show();
+    else if (looked !== null && dataset.looked === null) await show();
+    const bar = document.querySelector(".gathering progress");
+    if (bar) bar.value = (dataset.gathered ?? dataset.looked) / Math.max(dataset.records, 1);
+  }
 }
 
 async function start() {
