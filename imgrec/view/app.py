@@ -172,19 +172,23 @@ class _Answers:
         matches = self._matches(request)
         start = _integer(request.query_params.get("start", "0"), 0, 1 << 62, "start")
         count = _integer(request.query_params.get("count", "100"), 1, _MAX_ROWS, "count")
+        catalogue = self._viewed.catalogue
         numbers = matches.numbers[start : start + count].tolist()
+        is_grouped = request.query_params.get("sort", "").removeprefix("-") == "copies"
+        groups = catalogue.groups_of(numbers) if is_grouped else [None] * len(numbers)
         rows = [
             {
                 "number": number,
-                "split": int(self._viewed.catalogue.splits[number]),
+                "split": int(catalogue.splits[number]),
                 "labels": row.labels,
                 "name": row.filename,
                 "width": row.width,
                 "height": row.height,
                 "format": row.format,
+                "group": group,
                 "decision": self._decision(number),
             }
-            for number, row in zip(numbers, self._viewed.rows(numbers), strict=True)
+            for number, row, group in zip(numbers, self._viewed.rows(numbers), groups, strict=True)
         ]
         value = {"total": len(matches.numbers), "rows": rows, "counts": matches.counts}
         if decisions := self._viewed.decisions:

@@ -141,7 +141,7 @@ class Catalogue:
             "class": pa.array(firsts, mask=firsts < 0),
             "size": pa.array(self._widths * self._heights),
             "bytes": table.column("length"),
-            "copies": self.findings.cases,
+            "copies": self.findings.ranks,
         }
         for name, values, column in extra_columns(table):
             self.columns[name] = column
@@ -154,8 +154,18 @@ class Catalogue:
     @property
     def has_copies(self) -> bool:
         """Return whether some records are copies of each other, to be sorted by."""
+        return bool((self.findings.cases >= 0).any())
+
+    def groups_of(self, numbers: Sequence[int]) -> list[tuple[int, int] | None]:
+        """Return the group of copies of each record, and its size; None for no group."""
+        groups = self.findings.cases[list(numbers)].tolist()
+        return [None if group < 0 else (group, self._group_sizes[group]) for group in groups]
+
+    @cached_property
+    def _group_sizes(self) -> list[int]:
         cases = self.findings.cases
-        return bool(len(cases) > cases.null_count)
+        sizes: list[int] = np.bincount(cases[cases >= 0]).tolist()
+        return sizes
 
     def with_tones(self, tones: bytes) -> Catalogue:
         """Return it with findings about brightness and contrast: see `codec.tone`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,14 +39,17 @@ class Findings(NamedTuple):
     titles: dict[str, str]
     """By key, the gravest first."""
     masks: dict[str, Mask]
-    cases: ArrowColumn
-    """The number of the case that each record belongs to, with its copies; else null."""
+    cases: Integers
+    """The number of the case that each record belongs to, with its copies; -1 for none."""
+    ranks: ArrowColumn
+    """The place of each record in an order that keeps cases together, as their files come; null
+    for records in none."""
 
     def with_tones(self, tones: bytes) -> Findings:
         """Add the records that are blank, dark or bright, or were not decoded."""
         found = {key: mask for key, mask in _odd_tones(tones) if mask.any()}
         titles = self.titles | {key: TITLES[key] for key in found}
-        return Findings(titles, self.masks | found, self.cases)
+        return self._replace(titles=titles, masks=self.masks | found)
 
 
 def find(named: Sequence[Named], filenames: ArrowColumn, shapes: Iterable[Integers]) -> Findings:
@@ -57,21 +61,24 @@ def find(named: Sequence[Named], filenames: ArrowColumn, shapes: Iterable[Intege
     is_of = np.zeros((len(named), len(place) + 1), dtype=np.bool_)
     for name, kind in listed:
         is_of[kind, place[name]] = True
-    case_of = np.full(len(place) + 1, -1, dtype=np.int64)
+    case_of, rank_of = np.full((2, len(place) + 1), -1, dtype=np.int64)
     groups = [case for one in named for case in one.cases if len(case) > 1]
-    for number, case in reversed(list(enumerate(groups))):  # the gravest case counts
+    ends = accumulate(map(len, groups))
+    for number, case, end in reversed([*zip(count(), groups, ends)]):  # the gravest case counts
         case_of[[place[name] for name in case]] = number
+        rank_of[[place[name] for name in case]] = np.arange(end - len(case), end)
     known = pa.array(list(place), pa.string())
     # The place after the last stands for all other files.
     places = integers(pc.index_in(filenames, value_set=known), missing=len(place))
     masks = {one.key: is_of[kind][places] for kind, one in enumerate(named)}
     for key, mask in _odd_shapes(*shapes):
         titles[key], masks[key] = TITLES[key], mask
-    cases = case_of[places]
+    ranks = rank_of[places]
     return Findings(
-        {key: title for key, title in titles.items() if masks[key].any()},
-        masks,
-        pa.array(cases, mask=cases < 0),
+        titles={key: title for key, title in titles.items() if masks[key].any()},
+        masks=masks,
+        cases=case_of[places],
+        ranks=pa.array(ranks, mask=ranks < 0),
     )
 
 

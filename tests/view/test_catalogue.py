@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imgrec.codec.tone import UNKNOWN_TONE
 from imgrec.errors import UsageError
 from imgrec.outcome import DatasetInfo, SplitInfo
 from imgrec.view.catalogue import SIZES, Catalogue, Query, Row, catalogue_of_rows
@@ -182,7 +183,42 @@ def test_findings_are_found_by_name_and_by_shape_and_copies_are_put_together() -
     both = Query(findings=frozenset({"tiny", "leaks"}), classes=frozenset({0, 2}))
     assert catalogue.find(both).numbers.tolist() == [0, 5]
     assert catalogue.find(both).counts["finding"] == [1, 2, 1]
-    assert catalogue.find(Query(sort="copies")).numbers.tolist() == [0, 4, 1, 5, 2, 3]
+    # A group begins with its first file.
+    assert catalogue.find(Query(sort="copies")).numbers.tolist() == [4, 0, 5, 1, 2, 3]
+    assert catalogue.groups_of([4, 2, 1]) == [(0, 2), None, (1, 2)]
+
+
+def test_near_duplicates_are_divided_by_what_they_cross() -> None:
+    splits = [SplitInfo(name=name, shard_lengths=(4,), num_bytes=0) for name in SPLITS]
+    info = DatasetInfo(
+        name="", version="", path="", classes=CLASSES, fingerprint="", load="", splits=(*splits,)
+    )
+    table = pa.table(
+        {
+            "label": [0, 0, 1, 2, 0, 1, 2, -1], "filename": [f"{at}.jpg" for at in range(8)],
+            "height": [9] * 8, "width": [9] * 8, "format": ["PNG"] * 8, "length": [1] * 8,
+        }
+    )  # fmt: skip
+    cases = [("0.jpg", "4.jpg"), ("1.jpg", "2.jpg"), ("3.jpg", "5.jpg"), ("6.jpg", "7.jpg")]
+    findings = Catalogue(table, info, [Named("near", "Near-duplicates (first 4)", cases)]).findings
+    found = {key: findings.masks[key].nonzero()[0].tolist() for key in findings.titles}
+    divided = {"near_leaks": [0, 3, 4, 5], "near_conflicts": [1, 2, 3, 5], "near": [6, 7]}
+    assert found == divided
+    assert findings.titles["near_leaks"] == "Near-duplicates between splits (first 4)"
+
+
+def test_blank_dark_bright_and_unreadable_images_are_findings_once_they_were_looked_at() -> None:
+    usual, blank, dark, bright = (120, 90), (0, 2), (9, 30), (250, 30)
+    tones = bytes([*usual, *blank, *dark, *bright, *UNKNOWN_TONE, *usual])
+    before = small()
+    query = Query(findings=frozenset({"dark"}))
+    assert before.find(query).numbers.tolist() == []
+    catalogue = before.with_tones(tones)
+    assert [*catalogue.findings.titles][-4:] == ["blank", "dark", "bright", "unreadable"]
+    assert catalogue.find(query).numbers.tolist() == [2]
+    assert catalogue.find(Query()).counts["finding"][-4:] == [1, 1, 1, 1]
+    # Where most images are dark, a dark one is as it should be.
+    assert "dark" not in before.with_tones(bytes([12, 90] * 6)).findings.titles
 
 
 def test_columns_are_filtered_by_value_by_bounds_or_by_text() -> None:

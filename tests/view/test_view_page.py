@@ -14,7 +14,8 @@ import pytest
 from browser import Watched
 from damage import change
 from inline import pack
-from pictures import class_tree, jpeg, write_tree
+from pictures import class_tree, encode, jpeg, picture, write_tree
+from PIL import Image, ImageOps
 from viewing import Viewer, viewing
 
 import imgrec
@@ -195,6 +196,40 @@ def test_images_are_sorted_and_filtered_by_findings_and_columns(
         found(page, "2 of 40 images")
         page.get_by_role("button", name="Remove filter age ≥ 6.5").click()
         found(page, "9 of 40 images")
+    assert watched.errors == []
+
+
+def test_near_duplicates_are_shown_group_by_group_and_dark_images_are_found(
+    watched: Watched, tmp_path: Path
+) -> None:
+    def drawn(seed: int) -> Image.Image:
+        return picture(seed, size=(12, 10)).resize((48, 40), Image.Resampling.BICUBIC)
+
+    files = {f"train/oak/{seed}.png": encode(drawn(seed), "PNG") for seed in range(9)}
+    for seed in (3, 5):
+        files[f"test/oak/{seed}.jpg"] = encode(drawn(seed), "JPEG", quality=90)
+    files["train/oak/again 5.jpg"] = encode(ImageOps.mirror(drawn(5)), "JPEG", quality=90)
+    files["train/oak/dark.png"] = encode(drawn(20).point(lambda level: level // 10), "PNG")
+    files["train/oak/blank.png"] = encode(Image.new("RGB", (48, 40), "grey"), "PNG")
+    source = write_tree(tmp_path / "trees", files)
+    page = watched.page
+    with viewing(pack(source, tmp_path / "data", near_dups="report")) as viewer:
+        page.goto(viewer.url)
+        box(page, "Nearly blank").wait_for()
+        for title in ("Nearly blank", "Very dark"):
+            box(page, title).click()
+            found(page, "1 of 14 images")
+            box(page, title).click()
+            found(page, "14 images")
+        box(page, "Near-duplicates between splits").click()
+        found(page, "5 of 14 images")
+        assert urlsplit(page.url).query == "finding=near_leaks&sort=copies"
+        together = page.locator("#grid .together")
+        assert sorted(together.all_text_contents()) == ["2 together", "3 together"]
+        assert page.locator("#grid .banded").count() in (2, 3)
+        box(page, "Near-duplicates between splits").click()
+        found(page, "14 images")
+        assert urlsplit(page.url).query == ""
     assert watched.errors == []
 
 

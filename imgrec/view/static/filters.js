@@ -7,6 +7,7 @@ import { isFiltered, noFilters, withColumn } from "./query.js";
 import { change, state } from "./state.js";
 
 const MOST_OPEN_COLUMNS = 3;
+const GROUPED = ["leaks", "near_leaks", "conflicts", "near_conflicts", "duplicates", "near"];
 
 /** Show the filters, and the active ones above the images. */
 export function showFilters(dataset, counts) {
@@ -61,9 +62,21 @@ function classSection(dataset, counts) {
 }
 
 function findingSection(dataset, counts) {
-  const all = Object.entries(dataset.findings).map(([key, title], at) => value("finding", key, title, counts[at]));
+  const all = Object.entries(dataset.findings).map(([key, title], at) => {
+    const one = value("finding", key, title, counts[at]);
+    return { ...one, toggle: () => change(toggled(key)) };
+  });
   const looking = dataset.looked === null ? null : progress(dataset, dataset.looked, "Looking for images that are blank, dark, bright or unreadable.");
   return all.length || looking ? section("finding", "Findings", [all.length ? options("finding", all) : null, looking]) : null;
+}
+
+/** Return what changes with a finding. Copies come group by group, unless the user has chosen an order. */
+function toggled(key) {
+  const rest = state.finding.filter((other) => other !== key);
+  const finding = rest.length < state.finding.length ? rest : [...rest, key];
+  const isGrouped = finding.some((one) => GROUPED.includes(one));
+  if (isGrouped && !state.sort) return { finding, sort: "copies" };
+  return !isGrouped && state.sort === "copies" ? { finding, sort: "" } : { finding };
 }
 
 function decisionSection(dataset, counts) {

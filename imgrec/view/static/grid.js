@@ -45,6 +45,7 @@ export class Grid {
     }
     kept.forEach((address) => URL.revokeObjectURL(address));
     this.list.replaceChildren(...[...this.tiles].map(([number, tile]) => h("li", {}, tile, this.#box(number))));
+    this.#group(rows);
     this.paint();
     if (!rows.length) return;
     this.#rove(rows[Math.max(0, Math.min(place, rows.length - 1))].number);
@@ -53,6 +54,22 @@ export class Grid {
     if (!missing.length) return;
     const side = this.dataset.sides.find((pixels) => pixels >= this.#pixels()) ?? this.dataset.sides.at(-1);
     await getThumbnails(missing, side, (...frame) => this.#fill(...frame), this.abort.signal);
+  }
+
+  /** Show which images belong together: every other group has a band behind it. */
+  #group(rows) {
+    let last = null;
+    let isBanded = false;
+    for (const { number, group } of rows) {
+      if (!group) continue;
+      const tile = this.tiles.get(number);
+      if (group[0] !== last) {
+        isBanded = !isBanded;
+        tile.querySelector(".chips").append(h("span", { class: "together" }, `${group[1]} together`));
+      }
+      last = group[0];
+      tile.parentElement.classList.toggle("banded", isBanded);
+    }
   }
 
   clear() {
