@@ -129,13 +129,13 @@ class Run:
 
     def note(self) -> tuple[str, bytes]:
         """Return the name and content of the note about this run."""
-        value = {"fingerprint": self.fingerprint, "made_by": _made_by()}
-        return _RUN, _sealed(json.dumps(value).encode())
+        value = {"fingerprint": self.fingerprint, "made_by": made_by()}
+        return _RUN, sealed(json.dumps(value).encode())
 
     def shard_note(self, result: ShardResult) -> tuple[str, bytes]:
         """Return the name and content of the note about a finished shard."""
         snapshot = json.dumps(self.snapshot).encode()
-        return result.filename, _sealed(snapshot + b"\n" + json_files.encode_result(result))
+        return result.filename, sealed(snapshot + b"\n" + json_files.encode_result(result))
 
 
 class FinishedShard(NamedTuple):
@@ -169,7 +169,7 @@ def resume(
     shard. If nothing is left to continue, this run is noted as a new one.
     """
     notes = staging.notes()
-    run_note = _unsealed(notes.pop(_RUN, b""))
+    run_note = unsealed(notes.pop(_RUN, b""))
     why = _why_restart(run_note, run) if is_wanted else "--no-resume was given"
     tasks = [task for task in plan.tasks if not why and task.filename in notes]
     if notes:
@@ -184,7 +184,7 @@ def resume(
     staging.keep({name for shard in names for name in files_of(shard)}, {*names, _RUN})
     shards = []
     for task in tasks:
-        snapshot, _, note = _unsealed(notes[task.filename]).partition(b"\n")
+        snapshot, _, note = unsealed(notes[task.filename]).partition(b"\n")
         with suppress(DatasetError):  # if the note is damaged, the shard is written again
             result = json_files.decode_result(note, task)
             members = Members(
@@ -200,14 +200,15 @@ def resume(
     )
 
 
-def _sealed(data: bytes) -> bytes:
+def sealed(data: bytes) -> bytes:
+    """Return a note that `unsealed` reads."""
     return xxh3_64_hexdigest(data).encode() + b"\n" + data
 
 
-def _unsealed(note: bytes) -> bytes:
+def unsealed(note: bytes) -> bytes:
     """Return the data of a note, or b"" if a single bit of it has changed."""
     data = note.partition(b"\n")[2]
-    return data if note == _sealed(data) else b""
+    return data if note == sealed(data) else b""
 
 
 def _why_restart(run_note: bytes, run: Run) -> str:
@@ -215,14 +216,14 @@ def _why_restart(run_note: bytes, run: Run) -> str:
     if not run_note:
         return "its notes are damaged"
     before = json.loads(run_note)
-    if before["made_by"] != _made_by():
+    if before["made_by"] != made_by():
         return "another version of imgrec or of its decoders made them"
     if before["fingerprint"] != run.fingerprint:
         return "the source or the options have changed"
     return ""
 
 
-def _made_by() -> str:
+def made_by() -> str:
     """Name the versions of everything that decides the bytes of a shard."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -258,17 +259,19 @@ class ShardCheck:
     def __call__(self, shard: FinishedShard) -> CheckedShard:
         """Read the files of a shard, and the images it was made of, as far as needed."""
         result, members, reads_files = shard
-        if reads_files and not self._is_intact(result):
+        if reads_files and not files_are_intact(self.folder, result):
             return CheckedShard(result, is_intact=False, is_current=True)
         is_current = not (members.need_check and self.source_check(members))
         return CheckedShard(result, is_intact=True, is_current=is_current)
 
-    def _is_intact(self, result: ShardResult) -> bool:
-        path = os.path.join(self.folder, result.filename)
-        beside = (Seal(*file) for file in result.beside)
-        return has_xxh3(path, result.size, result.xxh3) and all(
-            is_intact(self.folder, seal) for seal in beside
-        )
+
+def files_are_intact(folder: str, result: ShardResult) -> bool:
+    """Return whether the files of a shard are what was written; they are read whole."""
+    path = os.path.join(folder, result.filename)
+    beside = (Seal(*file) for file in result.beside)
+    return has_xxh3(path, result.size, result.xxh3) and all(
+        is_intact(folder, seal) for seal in beside
+    )
 
 
 def verify_finished_shards(

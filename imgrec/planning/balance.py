@@ -35,20 +35,33 @@ Wanted: TypeAlias = frozenset[str]
 
 
 def cut_folds(units: Sequence[int], label: int, known: Counter[str], count: int) -> dict[int, str]:
-    """Cut the units of a class into even folds, given how many units are known in each.
+    """Cut the units of a class into even folds, given how many units are known in each."""
+    sizes = fold_sizes(len(units), label, known, count)
+    names = chain.from_iterable(map(repeat, sizes, sizes.values()))
+    return dict(zip(units, names, strict=True))
+
+
+def fold_sizes(units: int, label: int, known: Mapping[str, int], count: int) -> dict[str, int]:
+    """Return how many more units of a class each fold gets, fold by fold in the order of drawing.
 
     The odd units go to other folds for other classes.
+
+    >>> fold_sizes(7, 1, {"fold_2": 2}, 3)
+    {'fold_1': 3, 'fold_2': 1, 'fold_0': 3}
     """
     folds = [f"{FOLD}{(fold + label) % count}" for fold in range(count)]
-    smallest = [(known[fold], place) for place, fold in enumerate(folds)]
+    before = [known.get(fold, 0) for fold in folds]
+    # Once all are even, each gets the same; only the units before and after that are dealt out.
+    to_even = sum(max(before) - size for size in before)
+    rounds = max(units - to_even, 0) // count
+    smallest = [(size, place) for place, size in enumerate(before)]
     heapify(smallest)
-    more = [0] * count
-    for _ in units:
+    more = [rounds] * count
+    for _ in range(units - rounds * count):
         size, place = smallest[0]
         heapreplace(smallest, (size + 1, place))
         more[place] += 1
-    names = chain.from_iterable(map(repeat, folds, more))
-    return dict(zip(units, names, strict=True))
+    return dict(zip(folds, more, strict=True))
 
 
 def even_out_folds(

@@ -43,7 +43,7 @@ from imgrec.planning.split import assign_splits, draw_order, write_order
 from imgrec.text import are, globs_pattern, number, own_name, printable, unmatched_glob
 from imgrec.text import picked as picked_text
 
-SHOWN = 10
+_SHOWN = 10
 """How many names a warning lists."""
 
 
@@ -286,14 +286,40 @@ def _warnings(
     found: Mapping[str, Collection[int]],
 ) -> Iterator[str]:
     """Yield what may surprise about a plan, given the labels found in each split."""
-    samples, earlier = catalog.samples, len(catalog.earlier_classes)
     if not options.name and legal_name(catalog.name) == legal_name("") != catalog.name.lower():
         source = printable(catalog.name)
         yield f"no letter of {source} can be in a name: pass --name for a better one"
-    divided = divided_groups(samples, splits)
-    yield from warn_of_divided_groups(divided, len(divided))
+    yield from warnings_of_samples(catalog.samples, splits, options)
+    earlier = len(catalog.earlier_classes)
+    are_pinned = "" not in (catalog.samples.pinned or [""])
+    yield from warnings_of_splits(classes, found, options, earlier, are_pinned=are_pinned)
+
+
+def warnings_of_samples(
+    samples: Samples, splits: Sequence[str], options: PackOptions
+) -> Iterator[str]:
+    """Yield what may surprise about the splits of samples, compared with those of the source."""
+    if divided := divided_groups(samples, splits):
+        yield (
+            "groups that the source has in more than one split: "
+            f"{_shown(list(map(printable, divided)), 'groups')}"
+        )
     yield from _doubtful_pins(samples, options)
-    yield from missing_splits(found, options, are_pinned="" not in (samples.pinned or [""]))
+
+
+def warnings_of_splits(
+    classes: Sequence[str],
+    found: Mapping[str, Collection[int]],
+    options: PackOptions,
+    earlier: int,
+    *,
+    are_pinned: bool,
+) -> Iterator[str]:
+    """Yield what may surprise about the labels found in each split.
+
+    The first `earlier` classes are those of another dataset. `are_pinned`: whether all images are.
+    """
+    yield from _missing_splits(found, options, are_pinned=are_pinned)
     used = set().union(*found.values())
     gone = [label for label in range(earlier) if label not in used]
     if gone:
@@ -302,13 +328,6 @@ def _warnings(
             f"{own_name(options.split_from)} has: these classes are empty and keep their labels"
         )
     yield from missing_classes(classes, found, gone)
-
-
-def warn_of_divided_groups(groups: Sequence[str], total: int) -> Iterator[str]:
-    """Name the first of the groups, `total` in all, that the source itself divides."""
-    if groups:
-        shown = _shown(list(map(printable, groups)), "groups", total)
-        yield f"groups that the source has in more than one split: {shown}"
 
 
 def _doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
@@ -336,8 +355,8 @@ def _doubtful_pins(samples: Samples, options: PackOptions) -> Iterator[str]:
         yield f"{those} not divided: pass --val-split as well, or they go to train"
 
 
-def missing_splits(
-    found: Collection[str], options: PackOptions, *, are_pinned: bool = False
+def _missing_splits(
+    found: Collection[str], options: PackOptions, *, are_pinned: bool
 ) -> Iterator[str]:
     """Name the splits that were asked for and got nothing, perhaps as all images are pinned."""
     why = "no class has images or groups enough to spare one"
@@ -371,7 +390,7 @@ def missing_classes(
             yield f"{_shown(splits, 'splits')} {have} no images of {_shown(missing, 'classes')}"
 
 
-def _shown(names: Sequence[str], what: str, total: int | None = None) -> str:
-    more = (len(names) if total is None else total) - SHOWN
+def _shown(names: Sequence[str], what: str) -> str:
+    more = len(names) - _SHOWN
     rest = f" and {more} more {what}" if more > 0 else ""
-    return ", ".join(names[:SHOWN]) + rest
+    return ", ".join(names[:_SHOWN]) + rest

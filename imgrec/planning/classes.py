@@ -78,12 +78,16 @@ def _faults(names: Iterable[str]) -> str:
 # Labels.
 
 
-def rarest(label_sets: Sequence[tuple[int, ...]]) -> list[int]:
+def rarest(
+    label_sets: Sequence[tuple[int, ...]], counts: Mapping[int, int] | None = None
+) -> list[int]:
     """Return the rarest label of each image, by which it is put into a split.
 
-    So rare labels, which a split could miss, are spread best.
+    So rare labels, which a split could miss, are spread best. `counts` are the images of each
+    label, if there are more than these.
     """
-    counts = Counter(label for labels in label_sets for label in labels)
+    if counts is None:
+        counts = Counter(label for labels in label_sets for label in labels)
     return [
         min(labels, key=lambda label: (counts[label], label)) if labels else UNLABELLED
         for labels in label_sets

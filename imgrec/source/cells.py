@@ -69,9 +69,9 @@ def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> La
 
     Raises SourceError if `label_names` does not fit these labels.
     """
-    written = {cell: _parse(cell, options.label_sep) for cell in dict.fromkeys(cells)}
+    written = {cell: parse_labels(cell, options.label_sep) for cell in dict.fromkeys(cells)}
     found = dict.fromkeys(label for labels in written.values() for label in labels)
-    wrong = {label: fault for label in found if (fault := _label_fault(label))}
+    wrong = {label: fault for label in found if (fault := label_fault(label))}
     usable = [label for label in found if label not in wrong]
     integers = {label: integer for label in usable if (integer := as_integer(label))}
     order: tuple[str, ...] | None = None
@@ -100,7 +100,7 @@ def read_labels(cells: Sequence[Cell], where: str, options: SourceOptions) -> La
     )
 
 
-def _parse(cell: Cell, separator: str) -> tuple[str, ...]:
+def parse_labels(cell: Cell, separator: str) -> tuple[str, ...]:
     """Return the labels in a cell, each once, stripped and with composed characters."""
     if isinstance(cell, tuple):
         parts: Iterable[str] = cell
@@ -110,7 +110,7 @@ def _parse(cell: Cell, separator: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for label in labels if label))
 
 
-def _label_fault(label: str) -> str:
+def label_fault(label: str) -> str:
     """Return why TFDS, which keeps labels as lines of a file, cannot keep this one."""
     if len(label) > _LONGEST:
         return f"a label of {len(label):,} characters"
@@ -168,7 +168,7 @@ def separator_in(cells: Iterable[Cell]) -> str:
 
 def _are_sets(several: Sequence[str], names: Container[str], separator: str) -> bool:
     """Return whether most parts of labels are labels too or recur, and one of them is a label."""
-    uses = Counter(part for name in several for part in {*_parse(name, separator)})
+    uses = Counter(part for name in several for part in {*parse_labels(name, separator)})
     known = sum(part in names or count > 1 for part, count in uses.items())
     return known * 2 > len(uses) and any(part in names for part in uses)
 

@@ -12,7 +12,7 @@ from imgrec.errors import SourceError, UsageError
 from imgrec.options import NONE, SourceOptions
 from imgrec.source.cells import are_flags, separator_in
 from imgrec.source.image_names import Finder
-from imgrec.source.tables import Cell
+from imgrec.source.tables import Cell, cell_text
 from imgrec.source.words import split_word
 from imgrec.text import closest, listed
 
@@ -178,8 +178,7 @@ class Rows(Header):
 
     def texts(self, at: int) -> list[str]:
         """Return the cells of a column as texts."""
-        cells = self.cells(at)
-        return [cell if isinstance(cell, str) else f"[{', '.join(cell)}]" for cell in cells]
+        return list(map(cell_text, self.cells(at)))
 
 
 class Roles(NamedTuple):

@@ -31,6 +31,7 @@ V = TypeVar("V")
 OnProgress: TypeAlias = Callable[[int, int], object]
 """Called with how many more images were decoded, and of how many."""
 
+NONE_KNOWN = "--split-from: that dataset has none of these images"
 _BATCH = 256
 _SHOWN = 5
 _SPLIT_NAME = re.compile(r"(?!all$)[a-z][a-z0-9_]*")  # TFDS calls all splits together "all"
@@ -43,7 +44,7 @@ def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
     catalog = replace(catalog, samples=replace(catalog.samples, pinned=pinned))
     if any(pinned):
         return catalog
-    return catalog.warn("--split-from: that dataset has none of these images")
+    return catalog.warn(NONE_KNOWN)
 
 
 def without_small(catalog: Catalog, min_side: int, run: Run, known: Container[str] = ()) -> Catalog:

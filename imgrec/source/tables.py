@@ -28,6 +28,15 @@ Cell: TypeAlias = str | tuple[str, ...]
 """Text ("" for no value), or a list where the format has lists."""
 
 
+def cell_text(cell: Cell) -> str:
+    """Return a cell as text, as a feature or a group has it.
+
+    >>> cell_text(("1", "2")), cell_text("1")
+    ('[1, 2]', '1')
+    """
+    return cell if isinstance(cell, str) else f"[{', '.join(cell)}]"
+
+
 class TableKind(StrEnum):
     """The format of a table."""
 
@@ -292,7 +301,7 @@ def _parse_object(line: str) -> dict[str, Cell]:
         raise ValueError("not a JSON object")
     if "\\ud" in line.lower():
         json.dumps(found, ensure_ascii=False).encode()  # raises for half a surrogate pair
-    return {key: _cell(value) for key, value in found.items()}
+    return {key: cell_of(value) for key, value in found.items()}
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -310,7 +319,8 @@ def _json_reason(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _cell(value: object) -> Cell:
+def cell_of(value: object) -> Cell:
+    """Return the cell for a value of JSON, of Arrow or of a DataFrame."""
     if isinstance(value, str):
         return value
     return tuple(map(_text, value)) if isinstance(value, list) else _text(value)
@@ -342,7 +352,8 @@ def _read_parquet(path: str, name: str) -> Table:
             table = read_bounded(file, opened, kept)
             _RowLimit(path, name).take(_count_cells(table), table.num_rows)
             cells = {
-                key: tuple(map(_cell, table.column(key).to_pylist())) for key in dict.fromkeys(kept)
+                key: tuple(map(cell_of, table.column(key).to_pylist()))
+                for key in dict.fromkeys(kept)
             }
     # UnicodeDecodeError and out-of-range dates are among the ValueErrors.
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:

@@ -16,11 +16,13 @@ from imgrec.engine.spark import context_of, ship
 from imgrec.errors import DatasetExists, UsageError
 from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
 from imgrec.options.packing import OutputKeywords
+from imgrec.options.parsing import parse_text
 from imgrec.options.source import parse_columns
 from imgrec.outcome import Packed
 from imgrec.read.documents import read_info, read_report
+from imgrec.read.files import find_dataset
 from imgrec.request import options_from, pack_options
-from imgrec.spark.job import Job
+from imgrec.spark.job import Earlier, Job
 from imgrec.spark.plan import plan_rows
 from imgrec.spark.scan import Request, frame_of, scan
 from imgrec.spark.shards import publish
@@ -30,10 +32,10 @@ from imgrec.storage.staging import is_taken, open_staging
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_REFUSED = ("folds", "split_from", "split_file", "workers")
+_REFUSED = ("split_file", "workers")
 _DEFAULTS = PackOptions()
 _RUN = "run", b""
-"""The note about a run that cannot be continued."""
+"""The note about a run, which only another of a DataFrame can continue."""
 
 
 def pack_dataframe(
@@ -47,6 +49,7 @@ def pack_dataframe(
     group: str = "",
     columns: str | ColumnOption | Sequence[str | ColumnOption] = (),
     root: str = "",
+    label_sep: str = "",
     options: PackOptions | Mapping[str, object] | None = None,
     **keywords: Unpack[OutputKeywords],
 ) -> Packed:
@@ -71,12 +74,15 @@ def pack_dataframe(
         group=group,
         columns=parse_columns("columns", columns),
         root=root,
+        label_sep=parse_text("label_sep", label_sep) or asked.source.label_sep,
     )
     asked = replace(
         asked,
         name=layout.checked_name(name),
         near_dups=NearDups.OFF,
-        source=replace(asked.source, group_col=group, column=request.columns),
+        source=replace(
+            asked.source, group_col=group, column=request.columns, label_sep=request.label_sep
+        ),
     )
     started_ns = time.time_ns()
     target = _target(asked)
@@ -86,20 +92,21 @@ def pack_dataframe(
             hint="pack under another version or name, or pass overwrite=True in the options",
             path=str(target),
         )
+    earlier = _earlier(asked)
     frame = frame_of(df, request)
     ship(context_of(df.sparkSession))
     with open_staging(target) as staging:
-        staging.keep((), ())
         staging.note(*_RUN)
-        job = Job(session=df.sparkSession, staging=staging, options=asked)
+        job = Job(session=df.sparkSession, staging=staging, options=asked, earlier=earlier)
         with job.running():
             scanned = scan(frame, request, job)
-            publish(plan_rows(scanned, job), scanned, job)
+            kept = publish(plan_rows(scanned, job), scanned, job)
     return Packed(
         info=read_info(target),
         report=read_report(target),
         seconds=(time.time_ns() - started_ns) / 1e9,
         is_new=True,
+        kept_shards=kept,
     )
 
 
@@ -107,6 +114,14 @@ def _target(options: PackOptions) -> Path:
     root = options.data_dir or layout.default_data_dir()
     refuse_unwritable(root)
     return layout.dataset_dir(to_path(root).absolute(), options.name, options.version)
+
+
+def _earlier(options: PackOptions) -> Earlier:
+    """Return the dataset whose splits and labels are kept."""
+    if not options.split_from:
+        return Earlier()
+    folder = find_dataset(options.split_from, options.data_dir).absolute()
+    return Earlier(str(folder), read_info(folder).classes)
 
 
 def _refuse_unfit(options: PackOptions) -> None:
@@ -119,7 +134,7 @@ def _refuse_unfit(options: PackOptions) -> None:
             f"pack_dataframe does not support {', '.join(given)}",
             hint="remove the option, or write the images to files and use imgrec.pack",
         )
-    if replace(options.source, fold_case=False, keep_case=False) != SourceOptions():
+    if replace(options.source, fold_case=False, keep_case=False, label_sep="") != SourceOptions():
         raise UsageError(
             "pack_dataframe does not support options for reading sources",
             hint="select and change rows and columns with Spark first",

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 Fields: TypeAlias = Mapping[str, str]
 """The columns of a table and their Spark SQL types."""
 Columns: TypeAlias = dict[str, list[Any]]  # cells are untyped in Arrow
-Extras: TypeAlias = tuple[tuple[str, ColumnKind], ...]
-"""Name and kind of the extra columns that go into the records."""
 
 SQL_TYPES = {ColumnKind.INT: "bigint", ColumnKind.FLOAT: "double", ColumnKind.TEXT: "string"}
 _BATCH = 4096
@@ -53,12 +51,13 @@ two reads of the DataFrame.
 """
 RANKED: Fields = {
     "bucket": "int", "place": "int", "filename": "string", "label": "int", "split": "string",
-    "grp": "string", "size": "bigint", "content": "binary", "draw": "bigint", "digest": "binary",
-    "blob": "string",
+    "grp": "string", "pin": "string", "size": "bigint", "content": "binary", "draw": "bigint",
+    "digest": "binary", "blob": "string",
 }  # fmt: skip
 """Good rows, sorted by rank: by bucket, then by place in the bucket.
 
-`draw` is the random number that decides about the split, minus 2 ** 63.
+`draw` is the random number that decides about the split, minus 2 ** 63. `pin` is the split that
+another dataset has the image in.
 """
 ASSIGNED: Fields = {
     "bucket": "int", "split": "string", "place": "bigint", "filename": "string", "label": "int",
@@ -71,8 +70,6 @@ SHARDED: Fields = {
 }  # fmt: skip
 """Rows to pack, with their shard, numbered across splits. `place` counts within the split."""
 
-DEALT = "dealt"
-"""The column with the split chosen for a row's group, if there are groups."""
 BatchFunction: TypeAlias = "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 _ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _IMAGES_PER_BATCH = 64
@@ -82,9 +79,35 @@ _PIECE_BYTES = 1 << 20
 _ERROR = "error.json"
 
 
-def with_extras(fields: Fields, extras: Extras) -> dict[str, str]:
-    """Add the extra columns as c0, c1, ..."""
-    return {**fields, **{f"c{at}": SQL_TYPES[kind] for at, (_, kind) in enumerate(extras)}}
+class Form(NamedTuple):
+    """What the rows of a DataFrame have, beyond what all have."""
+
+    extras: tuple[tuple[str, ColumnKind], ...] = ()
+    """Name and kind of the extra columns that go into the records."""
+    defaults: tuple[ColumnValue, ...] = ()
+    """The value of a missing cell in each of these."""
+    is_multilabel: bool = False
+
+    def fields(self, base: Fields) -> dict[str, str]:
+        """Add the extra columns as c0, c1, ..., and all labels of a row beside the first."""
+        labels = {"labels": "array<int>"} if self.is_multilabel and "label" in base else {}
+        extras = {f"c{at}": SQL_TYPES[kind] for at, (_, kind) in enumerate(self.extras)}
+        return {**base, **labels, **extras}
+
+    def columns(self, rows: Columns) -> tuple[Column, ...]:
+        """Return the extra columns of the records, with defaults for missing cells."""
+        return tuple(
+            Column(
+                name, kind, tuple([default if cell is None else cell for cell in rows[f"c{at}"]])
+            )
+            for at, ((name, kind), default) in enumerate(
+                zip(self.extras, self.defaults, strict=True)
+            )
+        )
+
+    def label_sets(self, rows: Columns) -> tuple[tuple[int, ...], ...]:
+        """Return all labels of each row; () if each has one."""
+        return tuple(map(tuple, rows["labels"])) if self.is_multilabel else ()
 
 
 def ddl(fields: Fields) -> str:
@@ -104,6 +127,7 @@ def batches_of(columns: Columns, fields: Fields) -> Iterator[pa.RecordBatch]:
         "binary": pa.binary(),
         "double": pa.float64(),
         "float": pa.float32(),
+        "array<int>": pa.list_(pa.int32()),
         "array<bigint>": pa.list_(pa.int64()),
         "array<string>": pa.list_(pa.string()),
     }
@@ -150,16 +174,6 @@ def picked(columns: Columns, places: Sequence[int]) -> Columns:
     return {name: [cells[place] for place in places] for name, cells in columns.items()}
 
 
-def extra_columns(
-    columns: Columns, extras: Extras, defaults: Sequence[ColumnValue]
-) -> tuple[Column, ...]:
-    """Return the extra columns of the records, with defaults for missing cells."""
-    return tuple(
-        Column(name, kind, tuple([default if cell is None else cell for cell in columns[f"c{at}"]]))
-        for at, ((name, kind), default) in enumerate(zip(extras, defaults, strict=True))
-    )
-
-
 def samples_of(rows: Columns) -> Samples:
     """Convert the rows of a bucket for the functions of `plan`."""
     count = len(rows["filename"])
@@ -180,6 +194,14 @@ def together(rows: DataFrame, key: str, count: int, *order: str) -> DataFrame:
     return rows.repartition(partitions, key).sortWithinPartitions(key, *order)
 
 
+class Earlier(NamedTuple):
+    """The dataset whose splits and labels are kept."""
+
+    folder: str = ""
+    """Its path or URL; "" if there is none."""
+    classes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The session, the staging folder and the options of one pack."""
@@ -187,6 +209,7 @@ class Job:
     session: SparkSession
     staging: Stage
     options: PackOptions
+    earlier: Earlier = field(default_factory=Earlier)
     _persisted: list[DataFrame] = field(default_factory=list)
 
     @property
@@ -199,16 +222,20 @@ class Job:
         """The folder in which the driver reads results."""
         return str(self.staging.spool)
 
-    def fetch(self) -> None:
-        """Copy the results of tasks that have ended from the store, if that is where they are."""
-        if not is_url(self.folder):
-            return
-        from imgrec.storage.remote.read import objects
+    def fetch(self, folder: str = "") -> str:
+        """Return where the results of tasks that have ended are: on a disk of the driver.
+
+        Those on a store are copied to it. `folder` is that of results, unless it is given.
+        """
+        folder = folder or self.folder
+        if not is_url(folder):
+            return folder
         from imgrec.storage.remote.transfer import download_all
 
-        there = (found.path for found in objects(self.folder))
+        there = result_names(folder)
         missing = [name for name in there if not os.path.exists(os.path.join(self.here, name))]
-        download_all({name: f"{self.folder}/{name}" for name in missing}, self.here)
+        download_all({name: f"{folder}/{name}" for name in missing}, self.here)
+        return self.here
 
     @contextmanager
     def running(self) -> Iterator[Self]:
@@ -290,6 +317,15 @@ def write_result(folder: str, name: str, data: bytes) -> None:
         write_file(os.path.join(folder, name), data)
 
 
+def result_names(folder: str) -> set[str]:
+    """Return the names of all result files in a folder."""
+    if is_url(folder):
+        from imgrec.storage.remote.read import objects
+
+        return {found.path for found in objects(folder)}
+    return set(os.listdir(folder)) if os.path.isdir(folder) else set()
+
+
 def read_result(folder: str, name: str) -> bytes:
     """Read a result file; raise ExecutionError if it is missing."""
     return b"".join(result_pieces(folder, name))
@@ -299,12 +335,17 @@ def result_pieces(folder: str, name: str) -> Iterator[bytes]:
     """Yield a result file piece by piece, as it may be large."""
     path = os.path.join(folder, name)
     try:
+        if is_url(folder):
+            from imgrec.storage.remote.read import read_object
+
+            yield read_object(path)
+            return
         with open(path, "rb") as file:
             while piece := file.read(_PIECE_BYTES):
                 yield piece
     except OSError as error:
         raise ExecutionError(
-            f"cannot read a task's result in {path}: {error.strerror}",
+            f"cannot read a task's result in {path}: {error.strerror or error}",
             hint="--data-dir must be on a disk that the driver and all executors see",
             path=path,
         ) from error

@@ -12,12 +12,13 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
-import imgrec.spark.groups as groups
+from imgrec.catalog import known_splits
 from imgrec.codec.sniff import HEAD_BYTES
 from imgrec.layout import shard_filename
-from imgrec.model import TEST, TRAIN, UNLABELLED, VAL, Planned, Samples, ShardTask, split_order
+from imgrec.model import TRAIN, UNLABELLED, Planned, Samples, ShardTask, split_order
 from imgrec.notes import (
     Note,
     NoteCollector,
@@ -28,19 +29,19 @@ from imgrec.notes import (
     warnings_of,
 )
 from imgrec.options import OnLeak, PackOptions
-from imgrec.planning.build import SHOWN, missing_classes, missing_splits, warn_of_divided_groups
-from imgrec.planning.classes import FoundClasses, number_classes
+from imgrec.planning.build import warnings_of_splits
+from imgrec.planning.classes import FoundClasses, number_classes, rarest
 from imgrec.planning.groups import find_groups, find_units, leaked_copies, note_copies, refuse_leaks
 from imgrec.planning.shards import cut, lengths_of, record_bytes, shard_count
-from imgrec.planning.split import draws_of, find_free_units, held_out_counts, write_order
+from imgrec.planning.split import draws_of, write_order
 from imgrec.source.probe import contents
+from imgrec.spark.bounds import UNITS, Bounds, find_bounds, free_units, list_units
 from imgrec.spark.job import (
     ASSIGNED,
-    DEALT,
     RANKED,
     Columns,
     Ends,
-    Extras,
+    Form,
     Job,
     Part,
     batches_of,
@@ -49,12 +50,13 @@ from imgrec.spark.job import (
     read_result,
     samples_of,
     together,
-    with_extras,
     write_ends,
     write_result,
 )
-from imgrec.spark.scan import Scanned
+from imgrec.spark.scan import Scanned, labels_in
+from imgrec.spark.whole import Found, assign_all, splits_of
 from imgrec.storage.blobs import close_files
+from imgrec.storage.paths import to_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,16 +82,21 @@ class _Ranking:
 
     seed: int
     label_of: Mapping[str, int]
-    extras: Extras
+    """The label of each name in the rows."""
+    images: Mapping[int, int]
+    """How many images each label has."""
+    form: Form
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _, rows in by_key(batches, "bucket"):
             rows["content"] = _contents(rows)
-            rows["label"] = [self.label_of.get(name, UNLABELLED) for name in rows["class_name"]]
+            names = [labels_in(name, self.form) for name in rows["class_name"]]
+            sets = [tuple(sorted({self.label_of[name] for name in own})) for own in names]
+            rows["label"], rows["labels"] = rarest(sets, self.images), sets
             rows = picked(rows, write_order(samples_of(rows), self.seed))
             rows["place"] = list(range(len(rows["bucket"])))
             rows["draw"] = [draw - (1 << 63) for draw in draws_of(rows["content"], self.seed)]
-            yield from batches_of(rows, with_extras(RANKED, self.extras))
+            yield from batches_of(rows, self.form.fields(RANKED))
 
 
 def _contents(rows: Columns) -> list[bytes]:
@@ -105,108 +112,6 @@ def _contents(rows: Columns) -> list[bytes]:
     ]
 
 
-def _free_units(samples: Samples, labels: list[int], units: Sequence[int]) -> Mapping[int, int]:
-    """Return the label of each unit that may leave train, by the place of its first row."""
-    return find_free_units(samples, labels, units, range(len(samples)), folds=False).labels
-
-
-def list_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn rows of `RANKED` into rows of `UNITS`: the units that may leave train."""
-    for _, rows in by_key(batches, "bucket"):
-        samples = samples_of(rows)
-        labels = _free_units(samples, rows["label"], find_units(samples))
-        columns: Columns = {
-            "label": list(labels.values()),
-            "draw": [rows["draw"][unit] for unit in labels],
-            "content": [rows["content"][unit] for unit in labels],
-        }
-        yield from batches_of(columns, UNITS)
-
-
-UNITS = {"label": "int", "draw": "bigint", "content": "binary"}
-
-
-Bound = tuple[int, bytes]
-"""The draw and the content of a unit, which together are unique."""
-_BEFORE = (-1 << 63, b"")
-_BEHIND = (1 << 63, b"")
-
-
-class Bounds(NamedTuple):
-    """Units of a class before `val_end` go to val, units from `test_start` on to test."""
-
-    val_end: Bound
-    test_start: Bound
-
-    def split_of(self, unit: Bound) -> str:
-        """Return the split of a unit."""
-        if unit < self.val_end:
-            return VAL
-        return TEST if unit >= self.test_start else TRAIN
-
-
-def find_bounds(units: DataFrame, bits: int, options: PackOptions) -> dict[int, Bounds]:
-    """Return the bounds of val and test of each label, given rows of `UNITS`.
-
-    The units of a class may be too many to sort in one task. So they are counted in cells, cut by
-    the first bits of their draws, and only cells with a bound are sorted.
-    """
-    from pyspark.sql import functions as f
-
-    # Spark takes a shift by 64 bits for a shift by 0.
-    cell = f.shiftright("draw", 64 - bits).cast("int") if bits else f.lit(0)
-    units = units.withColumn("cell", cell)
-    cells = units.groupBy("label", "cell").count()
-    totals = cells.groupBy("label").agg(f.sum("count").alias("units")).collect()
-    ends = {}
-    for row in totals:
-        val, test = held_out_counts(row["units"], options)
-        ends[row["label"]] = val, row["units"] - test
-    wanted = [
-        (row["label"], number)
-        for row in totals
-        for number in set(ends[row["label"]])
-        if 0 < number < row["units"]
-    ]
-    found = _find(units, cells, wanted) if wanted else {}
-    for row in totals:
-        found[row["label"], 0] = _BEFORE
-        found[row["label"], row["units"]] = _BEHIND
-    return {
-        label: Bounds(found[label, val_end], found[label, test_start])
-        for label, (val_end, test_start) in ends.items()
-    }
-
-
-def _find(
-    units: DataFrame, cells: DataFrame, wanted: list[tuple[int, int]]
-) -> dict[tuple[int, int], Bound]:
-    """Return the units with the wanted label and position in the order of their class."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    before = f.sum("count").over(Window.partitionBy("label").orderBy("cell")) - f.col("count")
-    places = units.sparkSession.createDataFrame(wanted, "label int, number bigint")
-    at = f.row_number().over(
-        Window.partitionBy("label", "cell", "number").orderBy("draw", "content")
-    )
-    ends = (
-        cells.withColumn("before", before)
-        .join(f.broadcast(places), "label")
-        .where("before <= number and number < before + count")
-        .select("label", "cell", "number", "before")
-    )
-    rows = (
-        units.join(f.broadcast(ends), ["label", "cell"])
-        .withColumn("at", f.col("before") + at - 1)
-        .where("at = number")
-    )
-    return {
-        (row["label"], row["number"]): (row["draw"], bytes(row["content"]))
-        for row in rows.collect()
-    }
-
-
 MOST = 10_000
 """The most notes of a kind in the report, to bound the driver's memory."""
 
@@ -215,20 +120,21 @@ MOST = 10_000
 class _Assigning:
     """Turns rows of `RANKED` into rows of `ASSIGNED`; writes the rest of the plan to files."""
 
-    bounds: Mapping[int, Bounds]
-    """By label; empty if there are groups or nothing to split."""
-    on_leak: OnLeak
-    extras: Extras
+    bounds: Mapping[int, Bounds] | None
+    """By label; empty if there is nothing to split, None if splits are known of all rows."""
+    options: PackOptions
+    form: Form
     folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fields = with_extras(ASSIGNED, self.extras)
+        fields = self.form.fields(ASSIGNED)
         for bucket, rows in by_key(batches, "bucket"):
             samples = samples_of(rows)
-            splits = self._splits(rows, samples)
+            splits = self._splits(bucket, rows, samples)
             groups = find_groups(samples)
-            notes = note_copies(samples, groups, rows["label"], splits)
-            is_dropped = self.on_leak is OnLeak.DROP
+            labels = self.form.label_sets(rows) or rows["label"]
+            notes = note_copies(samples, groups, labels, splits)
+            is_dropped = self.options.on_leak is OnLeak.DROP
             left_out = leaked_copies(samples, groups, splits) if is_dropped else {}
             rows["split"] = splits
             kept = [place for place in range(len(samples)) if place not in left_out]
@@ -238,17 +144,16 @@ class _Assigning:
             if kept:
                 yield from batches_of(rows, fields)
 
-    def _splits(self, rows: Columns, samples: Samples) -> list[str]:
+    def _splits(self, bucket: int, rows: Columns, samples: Samples) -> list[str]:
+        if self.bounds is None:
+            return splits_of(self.folder, bucket)
         splits = [split or TRAIN for split in samples.splits]
-        if DEALT in rows:
-            dealt = zip(splits, rows[DEALT], strict=True)
-            return [home if home and split == TRAIN else split for split, home in dealt]
         if not self.bounds:
             return splits
         units = find_units(samples)
         homes = {
             unit: self.bounds[label].split_of((rows["draw"][unit], rows["content"][unit]))
-            for unit, label in _free_units(samples, rows["label"], units).items()
+            for unit, label in free_units(samples, rows["label"], units, self.options).items()
         }
         return [
             homes.get(unit, split) if split == TRAIN else split
@@ -273,12 +178,16 @@ class _Assigning:
         value = {
             "splits": {split: (len(by_split[split]), totals[split]) for split in by_split},
             "labels": {
-                split: sorted({rows["label"][place] for place in places})
-                for split, places in by_split.items()
+                split: sorted(self._labels(rows, places)) for split, places in by_split.items()
             },
             "notes": notes,
         }
         write_result(self.folder, bucket_file(bucket, "json"), json.dumps(value).encode())
+
+    def _labels(self, rows: Columns, places: Sequence[int]) -> set[int]:
+        if self.form.is_multilabel:
+            return set().union(*(rows["labels"][place] for place in places))
+        return {rows["label"][place] for place in places}
 
 
 def _count_by(values: Iterable[str]) -> list[int]:
@@ -372,37 +281,50 @@ class RowPlan:
 
 def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
     """Decide the label, split, shard and place of every good row."""
-    options, extras = job.options, scanned.frame.extras
-    folders = {name: (name,) for name in scanned.classes}
+    options, form, found = job.options, scanned.frame.form, scanned.labels
     classes, label_of = number_classes(
-        FoundClasses(folders=folders, images=scanned.classes), options
+        FoundClasses(
+            folders={name: (name,) for name in found.images},
+            images=found.images,
+            order=found.order,
+            earlier=job.earlier.classes,
+        ),
+        options,
     )
-    ranking = _Ranking(seed=options.seed, label_of=label_of, extras=extras)
+    images: Counter[int] = Counter()
+    for name, count in found.images.items():
+        images[label_of[name]] += count
+    labels = {name: label_of[own] for name, own in found.class_of.items()}
+    ranking = _Ranking(
+        seed=options.seed, label_of={**labels, "": UNLABELLED}, images=images, form=form
+    )
     bits = (scanned.good // _BUCKET_ROWS).bit_length()
-    rows = _into_buckets(scanned.rows, bits)
-    ranked = job.persist(job.map_batches(rows, ranking, with_extras(RANKED, extras)))
-    is_divided = bool(options.val_split or options.test_split)
-    bounds: dict[int, Bounds] = {}
-    if is_divided and scanned.has_groups:
-        ranked = job.persist(groups.assign_groups(ranked, extras, job))
+    rows = _into_buckets(_with_pins(scanned.rows, job), bits)
+    ranked = job.persist(job.map_batches(rows, ranking, form.fields(RANKED)))
+    is_divided = bool(options.val_split or options.test_split or options.folds)
+    bounds: dict[int, Bounds] | None = {}
+    if scanned.has_groups or options.split_from or (is_divided and form.is_multilabel):
+        bounds = None
     elif is_divided:
-        units = job.persist(job.map_batches(ranked, list_units, UNITS))
+        units = job.persist(job.map_batches(ranked, partial(list_units, options), UNITS))
         bounds = find_bounds(units, bits, options)
-    assigning = _Assigning(bounds=bounds, on_leak=options.on_leak, extras=extras, folder=job.folder)
-    placed = job.persist(job.map_batches(ranked, assigning, with_extras(ASSIGNED, extras)))
+    whole = Found()
+    if bounds is None:
+        whole = assign_all(ranked, form, job, has_groups=scanned.has_groups)
+    assigning = _Assigning(bounds=bounds, options=options, form=form, folder=job.folder)
+    placed = job.persist(job.map_batches(ranked, assigning, form.fields(ASSIGNED)))
     buckets = sorted(row["bucket"] for row in ranked.select("bucket").distinct().collect())
     placed.count()
-    job.fetch()
-    summary = summarize(job.here, buckets)
+    summary = summarize(job.fetch(), buckets)
     if options.on_leak is OnLeak.FAIL:
         leaks = groups_of_copies(summary.notes.notes(NoteKind.LEAK))
         refuse_leaks(leaks, summary.notes.total(NoteKind.LEAK))
-    parted = groups.split_groups(ranked, SHOWN) if scanned.has_groups else ([], 0)
     notes = summary.notes.notes()
+    in_splits = {split: summary.labels[split] for split in summary.counts()}
+    earlier = len(job.earlier.classes)
     warnings = (
-        *warn_of_divided_groups(*parted),
-        *missing_splits(summary.counts(), options),
-        *missing_classes(classes, {split: summary.labels[split] for split in summary.counts()}),
+        *whole.warnings,
+        *warnings_of_splits(classes, in_splits, options, earlier, are_pinned=whole.are_pinned),
     )
     return RowPlan(
         rows=placed,
@@ -411,12 +333,33 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
         planned=Planned(
             count=sum(summary.counts().values()),
             labels=summary.labels,
-            columns=extras,
-            is_multilabel=False,
+            columns=form.extras,
+            is_multilabel=form.is_multilabel,
         ),
         shards=_shards(summary, job),
         notes=(*scanned.notes, *notes, *warnings_of(warnings), *unlisted_warnings(notes)),
     )
+
+
+def _with_pins(rows: DataFrame, job: Job) -> DataFrame:
+    """Add the split that the dataset of `split_from` has each image in, as the column `pin`."""
+    from pyspark.sql import functions as f
+
+    if not job.earlier.folder:
+        return rows.withColumn("pin", f.lit(""))
+    one = job.session.range(0, 1, 1, 1)
+    known = job.map_batches(one, partial(_list_known, job.earlier.folder), _KNOWN)
+    found = rows.join(known, "digest", "left")
+    return found.withColumn("pin", f.coalesce("pin", f.lit("")))
+
+
+_KNOWN = {"digest": "binary", "pin": "string"}
+
+
+def _list_known(folder: str, _batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn one row into the images of a dataset, with their splits."""
+    known = known_splits(to_path(folder))
+    yield from batches_of({"digest": list(known), "pin": list(known.values())}, _KNOWN)
 
 
 def _shards(summary: Summary, job: Job) -> Shards:

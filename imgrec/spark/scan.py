@@ -5,43 +5,44 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unicodedata import normalize
 
 from xxhash import xxh3_128_digest
 
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage, SourceError, UsageError
-from imgrec.model import TEST, SourceLayout
+from imgrec.model import TEST, Samples, SourceLayout
 from imgrec.notes import Note, NoteKind, Notes, warnings_of
 from imgrec.options import ColumnKind, ColumnOption, SourceKind, SourceOptions
 from imgrec.options.source import ColumnValue
 from imgrec.planning.split import ranks_of, refuse_unfit
-from imgrec.source.cells import missing_cells
+from imgrec.source.cells import label_fault, missing_cells, parse_labels, read_labels
 from imgrec.source.columns import refuse_bad_columns
+from imgrec.source.image_pass import hash_images
 from imgrec.source.probe import KEY_BYTES, content_key
+from imgrec.source.tables import cell_of, cell_text
 from imgrec.source.words import read_splits, split_word
 from imgrec.spark.job import (
     PROBED,
     SQL_TYPES,
     Columns,
-    Extras,
+    Form,
     Job,
     batches_of,
     columns_of,
-    with_extras,
 )
 from imgrec.storage.blobs import read_file_head
 from imgrec.storage.read_errors import image_fault
 from imgrec.storage.urls import is_url
-from imgrec.text import path_of, printable
+from imgrec.text import path_of, printable, suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _KINDS = {
@@ -50,7 +51,12 @@ _KINDS = {
     "decimal": ColumnKind.FLOAT,
     **dict.fromkeys(("string", "boolean", "date", "timestamp", "timestamp_ntz"), ColumnKind.TEXT),
 }
-"""The kind of feature that a Spark type becomes."""
+"""The kind of feature that a Spark type becomes; an array becomes text, as in a table."""
+_LABELS = (*_INTEGERS, "string", "boolean")
+_CELLS = (*_LABELS, "float", "double", "decimal", "date")
+"""What the arrays of extra columns may hold."""
+_LABEL_END = "\n"
+"""Ends each label but the last of a row: no label contains a line break."""
 _DAY_US, _HOUR_US, _MINUTE_US, _SECOND_US = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
 _NAMES = ("filename", "path")
 """The usual columns for the names of images that come as bytes."""
@@ -74,6 +80,8 @@ class Request:
     columns: tuple[ColumnOption, ...] = ()
     root: str = ""
     """Removed from the front of file names."""
+    label_sep: str = ""
+    """Separates the labels of a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +91,7 @@ class Frame:
     rows: DataFrame
     is_path: bool
     """Whether `image` holds paths, not bytes."""
-    extras: Extras
-    defaults: tuple[ColumnValue, ...]
-    """The value of a missing cell in each of `extras`."""
+    form: Form
     layout: SourceLayout
 
 
@@ -94,40 +100,72 @@ def frame_of(df: DataFrame, request: Request) -> Frame:
     refuse_bad_columns(SourceOptions(column=request.columns))
     image, is_path = _image(df, request.image)
     name = request.filename or _usual_name(df, request, is_path=is_path)
-    kind = _kind(df, request.label)
-    if kind not in (*_INTEGERS, "string", "boolean"):
-        raise SourceError(
-            f"column {request.label} is {kind}, but labels must be text, whole numbers or booleans",
-            hint="cast it to string, or name another column with label=",
-        )
     extras = tuple((column.name, _extra_kind(df, column)) for column in request.columns)
-    defaults = tuple(
-        column.missing(kind) for column, (_, kind) in zip(request.columns, extras, strict=True)
+    form = Form(
+        extras=extras,
+        defaults=tuple(
+            column.missing(kind) for column, (_, kind) in zip(request.columns, extras, strict=True)
+        ),
+        is_multilabel=bool(request.label_sep) or _kind(df, request.label) == "array",
     )
-    roles = {"filename": name, "split": request.split, "grp": request.group, "label": request.label}
+    roles = {"filename": name, "split": request.split, "grp": request.group}
     rows = df.select(
         *(_column(df, column).cast("string").alias(role) for role, column in roles.items()),
+        _label(df, request).alias("label"),
         image.alias("image"),
         *(
-            _plain(df, column).cast(SQL_TYPES[kind]).alias(f"c{at}")
-            for at, (column, kind) in enumerate(extras)
+            (column if kind is None else column.cast(SQL_TYPES[kind])).alias(f"c{at}")
+            for at, (column, kind) in enumerate(_extra(df, *extra) for extra in extras)
         ),
     )
-    meanings = [(request.image, "image"), (request.label, "label")]
+    meanings = [
+        (request.image, "image"),
+        (request.label, "labels" if form.is_multilabel else "label"),
+    ]
     meanings += [(request.split, "split")] if request.split else []
     meanings += [(request.group, "group")] if request.group else []
     meanings += [(column, f"{kind} feature") for column, kind in extras]
     layout = SourceLayout.of_columns(SourceKind.MANIFEST, "Spark DataFrame", meanings)
-    return Frame(rows=rows, is_path=is_path, extras=extras, defaults=defaults, layout=layout)
+    return Frame(rows=rows, is_path=is_path, form=form, layout=layout)
 
 
 def _kind(df: DataFrame, name: str) -> str:
-    found = {field.name: field.dataType.typeName() for field in df.schema.fields}
-    if name not in found:
+    """Return the name of a column's type; raise UsageError if there is no such column."""
+    found = [field for field in df.schema.fields if field.name == name]
+    if not found:
+        raise UsageError(f"the DataFrame has no column {name}", hint=suggestion(df.columns, name))
+    if len(found) > 1:
         raise UsageError(
-            f"the DataFrame has no column {name}", hint=f"it has {', '.join(found) or 'none'}"
+            f"the DataFrame has {len(found)} columns called {name}", hint="rename or drop one"
         )
-    return found[name]
+    return found[0].dataType.typeName()
+
+
+def _element(df: DataFrame, name: str) -> str:
+    """Return the name of the type that an array holds; "" for any other column."""
+    kind: Any = df.schema[name].dataType if _kind(df, name) == "array" else None
+    return kind.elementType.typeName() if kind else ""
+
+
+def _label(df: DataFrame, request: Request) -> SparkColumn:
+    """Return the column of labels as text, or as arrays of texts."""
+    from pyspark.sql import functions as f
+
+    kind, element = _kind(df, request.label), _element(df, request.label)
+    column = _column(df, request.label)
+    if element in _LABELS:
+        return column.cast("array<string>")
+    if kind in _LABELS:
+        return column.cast("string")
+    # pandas turns whole numbers into floats if some are missing.
+    is_number = kind in ("float", "double", "decimal")
+    if is_number and not df.where(~f.isnan(column) & (column != f.floor(column))).limit(1).count():
+        return f.when(~f.isnan(column), column.cast("bigint")).cast("string")
+    raise SourceError(
+        f"column {request.label} is {f'array of {element}' if element else kind}, but labels must "
+        "be text, whole numbers, booleans or arrays of them",
+        hint="cast it to string, or name another column with label=",
+    )
 
 
 def _column(df: DataFrame, name: str) -> SparkColumn:
@@ -192,14 +230,20 @@ def _usual_name(df: DataFrame, request: Request, *, is_path: bool) -> str:
     return found[0]
 
 
+def _extra(df: DataFrame, name: str, kind: ColumnKind) -> tuple[SparkColumn, ColumnKind | None]:
+    """Return an extra column, and the kind to cast it to; executors turn arrays into text."""
+    return (_column(df, name), None) if _element(df, name) else (_plain(df, name), kind)
+
+
 def _extra_kind(df: DataFrame, column: ColumnOption) -> ColumnKind:
     kind = _kind(df, column.name)
-    found = _KINDS.get(kind)
+    found = ColumnKind.TEXT if _element(df, column.name) in _CELLS else _KINDS.get(kind)
     if kind == "decimal" and _is_whole(df.schema[column.name].dataType):
         found = ColumnKind.INT
     if found is None or (column.kind and column.kind not in (found, ColumnKind.TEXT)):
         raise SourceError(
-            f"column {column.name} is {kind}, not {column.kind or 'int, float or text'}",
+            f"column {column.name} is {_element(df, column.name) and 'array of '}"
+            f"{_element(df, column.name) or kind}, not {column.kind or 'int, float or text'}",
             hint="cast it, or leave it out",
         )
     return column.kind or found
@@ -263,50 +307,68 @@ class Probe:
     """Turns rows of a `Frame` into rows of `PROBED`."""
 
     is_path: bool
-    extras: Extras
+    form: Form
     seed: int
     root: str
     has_splits: bool
+    label_sep: str = ""
+    hashes_files: bool = False
+    """Whether to read whole files, for the pins of `split_from`."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Probe some rows."""
-        fields = with_extras(PROBED, self.extras)
+        fields = self.form.fields(PROBED)
         for batch in batches:
             yield from batches_of(self._probe(columns_of(batch)), fields)
 
     def _probe(self, rows: Columns) -> Columns:
         names = [self.name(name) for name in rows["filename"]]
         splits = [split_word(split or "") for split in rows["split"]]
-        classes = [normalize("NFC", label or "").strip() for label in rows["label"]]
+        labels = [parse_labels(cell_of(cell), self.label_sep) for cell in rows["label"]]
         far = _far_images(rows["image"]) if self.is_path else {}
         images = [
             self._image(cell, name, far.get(row))
             for row, (cell, name) in enumerate(zip(rows["image"], names, strict=True))
         ]
         faults = [
-            "; ".join(filter(None, (image.fault, *self._row_faults(rows, row, splits, classes))))
+            "; ".join(filter(None, (image.fault, *self._row_faults(rows, row, splits, labels))))
             for row, image in enumerate(images)
         ]
         ranks = ranks_of([image.key for image in images], self.seed)
         return {
             "filename": names,
-            "class_name": classes,
+            "class_name": [
+                "" if any(map(label_fault, own)) else _LABEL_END.join(own) for own in labels
+            ],
             "split": splits,
             "grp": [(group or "").strip() for group in rows["grp"]],
             "size": [image.size for image in images],
             "rank": [rank - (rank >> 63 << 64) for rank in ranks],
             "key": [image.key for image in images],
             "whole": [image.whole for image in images],
-            "digest": [b"" if self.is_path else digest_of(cell or b"") for cell in rows["image"]],
+            "digest": self._digests(rows["image"], images),
             "blob": [local_path(path or "") for path in rows["image"]]
             if self.is_path
             else [""] * len(images),
             "fault": [fault or None for fault in faults],
             **{
-                f"c{at}": [None if _is_missing(cell) else cell for cell in rows[f"c{at}"]]
-                for at in range(len(self.extras))
+                f"c{at}": list(map(_extra_cell, rows[f"c{at}"]))
+                for at in range(len(self.form.extras))
             },
         }
+
+    def _digests(self, cells: Sequence[Any], images: Sequence[_Image]) -> list[bytes]:
+        """Return a hash of all bytes of each image; b"" for a file, unless it is needed."""
+        if not self.is_path:
+            return [digest_of(cell or b"") for cell in cells]
+        if not self.hashes_files:
+            return [b""] * len(cells)
+        samples = Samples(
+            filenames=("",) * len(cells),
+            blobs=tuple(path_of(local_path(cell or "")) for cell in cells),
+            sizes=tuple(image.size for image in images),
+        )
+        return hash_images(samples, lambda each, tasks: map(each, tasks))
 
     def name(self, name: str | None) -> str:
         """Return an image's name in the dataset."""
@@ -337,13 +399,14 @@ class Probe:
         return _Image(size, content_key(size, head), None, fault)
 
     def _row_faults(
-        self, rows: Columns, row: int, splits: list[str], classes: list[str]
+        self, rows: Columns, row: int, splits: list[str], labels: list[tuple[str, ...]]
     ) -> Iterator[str]:
         if self.has_splits and not splits[row]:
             yield "no split"
-        if not classes[row] and splits[row] != TEST:
+        yield from map(label_fault, labels[row])
+        if not (labels[row] or self.form.is_multilabel or splits[row] == TEST):
             yield "no label"
-        for at, (name, kind) in enumerate(self.extras):
+        for at, (name, kind) in enumerate(self.form.extras):
             value = rows[f"c{at}"][row]
             if isinstance(value, float) and _MAX_FLOAT32 < abs(value) < math.inf:
                 yield f"{value!r} in column {name} is not a {kind}"
@@ -354,12 +417,26 @@ def digest_of(image: bytes) -> bytes:
     return xxh3_128_digest(image)
 
 
-def _is_missing(cell: ColumnValue | None) -> bool:
-    return cell is None or cell == "" or cell != cell  # NaN alone differs from itself
+def _extra_cell(cell: Any) -> ColumnValue | None:
+    """Return the value of a feature; None if it is missing."""
+    if isinstance(cell, list):
+        return cell_text(cell_of(cell))
+    return None if cell == "" or cell != cell else cell  # NaN alone differs from itself
 
 
 def _bad(fault: str) -> _Image:
     return _Image(0, bytes(KEY_BYTES), None, fault)
+
+
+class FoundLabels(NamedTuple):
+    """The labels of all rows."""
+
+    class_of: Mapping[str, str]
+    """The class of each label, as the rows spell it."""
+    images: Mapping[str, int]
+    """The number of good rows of each class."""
+    order: tuple[str, ...] | None
+    """Classes in the order of their labels, where the labels fix it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,8 +447,7 @@ class Scanned:
     """Columns as in `PROBED`."""
     good: int
     notes: Notes
-    classes: Mapping[str, int]
-    """The number of good rows of each class, as the rows spell it."""
+    labels: FoundLabels
     has_groups: bool
     frame: Frame
     images: DataFrame | None
@@ -382,68 +458,93 @@ def scan(frame: Frame, request: Request, job: Job) -> Scanned:
     """Probe all rows; raise SourceError if they cannot be packed."""
     from pyspark.sql import functions as f
 
-    has_splits = bool(request.split) and _has_splits(frame.rows, request.split)
     probe = Probe(
         is_path=frame.is_path,
-        extras=frame.extras,
+        form=frame.form,
         seed=job.options.seed,
         root=request.root,
-        has_splits=has_splits,
+        has_splits=bool(request.split) and _has_splits(frame.rows, request.split),
+        label_sep=request.label_sep,
+        hashes_files=bool(job.options.split_from),
     )
     is_bad = f.col("fault").isNotNull()
     with job.small_batches():
-        rows = job.persist(job.map_batches(frame.rows, probe, with_extras(PROBED, frame.extras)))
-        counts = rows.groupBy("class_name", "split", is_bad.alias("is_bad")).count().collect()
-    bad, good = (_total(counts, is_bad=flag) for flag in (True, False))
+        rows = job.persist(job.map_batches(frame.rows, probe, frame.form.fields(PROBED)))
+        counts = rows.groupBy("split", is_bad.alias("is_bad")).count().collect()
+    bad, good = (
+        sum(row["count"] for row in counts if row["is_bad"] == flag) for flag in (True, False)
+    )
     if not counts:
         raise SourceError("the DataFrame has no rows", hint="give a row for each image")
     _refuse_bad(rows, good, bad, job.options.max_bad)
     _refuse_repeated(rows)
     refuse_unfit({row["split"] for row in counts if not row["is_bad"]}, job.options)
     faults = rows.where(is_bad).select("filename", "fault").collect() if bad else []
+    labels, doubts = _labels(rows, request, frame.form)
     return Scanned(
         rows=rows,
         good=good,
         notes=(
             *sorted(Note(row["filename"], row["fault"], NoteKind.BAD) for row in faults),
-            *warnings_of(_missing_cells(rows, frame, good + bad)),
+            *warnings_of((*doubts, *_missing_cells(rows, frame.form, good + bad))),
         ),
-        classes=_count_classes(counts),
+        labels=labels,
         has_groups=bool(request.group),
         frame=frame,
         images=None if frame.is_path else _images(frame, probe),
     )
 
 
-def _missing_cells(rows: DataFrame, frame: Frame, count: int) -> Iterator[str]:
+def labels_in(name: str, form: Form) -> tuple[str, ...]:
+    """Return the labels in a `class_name` of `PROBED`."""
+    if not form.is_multilabel:
+        return (name,)
+    return tuple(name.split(_LABEL_END)) if name else ()
+
+
+def _labels(rows: DataFrame, request: Request, form: Form) -> tuple[FoundLabels, tuple[str, ...]]:
+    """Return the labels of all rows, and what is doubtful about them."""
+    from pyspark.sql import functions as f
+
+    name = f.col("class_name")
+    each = f.explode(f.split(name, _LABEL_END)) if form.is_multilabel else name
+    counts = (
+        rows.select(each.alias("label"), "fault")
+        .where("label != ''")
+        .groupBy("label")
+        .agg(f.sum(f.col("fault").isNull().cast("bigint")).alias("good"))
+        .orderBy("label")
+        .collect()
+    )
+    words = [row["label"] for row in counts]
+    found = read_labels(words, "the DataFrame", SourceOptions())
+    class_of = {word: own[0] for word, own in zip(words, found.sets, strict=True)}
+    images: Counter[str] = Counter()
+    for row in counts:
+        images[class_of[row["label"]]] += row["good"]
+    doubts = () if form.is_multilabel else found.warnings
+    if request.label_sep and not rows.where(f.instr(name, _LABEL_END) > 0).limit(1).count():
+        doubts = (f"--label-sep {request.label_sep!r} is in no label",)
+    return FoundLabels(class_of, dict(sorted(images.items())), found.order), doubts
+
+
+def _missing_cells(rows: DataFrame, form: Form, count: int) -> Iterator[str]:
     """Warn about missing cells in each extra column."""
     from pyspark.sql import functions as f
 
-    if not frame.extras:
+    if not form.extras:
         return
-    cells = [f.col(f"c{at}") for at in range(len(frame.extras))]
+    cells = [f.col(f"c{at}") for at in range(len(form.extras))]
     missing = [f.sum(cell.isNull().cast("bigint")) for cell in cells]
     held = [
         f.max((cell == f.lit(default)).cast("int"))
-        for cell, default in zip(cells, frame.defaults, strict=True)
+        for cell, default in zip(cells, form.defaults, strict=True)
     ]
     (found,) = rows.agg(*missing, *held).collect()
-    for at, ((name, _), default) in enumerate(zip(frame.extras, frame.defaults, strict=True)):
+    for at, ((name, _), default) in enumerate(zip(form.extras, form.defaults, strict=True)):
         if found[at]:
             is_held = bool(found[len(cells) + at])
             yield missing_cells(name, found[at], count, default, is_used=is_held)
-
-
-def _total(counts: Sequence[Row], *, is_bad: bool) -> int:
-    return sum(row["count"] for row in counts if row["is_bad"] == is_bad)
-
-
-def _count_classes(counts: Sequence[Row]) -> dict[str, int]:
-    found = dict.fromkeys(sorted({row["class_name"] for row in counts} - {""}), 0)
-    for row in counts:
-        if row["class_name"] and not row["is_bad"]:
-            found[row["class_name"]] += row["count"]
-    return found
 
 
 def _has_splits(rows: DataFrame, column: str) -> bool:
@@ -472,7 +573,8 @@ def _refuse_bad(rows: DataFrame, good: int, bad: int, max_bad: float) -> None:
 
 
 def _refuse_repeated(rows: DataFrame) -> None:
-    repeated = rows.groupBy("filename").count().where("count > 1").limit(_SHOWN).collect()
+    named = rows.where("filename != ''").groupBy("filename").count()
+    repeated = named.where("count > 1").limit(_SHOWN).collect()
     if repeated:
         shown = ", ".join(sorted(printable(row["filename"]) for row in repeated))
         raise SourceError(

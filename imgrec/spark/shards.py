@@ -2,48 +2,52 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
-from imgrec.codec import json_files
 from imgrec.engine.spark import SparkEngine
 from imgrec.errors import ExecutionError
 from imgrec.inspect.report.images import in_dataset, table_of_results
 from imgrec.inspect.report.page import make_page
 from imgrec.inspect.subject import Job as Inspection
-from imgrec.model import Blob, Column, Plan, Samples, ShardTask
+from imgrec.model import Blob, Plan, ShardTask
 from imgrec.notes import NoteCollector, warnings_of
-from imgrec.options import ColumnKind
-from imgrec.options.source import ColumnValue
 from imgrec.outcome import Report, ShardResult
-from imgrec.planning.shards import dataset_facts, fingerprint, record_bytes, task_facts
+from imgrec.planning.shards import dataset_facts, fingerprint
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, refuse_loss
 from imgrec.publish.samples import TableForm, create_samples
+from imgrec.reuse import SourceCheck, made_by
+from imgrec.spark.finished import (
+    WRITTEN,
+    Checking,
+    FinishedShard,
+    Tasks,
+    facts_file,
+    written_row,
+)
 from imgrec.spark.job import (
     SHARDED,
     Columns,
-    Extras,
+    Form,
     Job,
     batches_of,
     columns_of,
-    extra_columns,
+    picked,
     read_result,
+    result_names,
     result_pieces,
     together,
-    with_extras,
     write_result,
 )
 from imgrec.spark.plan import MOST, RowPlan, Shards, bucket_file
 from imgrec.spark.scan import Scanned, digest_of
-from imgrec.storage.attempts import Attempt
 from imgrec.storage.files import Seal, append_to_spool
 from imgrec.storage.staging import Staging
 from imgrec.text import path_of, printable
@@ -53,7 +57,7 @@ from imgrec.write.shard import ShardWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 _SHOWN = 3
 _MOST_ON_PAGE = 100_000
@@ -62,9 +66,6 @@ UNSTABLE = (
     "imgrec reads the DataFrame twice and needs the same rows each time: persist or checkpoint it, "
     "or write it to a table and pack that"
 )
-WRITTEN = {"shard": "int", "records": "int"}
-_TASK_COLUMNS = ("filenames", "labels", "groups", "columns")
-"""The columns of the task that the encoded result leaves out."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class _Sharding:
 
     lengths: Mapping[str, Sequence[int]]
     offsets: Mapping[str, Mapping[int, int]]
-    extras: Extras
+    form: Form
+    finished: frozenset[int]
+    """Shards whose rows are left out."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         starts = {
@@ -90,20 +93,19 @@ class _Sharding:
                 firsts[split] + bisect_right(starts[split], place) - 1
                 for split, place in zip(rows["split"], rows["place"], strict=True)
             ]
-            yield from batches_of(rows, with_extras(SHARDED, self.extras))
+            if self.finished:
+                left = [at for at, shard in enumerate(rows["shard"]) if shard not in self.finished]
+                rows = picked(rows, left)
+            yield from batches_of(rows, self.form.fields(SHARDED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writing:
-    """Writes shards from their sorted rows, and the result of each to a file."""
+    """Writes shards from their sorted rows, and a note about each."""
 
+    tasks: Tasks
     writer: ShardWriter
-    shards: tuple[ShardTask, ...]
-    extras: Extras
-    defaults: tuple[ColumnValue, ...]
-    """The value of a missing cell in each of `extras`."""
-    has_groups: bool
-    folder: str
+    notes: str
     attempts: str
     """The URL to send shards to; "" if the writer puts them into place."""
 
@@ -126,27 +128,12 @@ class _Writing:
     def _write(self, number: int, rows: Columns, blobs: list[Blob]) -> Iterator[pa.RecordBatch]:
         if not blobs:
             return
-        task = replace(
-            self.shards[number],
-            expected_bytes=sum(record_bytes(rows["size"], rows["filename"])),
-            samples=Samples(
-                blobs=tuple(blobs),
-                filenames=tuple(rows["filename"]),
-                sizes=tuple(rows["size"]),
-                labels=tuple(rows["label"]),
-                groups=tuple(rows["grp"]) if self.has_groups else (),
-                columns=extra_columns(rows, self.extras, self.defaults),
-            ),
-        )
+        task, fingerprint = self.tasks.of(number, rows, blobs)
         result, files = self._write_shard(task)
         refuse_loss(task, result)
-        columns = {name: getattr(task.samples, name) for name in _TASK_COLUMNS}
-        head = json.dumps({**columns, "files": files}).encode()
-        write_result(
-            self.folder, f"{number}.result", head + b"\n" + json_files.encode_result(result)
-        )
-        write_result(self.folder, _facts_file(number), task_facts(task))
-        yield from batches_of({"shard": [number], "records": [len(blobs)]}, WRITTEN)
+        note = FinishedShard(fingerprint, result, files).note()
+        write_result(self.notes, task.filename, note)
+        yield from written_row(number, len(blobs), fingerprint)
 
     def _write_shard(self, task: ShardTask) -> SentShard:
         if self.attempts:
@@ -190,36 +177,24 @@ def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
     )
 
 
-def _read_shard_result(folder: str, number: int, shard: ShardTask) -> SentShard:
-    columns, _, result = read_result(folder, f"{number}.result").partition(b"\n")
-    value = json.loads(columns)
-    samples = Samples(
-        filenames=tuple(value["filenames"]),
-        labels=tuple(value["labels"]),
-        groups=tuple(value["groups"]),
-        columns=tuple(
-            Column(name, ColumnKind(kind), tuple(cells)) for name, kind, cells in value["columns"]
-        ),
-    )
-    files = {name: Attempt(*sent) for name, sent in value["files"].items()}
-    return SentShard(json_files.decode_result(result, replace(shard, samples=samples)), files)
+def publish(planned: RowPlan, scanned: Scanned, job: Job) -> int:
+    """Write all shards, then the other files, and make the dataset visible.
 
-
-def _facts_file(number: int) -> str:
-    return f"{number}.facts"
-
-
-def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
-    """Write all shards, then the other files, and make the dataset visible."""
+    Returns how many shards of an earlier run were kept.
+    """
     staging, options = job.staging, job.options
-    _write(planned, scanned, job)
+    written = _write(planned, scanned, job)
     totals = Totals(planned.planned, options.also, NoteCollector(MOST))
     results: list[ShardResult] = []
     is_far = not isinstance(staging, Staging)
     has_page = planned.planned.count <= _MOST_ON_PAGE and not is_far
-    form = TableForm(classes=planned.classes, has_groups=scanned.has_groups)
+    form = TableForm(
+        classes=planned.classes,
+        is_multilabel=planned.planned.is_multilabel,
+        has_groups=scanned.has_groups,
+    )
     with create_samples(staging.path, form) as (table, file):
-        for result, sent in _results(planned, job):
+        for _, result, sent in _finished(planned, written, job):
             if not isinstance(staging, Staging):
                 staging.accept(sent)
             staging.start_sync(result.filename, *(filename for filename, *_ in result.beside))
@@ -236,6 +211,7 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> None:
     draw = partial(_draw_page, results, job) if has_page else None
     files = complete(staging.path, plan, totals, options, samples, draw)
     staging.publish(files)
+    return written.kept
 
 
 def _draw_page(results: Sequence[ShardResult], job: Job, report: Report) -> bytes:
@@ -245,41 +221,96 @@ def _draw_page(results: Sequence[ShardResult], job: Job, report: Report) -> byte
     return make_page(table, report, inspection, job.options.thumbnails).data
 
 
-def sharded(planned: RowPlan, scanned: Scanned, job: Job) -> DataFrame:
-    """Add the shard of every row to a plan's rows; columns as in `SHARDED`."""
-    sharding = _Sharding(planned.shards.lengths, planned.summary.offsets, scanned.frame.extras)
-    return job.map_batches(planned.rows, sharding, with_extras(SHARDED, scanned.frame.extras))
+def sharded(planned: RowPlan, form: Form, job: Job, finished: Iterable[int] = ()) -> DataFrame:
+    """Add the shard of every row to a plan's rows, without those of finished shards.
+
+    Columns are as in `SHARDED`.
+    """
+    offsets = planned.summary.offsets
+    sharding = _Sharding(planned.shards.lengths, offsets, form, frozenset(finished))
+    return job.map_batches(planned.rows, sharding, form.fields(SHARDED))
 
 
-def _write(planned: RowPlan, scanned: Scanned, job: Job) -> None:
-    options, shards = job.options, planned.shards
-    rows = sharded(planned, scanned, job)
+class _Written(NamedTuple):
+    """All shards of a dataset, before it is published."""
+
+    kept: int
+    """How many of them an earlier run has finished."""
+    fingerprints: Mapping[int, str]
+    """Those of their tasks, by number."""
+
+
+def _write(planned: RowPlan, scanned: Scanned, job: Job) -> _Written:
+    """Write all shards that no earlier run has finished."""
+    options, shards, staging = job.options, planned.shards, job.staging
+    tasks = Tasks(
+        shards=tuple(shards),
+        form=scanned.frame.form,
+        has_groups=scanned.has_groups,
+        facts=made_by().encode() + dataset_facts(options.name, planned.classes, options),
+        folder=job.folder,
+    )
+    kept = _keep_finished(planned, scanned, tasks, job)
+    rows = sharded(planned, scanned.frame.form, job, (row["shard"] for row in kept))
     if scanned.images is not None:
         rows = rows.join(scanned.images, "filename")
     writing = _Writing(
+        tasks=tasks,
         writer=ShardWriter(
-            folder=str(job.staging.path),
+            folder=str(staging.path),
             check=options.check,
             shrink_to=options.shrink_options,
             record_format=RecordFormat(compression=options.shard_compression, also=options.also),
         ),
-        shards=tuple(shards),
-        extras=scanned.frame.extras,
-        defaults=scanned.frame.defaults,
-        has_groups=scanned.has_groups,
-        folder=job.folder,
-        attempts="" if isinstance(job.staging, Staging) else job.staging.attempts,
+        notes=staging.shard_notes,
+        attempts="" if isinstance(staging, Staging) else staging.attempts,
     )
-    with job.small_batches():
-        ordered = together(rows, "shard", len(shards), "place")
-        written = job.map_batches(ordered, writing, WRITTEN).collect()
+    new: list[Row] = []
+    if len(kept) < len(shards):
+        with job.small_batches():
+            ordered = together(rows, "shard", len(shards) - len(kept), "place")
+            new = job.map_batches(ordered, writing, WRITTEN).collect()
+    written = (*kept, *new)
     refuse_other_counts(shards, {row["shard"]: row["records"] for row in written})
-    job.fetch()
+    return _Written(len(kept), {row["shard"]: row["fingerprint"] for row in written})
 
 
-def _results(planned: RowPlan, job: Job) -> Iterator[SentShard]:
+def _keep_finished(planned: RowPlan, scanned: Scanned, tasks: Tasks, job: Job) -> Sequence[Row]:
+    """Return the shards that an earlier run has finished; remove all else that it left."""
+    staging, options = job.staging, job.options
+    noted = result_names(staging.shard_notes) if options.resume else set()
+    found: list[Row] = []
+    if any(shard.filename in noted for shard in tasks.shards):
+        checking = Checking(
+            tasks=tasks,
+            folder=str(staging.path),
+            notes=staging.shard_notes,
+            source_check=None
+            if scanned.images is not None
+            else SourceCheck(check=options.check, shrink_to=options.shrink_options, newest_ns=0),
+        )
+        rows = sharded(planned, scanned.frame.form, job)
+        ordered = together(rows, "shard", len(tasks.shards), "place")
+        found = job.map_batches(ordered, checking, WRITTEN).collect()
+    files = [name for row in found for name in row["files"]]
+    if not isinstance(staging, Staging):
+        files = list(map(staging.name_of, files))
+    staging.keep(files, [tasks.shards[row["shard"]].filename for row in found])
+    return found
+
+
+def _finished(planned: RowPlan, written: _Written, job: Job) -> Iterator[FinishedShard]:
+    """Yield all shards, in the order of the plan."""
+    folder = job.fetch(job.staging.shard_notes)
     for number, shard in enumerate(planned.shards):
-        yield _read_shard_result(job.here, number, shard)
+        found = FinishedShard.of_note(read_result(folder, shard.filename), shard)
+        if found is None or found.fingerprint != written.fingerprints[number]:
+            raise ExecutionError(
+                f"the note about {shard.filename} is not what was written",
+                hint="is another run packing to the same place? Run this again when it is done",
+                path=shard.filename,
+            )
+        yield found
 
 
 def _plan(planned: RowPlan, scanned: Scanned, job: Job) -> Plan:
@@ -304,12 +335,12 @@ def fingerprint_of(planned: RowPlan, job: Job) -> str:
     """Compute the fingerprint from the result files of tasks."""
 
     def pieces(names: Iterator[str]) -> Iterator[bytes]:
-        return chain.from_iterable(result_pieces(job.here, name) for name in names)
+        return chain.from_iterable(result_pieces(folder, name) for name in names)
 
-    buckets = planned.summary.buckets
+    folder, buckets = job.fetch(), planned.summary.buckets
     return fingerprint(
         dataset_facts(job.options.name, planned.classes, job.options),
-        pieces(map(_facts_file, range(len(planned.shards)))),
+        pieces(map(facts_file, range(len(planned.shards)))),
         pieces(bucket_file(bucket, "contents") for bucket in buckets),
         pieces(bucket_file(bucket, "lengths") for bucket in buckets),
     )

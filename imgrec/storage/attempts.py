@@ -17,6 +17,17 @@ class Attempt(NamedTuple):
     """See `Stat` of stores."""
 
 
+def is_there(attempt: Attempt) -> bool:
+    """Return whether a file that a worker has sent is still what it was."""
+    from imgrec.storage.remote.read import stat_object
+
+    try:
+        found = stat_object(attempt.url)
+    except FileNotFoundError:
+        return False
+    return (found.size, found.tag) == attempt[1:]
+
+
 def send(folder: str, filenames: Iterable[str], attempts: str) -> dict[str, Attempt]:
     """Send files of a folder to a new folder below a URL; return where they are by name."""
     from imgrec.storage.remote.transfer import Uploader

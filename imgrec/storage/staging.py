@@ -102,6 +102,8 @@ class Staging:
         self.results = str(self.spool)
         """Where the workers of a cluster leave what only this run reads."""
         self._notes = self.path / NOTES
+        self.shard_notes = str(self._notes)
+        """Where they note finished shards by themselves."""
         self._replaced = target.with_name(f".{target.name}{REPLACED}")
         self._made: list[Path] = []
         self._lock = -1

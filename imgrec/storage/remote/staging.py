@@ -90,6 +90,8 @@ class StoreStaging:
         """Where the workers of this run send files."""
         self.results = str(self._hidden / _RESULTS / self._token)
         """Where they leave what only this run reads."""
+        self.shard_notes = str(self._hidden / _NOTES.rstrip("/"))
+        """Where they note finished shards by themselves."""
         self.path = Path(mkdtemp(prefix=".imgrec-"))
         self.spool = self.path / ".spool"
 
@@ -141,17 +143,26 @@ class StoreStaging:
         put_bytes(str(self._hidden / _NOTES / name), _encode_note({}, data))
 
     def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
-        """Remove everything of an earlier run except these."""
+        """Remove everything of an earlier run except these.
+
+        Files that workers have sent are named by `name_of`.
+        """
         notes = {*notes, _RUN}
         self._sent = {name: sent for name, sent in self._sent.items() if name in filenames}
         if self._place == self.target:
             remove_objects(*_below(self.target, but=filenames))
-        kept = {_OWNER, *(f"{_NOTES}{name}" for name in notes)}
-        kept |= {*filenames} if self._place == self._hidden else set()
+        kept = {_OWNER, *(f"{_NOTES}{name}" for name in notes), *filenames}
         remove_objects(*_below(self._hidden, but=kept))
 
+    def name_of(self, attempt: Attempt) -> str:
+        """Name a file that a worker has sent, for `keep`."""
+        return attempt.url.removeprefix(f"{self._hidden}/")
+
     def accept(self, files: Mapping[str, Attempt]) -> None:
-        """Take these files from where a worker has sent them, when they are finished."""
+        """Take these files from where a worker has sent them, when they are finished.
+
+        They stay there until all is published, for a run that continues this one.
+        """
         self._attempts |= files
 
     def start_sync(self, *filenames: str) -> None:
@@ -195,7 +206,6 @@ class StoreStaging:
         if (before.size, before.tag) != attempt[1:] or found.size != attempt.size:
             raise _not_as_sent(target)
         self._sent[filename] = Sent(found.size, found.tag)
-        remove_objects(attempt.url)
 
     def _send(self, filename: str, place: Path) -> None:
         found = self._uploader.upload(str(self.path / filename), str(place / filename))
