@@ -19,8 +19,8 @@ from imgrec.errors import DatasetError, ExecutionError
 from imgrec.model import Blob, Column, Samples, ShardTask
 from imgrec.options import ColumnKind
 from imgrec.outcome import ShardResult
+from imgrec.packing.reuse import Members, SourceCheck, files_are_intact, sealed, unsealed
 from imgrec.planning.shards import record_bytes, task_facts
-from imgrec.reuse import Members, SourceCheck, files_are_intact, sealed, unsealed
 from imgrec.spark.job import (
     Columns,
     Form,

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from imgrec.catalog import known_splits
 from imgrec.codec.sniff import HEAD_BYTES
 from imgrec.layout import shard_filename
 from imgrec.model import TRAIN, UNLABELLED, Planned, Samples, ShardTask, split_order
@@ -29,6 +28,7 @@ from imgrec.notes import (
     warnings_of,
 )
 from imgrec.options import OnLeak, PackOptions
+from imgrec.packing.catalog import known_splits
 from imgrec.planning.build import warnings_of_splits
 from imgrec.planning.classes import FoundClasses, number_classes, rarest
 from imgrec.planning.groups import find_groups, find_units, leaked_copies, note_copies, refuse_leaks

@@ -19,11 +19,11 @@ from imgrec.inspect.subject import Job as Inspection
 from imgrec.model import Blob, Plan, ShardTask
 from imgrec.notes import NoteCollector, warnings_of
 from imgrec.outcome import Report, ShardResult
+from imgrec.packing.reuse import SourceCheck, made_by
 from imgrec.planning.shards import dataset_facts, fingerprint
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, refuse_loss
 from imgrec.publish.samples import TableForm, create_samples
-from imgrec.reuse import SourceCheck, made_by
 from imgrec.spark.finished import (
     WRITTEN,
     Checking,
