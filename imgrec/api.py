@@ -114,7 +114,7 @@ def plan(
     ):
         found = detect(here.path, here.options)
         here_options = replace(options, source=here.options)
-        catalog = scan_source(found, here_options, workers, on_progress, spool=spool)
+        catalog, _ = scan_source(found, here_options, workers, on_progress, spool=spool)
     made = make_plan(catalog, options)
     try:
         refuse_bad_source(made, made.planned, (), options)
@@ -133,6 +133,8 @@ def update(
     version: str = "",
     compact: bool = False,
     rehash: bool = False,
+    images: AnyPath = "",
+    yes: bool = False,
     embeddings: AnyPath | Embed = "",
     data_dir: AnyPath = "",
     workers: int | None = None,
@@ -143,9 +145,11 @@ def update(
 
     Known images keep split, label, shard and place. Shards whose images did not change are linked.
     Without `source`, it is the one that the dataset was packed from; `version` defaults to the next
-    minor one. `compact` packs all shards afresh, and `rehash` reads all files. `embeddings` are
-    those of old and new images, by default the file that it was packed with. Raises DatasetExists
-    if that version exists. If nothing has changed, nothing is written.
+    minor one. `compact` packs all shards afresh, and `rehash` reads all files. `images` is where
+    those of a table are now. `embeddings` are those of old and new images, by default the file that
+    it was packed with. If nothing has changed, nothing is written. Raises DatasetExists if that
+    version exists; and PlanError, unless `yes`, if a quarter of the images is gone from the source
+    or a group would be in two splits.
 
     Example: `imgrec.update("flowers").difference.added`.
     """
@@ -159,6 +163,8 @@ def update(
             version=parse_text("version", version),
             compact=compact,
             rehash=rehash,
+            images=os.path.expanduser(parse_text("images", images)),
+            yes=yes,
             embeddings=parse_embeddings("embeddings", embeddings),
             workers=PackOptions(workers=workers).workers,
             engine=engine,

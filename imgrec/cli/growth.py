@@ -39,6 +39,8 @@ _VERSION = argument("--version", "X.Y.Z", "version to make; default: the next mi
         _VERSION,
         switch("--compact", "write all shards afresh, with old and new images mixed"),
         switch("--rehash", "read all files of the source, also those that seem unchanged"),
+        argument("--images", "DIR", "where the images of a table are now, if they were moved"),
+        switch("--yes", "go on without images that are gone, and with groups that are divided"),
         argument(
             "--embeddings",
             "FILE.npy",
@@ -62,6 +64,8 @@ def update(parsed: Namespace) -> int:
             version=parsed.version,
             compact=parsed.compact,
             rehash=parsed.rehash,
+            images=parsed.images,
+            yes=parsed.yes,
             embeddings=parsed.embeddings,
             data_dir=parsed.data_dir,
             **workers,
@@ -98,7 +102,7 @@ def edit(parsed: Namespace) -> int:
             data_dir=parsed.data_dir,
             **workers,
         )
-    value = {**_updated_value(edited), "flagged": edited.flagged}
+    value = {**_updated_value(edited), **pick(edited, "flagged restored unused_columns")}
     emit(parsed, value, _updated_lines(edited))
     return 0
 
@@ -116,17 +120,13 @@ def _updated_value(updated: Updated) -> dict[str, object]:
 
 
 def _updated_lines(updated: Updated) -> Iterator[str]:
-    info = updated.info
-    count = updated.flagged
-    flagged = (
-        [line("flagged", f"{number(count, 'image')}, which stay as they are")] if count else []
-    )
+    info, remarks = updated.info, list(_remarks(updated))
     if updated.difference is None:
         yield visible(f"{info.name} {info.version}: nothing has changed, nothing was written")
-        yield from flagged
+        yield from remarks
         return
     yield from difference_lines(updated.difference)
-    yield from flagged
+    yield from remarks
     yield from file_lines(updated.report, IN_REPORT)
     yield from copies_lines(updated.report, IN_REPORT)
     yield from (line("warning", warning) for warning in updated.report.warnings)
@@ -139,3 +139,14 @@ def _updated_lines(updated: Updated) -> Iterator[str]:
     )
     yield line("path", info.path)
     yield line("load", info.load)
+
+
+def _remarks(updated: Updated) -> Iterator[str]:
+    """Yield what the table of an edit holds besides corrections."""
+    if updated.flagged:
+        yield line("flagged", f"{number(updated.flagged, 'image')}, which stay as they are")
+    if updated.restored:
+        images = number(updated.restored, "image")
+        yield line("restored", f"{images}: the next update takes them from the source")
+    if updated.unused_columns:
+        yield line("not used", f"columns {', '.join(updated.unused_columns)}")

@@ -247,14 +247,23 @@ def _changed_options(
 ) -> tuple[OptionChange, ...] | None:
     if before is None or after is None:
         return None
-    old, new = before.options, dict(after.options)
-    if own_name(str(new.get("split_from", ""))).startswith((f"{after.name}:", f"{after.name}/")):
-        new["split_from"] = old.get("split_from")  # every update and edit sets it
+    old, new = (
+        # Every update and edit sets this one.
+        {
+            name: "" if _is_own(name, value, one.name) else value
+            for name, value in one.options.items()
+        }
+        for one in (before, after)
+    )
     return tuple(
         OptionChange(name, old.get(name), new.get(name))
         for name in sorted({*old, *new})
         if old.get(name) != new.get(name)
     )
+
+
+def _is_own(option: str, value: object, name: str) -> bool:
+    return option == "split_from" and own_name(str(value)).startswith((f"{name}:", f"{name}/"))
 
 
 class _Rows(NamedTuple):

@@ -20,7 +20,7 @@ from imgrec import layout
 from imgrec.codec import example, tfrecord
 from imgrec.codec.image import Shape
 from imgrec.codec.json_files import decode_submission
-from imgrec.errors import DatasetError
+from imgrec.errors import DatasetError, DatasetNotFound
 from imgrec.faults import Faults
 from imgrec.model import Column, Samples, ShardTask, Stored, Submission
 from imgrec.options import ColumnKind
@@ -28,7 +28,7 @@ from imgrec.outcome import DatasetInfo, RecordTable, Report, ShardResult
 from imgrec.planning.growth import EarlierRecords, EarlierShard, records_key
 from imgrec.read.dataset import Dataset
 from imgrec.read.documents import Documents, find_damage, read_documents, read_json
-from imgrec.read.files import read_checksums, read_document
+from imgrec.read.files import previous_version, read_checksums, read_document
 from imgrec.read.samples import read_table, wrong_table
 from imgrec.read.shards import shard_lengths
 from imgrec.storage.files import Seal
@@ -120,6 +120,23 @@ def read_earlier(folder: Path) -> EarlierVersion:
 
     Sizes of files are compared with the documents, but no shard is read.
     """
+    try:
+        return _read_earlier(folder)
+    except DatasetError as error:
+        try:
+            before = previous_version(folder)
+        except DatasetNotFound:
+            raise error from None
+        # Packed again, the images would be divided anew, and corrections would be lost.
+        raise DatasetError(
+            error.message,
+            hint=f"restore it from a copy; or remove {folder}, and make it again from "
+            f"{before.parent.name}:{before.name}",
+            path=error.path,
+        ) from error
+
+
+def _read_earlier(folder: Path) -> EarlierVersion:
     documents = read_documents(folder, report=True)
     info, report = documents.info(), documents.report
     if not info.fingerprint or report is None:

@@ -7,8 +7,9 @@ correction are linked.
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -35,11 +36,19 @@ from imgrec.packing.update import (
 )
 from imgrec.planning.build import missing_classes
 from imgrec.planning.classes import normal_name
-from imgrec.planning.corrections import FLAG, Action, Correction, Corrections, class_names_of
+from imgrec.planning.corrections import (
+    FLAG,
+    RESTORE,
+    Action,
+    Correction,
+    Corrections,
+    class_names_of,
+)
 from imgrec.planning.growth import Remembered, grow
 from imgrec.source.columns import is_label_column, is_path_column, is_split_column
 from imgrec.source.fetch import Fetched
-from imgrec.source.tables import read_table
+from imgrec.source.tables import Table, read_table
+from imgrec.source.words import split_word
 from imgrec.storage.staging import open_staging
 from imgrec.text import closest
 
@@ -83,10 +92,11 @@ def edit_dataset(request: EditRequest) -> Updated:
         on_bad=OnBad.SKIP,
         max_bad=1.0,
     )
-    table = _read_table(request, earlier)
+    table = _read_table(request, earlier, corrections)
     rows = _with_copies(table.corrections, earlier)
     plan = _plan(earlier, rows, options)
-    plan = replace(plan, edits=encode_corrections(corrections.with_rows(rows)))
+    edits = corrections.without_drops(table.restored).with_rows(rows)
+    plan = replace(plan, edits=encode_corrections(edits))
     packing = PackRequest(
         source=origin.source,
         fetched=Fetched("", options.source),
@@ -95,8 +105,8 @@ def edit_dataset(request: EditRequest) -> Updated:
         on_progress=request.on_progress,
         started_ns=request.started_ns,
     )
-    if is_same(plan, earlier):
-        return replace(updated_version(packing, earlier), flagged=table.flagged)
+    if is_same(plan, earlier) and not table.restored:
+        return table.noted(updated_version(packing, earlier))
     staging = open_staging(request.folder.parent / options.version)
     with running(request.engine, options.workers) as engine, staging:
         from imgrec.inspect.report.images import in_dataset
@@ -121,7 +131,7 @@ def edit_dataset(request: EditRequest) -> Updated:
             locate=lambda name, _row: place(name, numbers.get(name)),
         )
         written = write_dataset(job)
-    return replace(updated_version(packing, earlier, written), flagged=table.flagged)
+    return table.noted(updated_version(packing, earlier, written))
 
 
 # The table.
@@ -138,24 +148,46 @@ class _Row(NamedTuple):
 class _Table(NamedTuple):
     corrections: list[Correction]
     flagged: int
+    restored: frozenset[str]
+    unused_columns: tuple[str, ...]
+
+    def noted(self, updated: Updated) -> Updated:
+        """Return an outcome with what the table holds besides corrections."""
+        return replace(
+            updated,
+            flagged=self.flagged,
+            restored=len(self.restored),
+            unused_columns=self.unused_columns,
+        )
 
 
-def _read_table(request: EditRequest, earlier: EarlierVersion) -> _Table:
+def _read_table(request: EditRequest, earlier: EarlierVersion, corrections: Corrections) -> _Table:
     """Return the rows of a table; raise SourceError with every one that cannot be used."""
     path, old = request.table, earlier.records.samples
     places = dict(zip(old.filenames, range(len(old)), strict=True))
-    faults: list[tuple[int, str]] = []
+    dropped = corrections.of(Action.DROP).keys() - places.keys()
+    table = _with_header(path)
+    faults = [(fault.line, fault.reason) for fault in table.faults]
+    columns = _columns(table, path)
     found: dict[tuple[str, Action], Correction] = {}
-    flagged = set()
-    for row in _cells(path, faults):
-        if row.filename not in places:
+    flagged, restored = set[str](), set[str]()
+    for row in _rows(table, columns):
+        if row.filename not in places and row.filename not in dropped:
             row = row._replace(filename=row.filename.strip())
+        is_plain = not row.label and not row.split
+        if row.filename in dropped:
+            if row.action.casefold() == RESTORE and is_plain:
+                restored.add(row.filename)
+            elif row.action.casefold() != Action.DROP:
+                reason = f"{row.filename} was dropped by an earlier edit: {RESTORE} it first"
+                faults.append((row.line, reason))
+            continue
         if row.filename not in places:
             meant = closest(list(places), row.filename) if len(places) < 100_000 else ""
             note = f" (did you mean {meant}?)" if meant else ""
             faults.append((row.line, f"no image {row.filename!r}{note}"))
             continue
-        if row.action.casefold() == FLAG and not row.label and not row.split:
+        if row.action.casefold() == FLAG and is_plain:
             flagged.add(row.filename)
             continue
         content = old.contents[places[row.filename]].hex()
@@ -174,15 +206,15 @@ def _read_table(request: EditRequest, earlier: EarlierVersion) -> _Table:
     rows = list(found.values())
     faults += _contradictions(rows)
     faults += _divided_groups(rows, earlier)
-    dropped = sum(row.action is Action.DROP for row in rows)
-    if dropped == len(old) and not faults:
+    if sum(row.action is Action.DROP for row in rows) == len(old) and not faults:
         faults.append((0, "it drops every image"))
     if faults:
         shown = "; ".join(
             f"line {line}: {fault}" if line else fault for line, fault in sorted(faults)
         )
         raise SourceError(f"{path} cannot be applied: {shown}", hint=_hint(faults), path=path)
-    return _Table(rows, len(flagged))
+    unused = [name for at, name in enumerate(table.names) if at not in columns.values()]
+    return _Table(rows, len(flagged), frozenset(restored), tuple(unused))
 
 
 def _hint(faults: Iterable[tuple[int, str]]) -> str:
@@ -191,35 +223,54 @@ def _hint(faults: Iterable[tuple[int, str]]) -> str:
     return "correct these rows; nothing was changed"
 
 
-def _cells(path: str, faults: list[tuple[int, str]]) -> Iterator[_Row]:
-    """Yield the rows of a table; raise SourceError if it has no clear columns."""
+_FINDERS: Mapping[str, Callable[[str], bool]] = {
+    "filename": is_path_column,
+    "action": lambda name: name.strip().casefold() == "action",
+    "label": is_label_column,
+    "split": is_split_column,
+}
+_DOUBTFUL = re.compile("action|label|class|split", re.IGNORECASE)
+
+
+def _with_header(path: str) -> Table:
     if not os.path.isfile(path):
         raise SourceError(f"{path} is not a file", hint=_HINT, path=path)
     table = read_table(path, os.path.basename(path))
-    table = table if table.names or not table.lines else table.with_header()
-    faults += [(fault.line, fault.reason) for fault in table.faults]
-    finders = {
-        "filename": is_path_column,
-        "action": lambda name: name.strip().casefold() == "action",
-        "label": is_label_column,
-        "split": is_split_column,
-    }
+    return table if table.names or not table.lines else table.with_header()
+
+
+def _columns(table: Table, path: str) -> dict[str, int]:
+    """Return where each column is; raise SourceError if that is not clear."""
+    names = [name.strip() for name in table.names]
     at = {
-        what: [place for place, name in enumerate(table.names) if is_it(name)]
-        for what, is_it in finders.items()
+        what: [place for place, name in enumerate(names) if is_it(name)]
+        for what, is_it in _FINDERS.items()
     }
+    used = [place for places in at.values() for place in places]
+    doubtful = [
+        name for place, name in enumerate(names) if place not in used and _DOUBTFUL.search(name)
+    ]
     is_clear = len(at["filename"]) == 1 and all(len(places) < 2 for places in at.values())
-    if not is_clear or not (at["action"] or (at["label"] and not at["split"])):
-        raise SourceError(f"{path} has no clear columns", hint=_HINT, path=path)
+    needed = at["action"] or (at["label"] and not at["split"])
+    if not (is_clear and needed) or doubtful:
+        there = ", ".join(names) or "none"
+        raise SourceError(f"{path} has no clear columns: it has {there}", hint=_HINT, path=path)
+    return {what: places[0] for what, places in at.items() if places}
+
+
+def _rows(table: Table, columns: Mapping[str, int]) -> Iterator[_Row]:
+    """Yield the rows of a table; blank ones, which spreadsheets add, are left out."""
     count = len(table.lines)
     texts = {
-        what: [text.strip() for text in table.texts(places[0])] if places else [""] * count
-        for what, places in at.items()
+        what: table.texts(columns[what]) if what in columns else [""] * count for what in _FINDERS
     }
-    texts["filename"] = table.texts(at["filename"][0])  # blanks may be part of a name
-    if not at["action"]:
+    if "action" not in columns:
         texts["action"] = [Action.RELABEL] * count
-    yield from map(_Row, table.lines, *texts.values())
+    for line, filename, *others in zip(table.lines, *texts.values(), strict=True):
+        cells = [cell.strip() for cell in others]
+        # Blanks may be part of a name.
+        if filename.strip() or (cells[0] and "action" in columns) or any(cells[1:]):
+            yield _Row(line, filename, *cells)
 
 
 def _correction(
@@ -227,6 +278,8 @@ def _correction(
 ) -> Correction | str:
     """Return the correction in a row, or why it is none."""
     action = row.action.casefold()
+    if action == RESTORE:
+        return f"{row.filename} was not dropped"
     if action not in list(Action):
         return f"{row.action!r} is not relabel, drop or move"
     for cell, what, needed in (
@@ -236,7 +289,9 @@ def _correction(
         if bool(cell) is not needed:
             return f"{action} needs a {what}" if needed else f"{action} takes no {what}"
     splits = [split.name for split in earlier.info.splits]
-    if row.split and row.split not in splits:
+    named = {name.casefold(): name for name in splits}
+    split = named.get(row.split.casefold()) or split_word(row.split)
+    if row.split and split not in splits:
         return f"no split {row.split!r}: there is {', '.join(splits)}"
     label = normal_name(row.label)
     is_multilabel = bool(earlier.records.samples.label_sets)
@@ -246,7 +301,7 @@ def _correction(
         if name not in classes:
             meant = closest(classes, name)
             return f"no class {name!r}" + (f" (did you mean {meant}?)" if meant else "")
-    return Correction(row.filename, Action(action), label, row.split, content)
+    return Correction(row.filename, Action(action), label, split, content)
 
 
 def _with_copies(rows: Sequence[Correction], earlier: EarlierVersion) -> list[Correction]:
@@ -315,7 +370,7 @@ def _plan(earlier: EarlierVersion, rows: Sequence[Correction], options: PackOpti
     samples, records = _samples(earlier, corrections), earlier.records
     catalog = _catalog(earlier, samples)
     hashes = records.samples.contents
-    corrected = corrections.apply(catalog, hashes, records.samples.filenames).catalog
+    corrected = corrections.apply(catalog, hashes, records.contents()).catalog
     stored = {
         blob.number: name
         for name, blob in zip(corrected.samples.filenames, corrected.samples.blobs, strict=True)

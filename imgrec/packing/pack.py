@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -39,7 +39,6 @@ from imgrec.packing.reuse import (
     verify_finished_shards,
 )
 from imgrec.planning.build import make_plan
-from imgrec.planning.corrections import Corrections
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, make_report, near_duplicates, refuse_loss
 from imgrec.publish.samples import SamplesTable, TableForm
@@ -76,8 +75,6 @@ class PackRequest:
     engine: Engine | None
     on_progress: OnProgress | None
     started_ns: int
-    corrections: Corrections = field(default_factory=Corrections)
-    """What the dataset corrects of the source."""
     first_split_from: str = ""
     """Another dataset whose splits the first version kept, for the private note."""
 
@@ -153,7 +150,7 @@ def pack_source(request: PackRequest) -> Packed:
             parent = None if engine.is_local or is_remote(target) else target.parent
             temporary = TemporaryDirectory(prefix=".imgrec-", dir=parent)
             spool = stack.enter_context(temporary)
-        catalog = scan_source(
+        catalog, corrections = scan_source(
             source,
             options,
             engine,
@@ -162,14 +159,11 @@ def pack_source(request: PackRequest) -> Packed:
             keeps_small=is_free and engine.is_local,
             is_private=is_remote(target) and not engine.is_local,
         )
-        corrected = request.corrections.apply(catalog, [b""] * len(catalog.samples), ())
-        catalog = corrected.catalog
-        edits = encode_corrections(corrected.corrections)
         job = Job(
             request=request,
             options=options,
             catalog=catalog,
-            plan=replace(make_plan(catalog, options), edits=edits),
+            plan=replace(make_plan(catalog, options), edits=encode_corrections(corrections)),
             engine=engine,
             staging=staging,
             own_folders=(spool, *filter(None, [request.fetched.copies])),

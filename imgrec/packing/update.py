@@ -31,7 +31,14 @@ from imgrec.packing.pack import Job, PackRequest, Written, find_target, pack_sou
 from imgrec.planning.build import choose
 from imgrec.planning.classes import change_classes
 from imgrec.planning.corrections import Corrections
-from imgrec.planning.growth import Remembered, grow, remember, with_stored_images
+from imgrec.planning.growth import (
+    Remembered,
+    grow,
+    refuse_division,
+    refuse_loss,
+    remember,
+    with_stored_images,
+)
 from imgrec.read.files import find_dataset
 from imgrec.source.fetch import fetched
 from imgrec.source.kinds import detect, scan
@@ -73,6 +80,10 @@ class Updated:
     """False if nothing has changed, and so nothing was written."""
     flagged: int = 0
     """How many images the table of an edit flags. They stay as they are."""
+    restored: int = 0
+    """How many dropped images the table of an edit restores. The next update packs them."""
+    unused_columns: tuple[str, ...] = ()
+    """Columns of the table of an edit that mean nothing to it."""
 
     def __repr__(self) -> str:
         what = self.difference.summary if self.difference else "nothing has changed"
@@ -93,6 +104,10 @@ class UpdateRequest:
     """"" for the next minor version."""
     compact: bool
     rehash: bool
+    images: str
+    """Where the images of a table are now; "" if they were not moved."""
+    yes: bool
+    """Whether to go on where an update would ask."""
     embeddings: str | Embed
     """Vectors of all images; "" for the file that the dataset was packed with."""
     workers: int | None
@@ -106,12 +121,13 @@ def update_dataset(request: UpdateRequest) -> Updated:
     earlier = read_earlier(request.folder)
     origin = read_origin_of(earlier)
     corrections = decode_corrections(request.folder)
-    before = options_of(earlier, origin)
+    before = options_of(earlier, origin, images=request.images)
     is_own = own_name(before.split_from).startswith(
         (f"{earlier.info.name}:", earlier.info.name + "/")
     )
     options = replace(
         before,
+        source=replace(before.source, yes=before.source.yes or request.yes),
         embeddings=request.embeddings or before.embeddings,
         name=earlier.info.name,
         version=next_version(earlier, request.version),
@@ -133,7 +149,6 @@ def update_dataset(request: UpdateRequest) -> Updated:
             engine=request.engine,
             on_progress=request.on_progress,
             started_ns=request.started_ns,
-            corrections=corrections,
             first_split_from="" if is_own else before.split_from,
         )
         if request.compact:
@@ -141,7 +156,7 @@ def update_dataset(request: UpdateRequest) -> Updated:
             written = Written(packed, 0, sum(split.num_bytes for split in packed.info.splits))
             return updated_version(packing, earlier, written)
         trusted = Origin() if request.rehash else origin
-        return _Update(packing, earlier, trusted).run()
+        return _Update(packing, earlier, trusted, corrections, request.yes).run()
 
 
 @contextmanager
@@ -152,7 +167,7 @@ def _reading_again(earlier: EarlierVersion) -> Iterator[None]:
     except SourceError as error:
         if type(error) is not SourceError or not error.hint:
             raise
-        pack = f"imgrec pack takes such options, with --split-from {title(earlier)}"
+        pack = f"options but --yes are those of imgrec pack --split-from {title(earlier)}"
         raise SourceError(error.message, hint=f"{error.hint} ({pack})", path=error.path) from error
 
 
@@ -205,28 +220,31 @@ def _known_source(earlier: EarlierVersion, origin: Origin) -> str:
 
 
 def options_of(
-    earlier: EarlierVersion, origin: Origin, *, needs_source: bool = True
+    earlier: EarlierVersion, origin: Origin, *, needs_source: bool = True, images: str = ""
 ) -> PackOptions:
     """Return the options of the earlier version, from the private note or from its report.
 
-    Raises UsageError if an option has a file that nobody knows, and it `needs_source`.
+    With `images`, that is where the images of a table are now. Raises UsageError if an option has a
+    file that nobody knows, and it `needs_source`.
     """
     if origin.source:
-        return PackOptions(**origin.pack_options())
+        given = PackOptions(**origin.pack_options())
+        return replace(given, source=replace(given.source, images=images or given.source.images))
     known: dict[str, Any] = {}
-    of_source: dict[str, Any] = {}
+    of_source: dict[str, Any] = {"images": images} if images else {}
     in_source = declared_options(SourceOptions)
     for reported, value in earlier.report.options.items():
         name = _RENAMED.get(reported, reported)
         if name in ("class_order", "split_from") or value in (None, "", [], 0, 0.0):
             continue
-        if name in _FILES and not needs_source:
+        if name in _FILES and (name in of_source or not needs_source):
             continue
         if name in _FILES:
+            hint = f"pack the source with {_flag(name)} and --split-from {title(earlier)}"
             raise UsageError(
                 f"{earlier.folder} was packed with {_flag(name)}, and no private note says where "
-                "that file is",
-                hint=f"pack the source with {_flag(name)} and --split-from {title(earlier)}",
+                "that is",
+                hint="give it with --images" if name == "images" else hint,
             )
         (of_source if name in in_source else known)[name] = value
     if earlier.report.options.get("seed") == 0:
@@ -260,6 +278,9 @@ class _Update:
     earlier: EarlierVersion
     origin: Origin
     """What may be trusted of the private note."""
+    corrections: Corrections
+    yes: bool
+    """Whether a large loss and divided groups are accepted."""
 
     def run(self) -> Updated:
         """Scan, plan, link, write and publish; write nothing if nothing has changed."""
@@ -281,7 +302,8 @@ class _Update:
             self._refuse_other_reading(catalog)
             looked = self._look(catalog, own_folders, engine)
             plan = self._plan(looked)
-            if is_same(plan, earlier):
+            is_followed = self.corrections.contents() != looked.corrections.contents()
+            if is_same(plan, earlier) and not is_followed:
                 if not looked.is_trusted:  # so that the next update reads less
                     note = request.origin(catalog).note(checksums_of(earlier.folder))
                     note_origin(earlier.folder, note)
@@ -338,8 +360,7 @@ class _Update:
         if options.source.class_changes():
             catalog = change_classes(catalog, options.source)
         hashes, is_trusted = self._hashes(catalog, own_folders, engine)
-        names = set(old.samples.filenames)
-        corrected = self.request.corrections.apply(catalog, hashes, names)
+        corrected = self.corrections.apply(catalog, hashes, old.contents())
         catalog = corrected.catalog
         if self.request.first_split_from:
             catalog = self._pinned_elsewhere(catalog, corrected.hashes)
@@ -347,6 +368,8 @@ class _Update:
             catalog = image_pass.pin_by_name(catalog, os.path.expanduser(options.split_file))
         known = remember(catalog, old, corrected.hashes, options.on_leak)
         catalog = known.catalog
+        if not self.yes:
+            refuse_loss(old, len(known.rows), len(catalog.samples), title(self.earlier))
         if options.source.min_side:
             least = options.source.min_side
             catalog = image_pass.without_small(catalog, least, engine.run, known.rows.keys())
@@ -420,6 +443,8 @@ class _Update:
         known = looked.known._replace(catalog=catalog.noted(notes))
         bad = {note.filename for note in looked.bad}
         plan = grow(known, self.earlier.records, self.request.options, bad)
+        if not self.yes:
+            refuse_division(plan, self.earlier.records)
         return replace(plan, edits=encode_corrections(looked.corrections))
 
 

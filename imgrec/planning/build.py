@@ -300,10 +300,11 @@ def warnings_of_samples(
 ) -> Iterator[str]:
     """Yield what may surprise about the splits of samples, compared with those of the source."""
     if divided := divided_groups(samples, splits):
-        yield (
-            "groups that the source has in more than one split: "
-            f"{_shown(list(map(printable, divided)), 'groups')}"
-        )
+        shown = _shown(list(map(printable, divided)), "groups")
+        if any(samples.pinned):
+            yield f"groups in more than one split, as images stay where they were: {shown}"
+        else:
+            yield f"groups that the source has in more than one split: {shown}"
     yield from _doubtful_pins(samples, options)
 
 

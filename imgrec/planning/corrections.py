@@ -1,11 +1,13 @@
 """Corrections of a dataset: images relabelled, dropped or moved to another split.
 
 They are kept with the dataset, so that the next version has them too, whatever the source says.
-A correction is about a file, by its name; if that name is gone, by its content.
+A correction is about a file, by its name, and about new files with its content: it was renamed or
+copied. What the file contains is noted anew in each version.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -20,6 +22,10 @@ SEPARATOR = "|"
 COLUMNS = ("filename", "action", "label", "split", "xxh3")
 FLAG = "flag"
 """In a table to be applied, a row that only marks its image, to look at it again."""
+
+
+RESTORE = "restore"
+"""In a table to be applied, a row that takes back an earlier drop."""
 
 
 class Action(StrEnum):
@@ -68,6 +74,11 @@ class Corrections:
             found[row.filename, row.action] = row
         return Corrections(found)
 
+    def without_drops(self, names: Collection[str]) -> Corrections:
+        """Return these without the drops of some files."""
+        drops = {(name, Action.DROP) for name in names}
+        return Corrections({key: row for key, row in self.rows.items() if key not in drops})
+
     def __bool__(self) -> bool:
         return bool(self.rows)
 
@@ -79,15 +90,19 @@ class Corrections:
         """Return the corrections of one kind by file."""
         return {name: row for (name, kind), row in self.rows.items() if kind is action}
 
-    def apply(self, catalog: Catalog, hashes: Sequence[bytes], known: Collection[str]) -> Corrected:
-        """Apply what still concerns files of the source; `known` names were there before.
+    def apply(
+        self, catalog: Catalog, hashes: Sequence[bytes], before: Mapping[str, bytes]
+    ) -> Corrected:
+        """Apply what still concerns files of the source.
 
-        Moved images need nothing here: a known image stays in its split.
+        `hashes` are those of whole files, b"" if one is unknown; `before` has those of the images
+        of the version before, by name. Moved images need nothing here: a known image stays in its
+        split.
         """
         if not self:
             return Corrected(catalog, hashes, self)
         names = list(map(printable, catalog.samples.filenames))
-        corrections = self._renamed(names, hashes, known)
+        corrections = self._followed(dict(zip(names, hashes, strict=True)), before)
         catalog = corrections._relabelled(catalog, names)
         dropped = corrections.of(Action.DROP)
         kept = [place for place, name in enumerate(names) if name not in dropped]
@@ -101,21 +116,39 @@ class Corrections:
         catalog = replace(catalog, samples=catalog.samples.pick(kept)).noted(sorted(notes))
         return Corrected(catalog, [hashes[place] for place in kept], corrections)
 
-    def _renamed(
-        self, names: Sequence[str], hashes: Sequence[bytes], known: Collection[str]
-    ) -> Corrections:
-        """Return corrections by the new names of renamed files."""
-        there, new_names = set(names), dict[str, str]()
-        for name, found in sorted(zip(names, hashes, strict=True), reverse=True):
-            if name not in known and found:
-                new_names[found.hex()] = name
-        rows = [
-            row
-            if row.filename in there
-            else row._replace(filename=new_names.get(row.content, row.filename))
-            for row in self.listed()
-        ]
-        return Corrections({(row.filename, row.action): row for row in rows})
+    def contents(self) -> set[tuple[str, Action]]:
+        """Return what is corrected, by content."""
+        return {(row.content, row.action) for row in self.rows.values()}
+
+    def _followed(self, files: Mapping[str, bytes], before: Mapping[str, bytes]) -> Corrections:
+        """Return corrections that follow renamed, copied and changed files."""
+        by_content: dict[str, list[Correction]] = defaultdict(list)
+        for row in self.listed():
+            by_content[row.content].append(row)
+        kept = set(before.values())
+        rows: dict[tuple[str, Action], Correction] = {}
+        renamed = set[tuple[str, Action]]()
+        for name, found in sorted(files.items()):
+            own = [self.rows[name, action] for action in Action if (name, action) in self.rows]
+            if not own and found and before.get(name) != found:
+                own = [
+                    row
+                    for row in by_content.get(found.hex(), ())
+                    # Of a picture that another copy keeps, only the dropped file stays out.
+                    if row.action is not Action.DROP
+                    or found not in kept
+                    or row.filename not in files
+                ]
+                renamed.update((row.filename, row.action) for row in own)
+            for row in own:
+                content = found.hex() if found else row.content
+                rows[name, row.action] = row._replace(filename=name, content=content)
+        gone = {
+            key: row  # the file may come back
+            for key, row in self.rows.items()
+            if row.filename not in files and key not in renamed
+        }
+        return Corrections(rows | gone)
 
     def _relabelled(self, catalog: Catalog, names: Sequence[str]) -> Catalog:
         labels = self.of(Action.RELABEL)

@@ -15,14 +15,19 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
+from imgrec.errors import PlanError
 from imgrec.layout import samples_column, shard_filename
 from imgrec.model import Catalog, Plan, Samples, ShardTask, Stored, split_order
-from imgrec.notes import Note, NoteKind
+from imgrec.notes import Note, NoteKind, warnings_of
 from imgrec.options import ColumnKind, OnLeak, PackOptions
 from imgrec.planning.build import Decided, decide
 from imgrec.planning.shards import cut, record_bytes
 from imgrec.planning.split import write_order
-from imgrec.text import printable
+from imgrec.text import are, number, printable
+
+_Splits = defaultdict[str, set[str]]
+_LARGE_LOSS, _LARGE_SHARE = 10, 0.25
+"""So many images, and such a part of all, must be gone for an update to ask."""
 
 
 class EarlierShard(NamedTuple):
@@ -43,6 +48,10 @@ class EarlierRecords:
     samples: Samples
     """Names are printable, contents are hashes of whole files, and blobs are `Stored`."""
     shards: tuple[EarlierShard, ...]
+
+    def contents(self) -> dict[str, bytes]:
+        """Return the content of each image by its name."""
+        return dict(zip(self.samples.filenames, self.samples.contents, strict=True))
 
     def homes(self) -> dict[bytes, str]:
         """Return the split of each content; the one furthest from training if there are more."""
@@ -100,6 +109,43 @@ def match_records(
         for place, row in changed.items()
         if old.splits[row] == known.get(hashes[place], new[hashes[place]])
     }
+
+
+def refuse_loss(records: EarlierRecords, left: int, files: int, title: str) -> None:
+    """Raise PlanError if a large part of the images of a version is gone.
+
+    The source still has so many of them `left`, among so many `files`.
+    """
+    total = len(records.samples)
+    if total - left < max(_LARGE_LOSS, total * _LARGE_SHARE):
+        return
+    new = f", and {number(files - left, 'other image')} {are(files - left)} new" * (files > left)
+    raise PlanError(
+        f"{total - left:,} of the {total:,} images of {title} are not in the source any more{new}",
+        hint="restore them (images that were both renamed and encoded anew count as new), or pass "
+        "--yes to go on without them",
+    )
+
+
+def refuse_division(plan: Plan, records: EarlierRecords) -> None:
+    """Raise PlanError if known images, which keep their splits, would divide a group anew."""
+    old, before, after = records.samples, _Splits(set), _Splits(set)
+    for group, split in zip(old.groups, old.splits, strict=bool(old.groups)):
+        before[group].add(split)
+    for task in plan.tasks:
+        for group in map(printable, task.samples.groups):
+            after[group].add(task.split)
+    divided = [
+        f"{group} in {' and '.join(sorted(splits, key=split_order))}"
+        for group, splits in sorted(after.items())
+        if group and len(splits) > 1 and not splits <= before[group]
+    ]
+    if divided:
+        raise PlanError(
+            f"{number(len(divided), 'group')} would be in several splits, such as {divided[0]}: "
+            "images of other groups, which keep their splits, are in it now",
+            hint="correct the groups, drop these images with imgrec edit, or pass --yes to go on",
+        )
 
 
 class Remembered(NamedTuple):
@@ -191,7 +237,11 @@ def grow(
         )
     order = [place for _, piece in pieces for place in piece]
     facts = f"grown from {records.fingerprint}\n".encode()
-    return decided.plan(tuple(tasks), order, options, facts)
+    plan = decided.plan(tuple(tasks), order, options, facts)
+    gone = sorted({shard.split for shard in records.shards} - counts.keys(), key=split_order)
+    return replace(
+        plan, notes=(*plan.notes, *warnings_of(f"{split} has no images any more" for split in gone))
+    )
 
 
 def _pieces(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,16 +35,6 @@ NONE_KNOWN = "--split-from: that dataset has none of these images"
 _BATCH = 256
 _SHOWN = 5
 _SPLIT_NAME = re.compile(r"(?!all$)[a-z][a-z0-9_]*")  # TFDS calls all splits together "all"
-
-
-def pin(catalog: Catalog, known: Mapping[bytes, str], run: Run) -> Catalog:
-    """Pin each image with a known hash to its known split."""
-    hashes = hash_images(catalog.samples, run)
-    pinned = tuple([known.get(value, "") for value in hashes])
-    catalog = replace(catalog, samples=replace(catalog.samples, pinned=pinned))
-    if any(pinned):
-        return catalog
-    return catalog.warn(NONE_KNOWN)
 
 
 def without_small(catalog: Catalog, min_side: int, run: Run, known: Container[str] = ()) -> Catalog:

@@ -83,8 +83,7 @@ def test_corrections_survive_the_next_update(source: Path, data_dir: Path, compa
     edit(data_dir, "rose/001.jpg,relabel,tulip,", "rose/002.jpg,drop,,")
     assert not update(data_dir).is_new
     write_tree(source, {"rose/new.jpg": jpeg(900)})
-    if not compact:
-        os.rename(source / "rose/002.jpg", source / "rose/002_renamed.jpg")
+    os.rename(source / "rose/002.jpg", source / "rose/002_renamed.jpg")
     updated = update(data_dir, compact=compact)
     after = facts(updated.info.path)
     assert after["rose/001.jpg"][1] == "tulip"
@@ -92,6 +91,83 @@ def test_corrections_survive_the_next_update(source: Path, data_dir: Path, compa
     assert "rose/new.jpg" in after
     assert "dropped by imgrec edit" in {note.reason for note in updated.report.skipped}
     assert faults(updated, source) == ()
+
+
+def test_corrections_follow_files_that_are_encoded_anew_and_then_renamed(
+    source: Path, data_dir: Path
+) -> None:
+    pack(source, data_dir)
+    edit(data_dir, "rose/001.jpg,relabel,tulip,", "rose/002.jpg,drop,,")
+    write_tree(source, {"rose/001.jpg": jpeg(901), "rose/002.jpg": jpeg(902)})
+    assert update(data_dir).is_new
+    os.rename(source / "rose/001.jpg", source / "rose/one.jpg")
+    os.rename(source / "rose/002.jpg", source / "rose/two.jpg")
+    after = facts(update(data_dir).info.path)
+    assert after["rose/one.jpg"][1] == "tulip"
+    assert "rose/two.jpg" not in after
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_new_copies_of_a_corrected_picture_are_corrected(
+    source: Path, data_dir: Path, compact: bool
+) -> None:
+    pack(source, data_dir)
+    edit(data_dir, "rose/001.jpg,relabel,tulip,", "rose/002.jpg,drop,,", "rose/copy.jpg,drop,,")
+    for number in ("000", "001", "002"):
+        shutil.copy(source / f"rose/{number}.jpg", source / f"rose/copy_{number}.jpg")
+    after = facts(update(data_dir, compact=compact).info.path)
+    assert after["rose/copy_001.jpg"][1] == "tulip"
+    assert "rose/copy_002.jpg" not in after
+    # Only one of two copies was dropped, so the picture itself is wanted.
+    assert "rose/copy_000.jpg" in after
+
+
+def test_pack_with_the_splits_of_an_edited_version_has_its_corrections(
+    source: Path, data_dir: Path
+) -> None:
+    pack(source, data_dir)
+    edit(data_dir, "rose/001.jpg,relabel,tulip,", "rose/002.jpg,drop,,")
+    write_tree(source, {"rose/003.jpg": jpeg(903)})
+    before = facts(data_dir / "flowers/1.1.0")
+    compact = update(data_dir, compact=True)
+    again = pack(source, data_dir, version="1.2.0", split_from="flowers:1.1.0", overwrite=True)
+    assert files(again) == files(compact.info.path)
+    after = facts(again)
+    assert {name: after[name][:2] for name in after} == {name: before[name][:2] for name in before}
+    other = imgrec.pack(
+        source, data_dir=data_dir, name="petals", split_from="flowers:1.1.0", val_split=0.2
+    )
+    assert any("imgrec edit) are not applied" in warning for warning in other.report.warnings)
+
+
+def test_a_dropped_image_is_restored_by_the_next_update(source: Path, data_dir: Path) -> None:
+    pack(source, data_dir)
+    edit(data_dir, "rose/002.jpg,drop,,", "rose/003.jpg,drop,,")
+    with pytest.raises(SourceError, match=r"rose/002\.jpg was dropped by an earlier edit"):
+        edit(data_dir, "rose/002.jpg,relabel,tulip,")
+    edited = edit(data_dir, "rose/002.jpg,restore,,", "rose/003.jpg,drop,,")
+    assert (edited.restored, edited.reused_shards) == (1, edited.shards)
+    after = facts(update(data_dir).info.path)
+    assert "rose/002.jpg" in after
+    assert "rose/003.jpg" not in after
+    with pytest.raises(SourceError, match=r"rose/002\.jpg was not dropped"):
+        edit(data_dir, "rose/002.jpg,restore,,")
+
+
+def test_tables_of_spreadsheets_are_read_and_columns_that_mean_nothing_are_named(
+    source: Path, data_dir: Path
+) -> None:
+    pack(source, data_dir)
+    edited = edit(
+        data_dir,
+        "filename;Action;Label;Split;remark",
+        "rose/001.jpg;Move;;VALIDATION;blurred",
+        ";;;;",
+    )
+    assert facts(edited.info.path)["rose/001.jpg"][0] == "val"
+    assert edited.unused_columns == ("remark",)
+    with pytest.raises(SourceError, match="no clear columns: it has filename, label, new_label"):
+        edit(data_dir, "filename,label,new_label", "rose/002.jpg,rose,tulip")
 
 
 def test_later_corrections_win(source: Path, data_dir: Path) -> None:
@@ -150,7 +226,7 @@ def test_every_row_that_cannot_be_used_is_named_at_once(source: Path, data_dir: 
             "rose/none.jpg,drop,,",
             "rose/001.jpg,relabel,tulp,",
             "rose/001.jpg,turn,,",
-            "rose/002.jpg,move,,dev",
+            "rose/002.jpg,move,,elsewhere",
             "rose/003.jpg,relabel,,",
             "rose/004.jpg,drop,,",
             "rose/004.jpg,relabel,tulip,",
@@ -162,7 +238,7 @@ def test_every_row_that_cannot_be_used_is_named_at_once(source: Path, data_dir: 
         "line 2: no image 'rose/none.jpg' (did you mean rose/copy.jpg?)",
         "line 3: no class 'tulp' (did you mean tulip?)",
         "line 4: 'turn' is not relabel, drop or move",
-        "line 5: no split 'dev': there is train, val",
+        "line 5: no split 'elsewhere': there is train, val",
         "line 6: relabel needs a label",
         "line 8: rose/004.jpg has another correction already",
     ]

@@ -20,7 +20,7 @@ from pictures import class_tree, encode, jpeg, picture, png, write_tree
 from sampling import examples
 
 import imgrec
-from imgrec.errors import DatasetExists, SourceError, UsageError
+from imgrec.errors import DatasetExists, PlanError, SourceError, UsageError
 from imgrec.packing.update import Updated
 
 CLASSES = {"rose": 20, "tulip": 20}
@@ -229,8 +229,62 @@ def test_images_in_a_new_folder_called_val_are_asked_about(source: Path, data_di
     with pytest.raises(SourceError, match="val may be a split or a class") as caught:
         update(data_dir)
     assert caught.value.hint.endswith(
-        "(imgrec pack takes such options, with --split-from flowers:1.0.0)"
+        "(options but --yes are those of imgrec pack --split-from flowers:1.0.0)"
     )
+    assert update(data_dir, yes=True).info.classes == ("rose", "tulip", "val")
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_source_that_lost_a_quarter_of_its_images_is_asked_about(
+    source: Path, data_dir: Path, compact: bool
+) -> None:
+    before = facts(pack(source, data_dir))
+    for path in sorted(source.rglob("*.jpg"))[::2]:
+        path.unlink()
+    with pytest.raises(
+        PlanError, match=r"images of flowers:1\.0\.0 are not in the source any more"
+    ):
+        update(data_dir, compact=compact)
+    assert len(facts(update(data_dir, compact=compact, yes=True).info.path)) < len(before)
+
+
+def test_a_group_that_would_be_divided_is_refused(tmp_path: Path, data_dir: Path) -> None:
+    images = class_tree(tmp_path / "photos", {"a": 30})
+    table = tmp_path / "labels.csv"
+
+    def write(groups: list[str]) -> None:
+        rows = [f"a/{n:03d}.jpg,{'xy'[n % 2]},{group}" for n, group in enumerate(groups)]
+        table.write_text("\n".join(["path,label,patient", *rows]) + "\n")
+
+    groups = [f"P{n}" for n in range(30)]
+    write(groups)
+    before = facts(pack(table, data_dir, images=images, group_col="patient"))
+    split_of = {int(name[2:5]): split for name, (split, _, _) in before.items()}
+    one = next(n for n, split in split_of.items() if split == "train")
+    other = next(n for n, split in split_of.items() if split == "val")
+    groups[one] = groups[other]
+    write(groups)
+    with pytest.raises(PlanError, match=rf"such as P{other} in train and val"):
+        update(data_dir)
+    assert imgrec.verify(update(data_dir, yes=True).info.path).faults == ()
+
+
+def test_the_images_of_a_table_may_be_moved(tmp_path: Path, data_dir: Path) -> None:
+    images = class_tree(tmp_path / "photos", {"a": 12})
+    table = tmp_path / "labels.csv"
+    rows = [f"a/{n:03d}.jpg,{'xy'[n % 2]}" for n in range(12)]
+    table.write_text("\n".join(["path,label", *rows]) + "\n")
+    pack(table, data_dir, images=images)
+    moved = tmp_path / "elsewhere"
+    os.rename(images, moved)
+    with pytest.raises(SourceError):
+        update(data_dir)
+    assert not update(data_dir, images=moved).is_new
+    without_note(data_dir)
+    with pytest.raises(UsageError, match="no private note says where"):
+        update(data_dir, table)
+    assert not update(data_dir, table, images=moved).is_new
 
 
 def test_compact_gives_the_bytes_of_split_from(source: Path, data_dir: Path) -> None:

@@ -752,7 +752,7 @@ def test_the_command_prints_one_line_or_the_faults(cli: Cli, flowers: Path) -> N
         f"flowers 1.0.0: 2 faults; {checked}",
         f"{SHARD}: {CHECKSUM}",
         f"{SHARD}, byte 0: wrong checksum of a record",
-        "hint        restore these files from a copy, or pack again with --overwrite",
+        "hint        restore these files from a copy, or make it again: imgrec help verify",
     ]
     done = cli("verify", flowers, "--json", "--decode", "--workers", "1", "--quiet")
     value = json.loads(done.stdout)

@@ -205,18 +205,18 @@ def test_an_image_in_several_splits_is_pinned_to_the_one_furthest_from_training(
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
-    [(b"PAR1 and no more", "cannot be read"), (None, "is not as imgrec writes it")],
+    "data",
+    [b"PAR1 and no more", None],
 )
 def test_a_dataset_with_a_damaged_table_pins_nothing_silently(
-    source: Path, engine: LocalEngine, data: bytes | None, reason: str
+    source: Path, engine: LocalEngine, data: bytes | None
 ) -> None:
     path = Path(packed(source, engine, val_split=0.2).info.path) / "samples.parquet"
     if data is None:
         pq.write_table(pa.table({"a": [1]}), path)
     else:
         path.write_bytes(data)
-    with pytest.raises(DatasetError, match=rf"samples\.parquet {reason}"):
+    with pytest.raises(DatasetError, match=r"samples\.parquet cannot be read"):
         packed(source, engine, "1.1.0", split_from="trees", val_split=0.2)
 
 
