@@ -204,7 +204,7 @@ def test_near_duplicates_are_divided_by_what_they_cross() -> None:
     found = {key: findings.masks[key].nonzero()[0].tolist() for key in findings.titles}
     divided = {"near_leaks": [0, 3, 4, 5], "near_conflicts": [1, 2, 3, 5], "near": [6, 7]}
     assert found == divided
-    assert findings.titles["near_leaks"] == "Near-duplicates between splits (first 4)"
+    assert findings.titles["near_leaks"] == "Near leaks (first 4)"
 
 
 def test_blank_dark_bright_and_unreadable_images_are_findings_once_they_were_looked_at() -> None:

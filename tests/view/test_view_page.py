@@ -221,13 +221,13 @@ def test_near_duplicates_are_shown_group_by_group_and_dark_images_are_found(
             found(page, "1 of 14 images")
             box(page, title).click()
             found(page, "14 images")
-        box(page, "Near-duplicates between splits").click()
+        box(page, "Near leaks").click()
         found(page, "5 of 14 images")
         assert urlsplit(page.url).query == "finding=near_leaks&sort=copies"
         together = page.locator("#grid .together")
         assert sorted(together.all_text_contents()) == ["2 together", "3 together"]
         assert page.locator("#grid .banded").count() in (2, 3)
-        box(page, "Near-duplicates between splits").click()
+        box(page, "Near leaks").click()
         found(page, "14 images")
         assert urlsplit(page.url).query == ""
     assert watched.errors == []
