@@ -59,6 +59,34 @@ class NearDuplicates(NamedTuple):
     embeddings: str = ""
     """A hash of the embeddings by which they were found; empty if there were none."""
 
+    def among(
+        self, splits: Mapping[str, str], labels: Mapping[str, Hashable], removed: int
+    ) -> NearDuplicates | None:
+        """Return the groups after images were removed, moved or relabelled; None if unknown.
+
+        Of a group, the files that are left stay together, and `alike` is as it was.
+        """
+        is_listed = all(len(group.files) == group.size for group in self.examples)
+        if len(self.examples) < self.groups or not is_listed:
+            return None
+        ranked = []
+        for group in self.examples:
+            files = tuple(name for name in group.files if name in splits)
+            if len(files) < 2:
+                continue
+            is_leak = len({splits[name] for name in files}) > 1
+            is_conflict = len({labels[name] for name in files} - {None}) > 1
+            left = group._replace(files=files, size=len(files))
+            ranked.append((not is_leak, not is_conflict, -group.alike, left))
+        ranked.sort()
+        return self._replace(
+            looked_at=max(0, self.looked_at - removed),
+            groups=len(ranked),
+            across_splits=sum(not row[0] for row in ranked),
+            across_classes=sum(not row[1] for row in ranked),
+            examples=tuple(row[-1] for row in ranked),
+        )
+
 
 class NearPairs(NamedTuple):
     """All pairs of near-duplicates among some images."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,8 @@ from typing import NamedTuple
 from imgrec.engine import Engine
 from imgrec.engine.local import running
 from imgrec.errors import SourceError
-from imgrec.model import Catalog, Plan, Samples, Stored
+from imgrec.model import Catalog, Plan, Samples, Stored, known_label
+from imgrec.near.clusters import NearDuplicates
 from imgrec.notes import Note, NoteKind, warnings_of
 from imgrec.options import OnBad, OnLeak, PackOptions, SourceOptions
 from imgrec.packing.catalog import OnProgress
@@ -390,7 +391,25 @@ def _plan(earlier: EarlierVersion, rows: Sequence[Correction], options: PackOpti
     plan = _once_warned(grow(known, records, kept))
     more = earlier.report.source_bytes - sum(records.samples.sizes)
     known_options = {**earlier.report.options, "split_from": title(earlier)}
-    return replace(plan, options=known_options, more_source_bytes=more)
+    return replace(
+        plan,
+        options=known_options,
+        more_source_bytes=more,
+        near_duplicates=_near_duplicates(earlier, plan),
+    )
+
+
+def _near_duplicates(earlier: EarlierVersion, plan: Plan) -> NearDuplicates | None:
+    """Return the near-duplicates that the earlier version knew, as far as they are left."""
+    splits: dict[str, str] = {}
+    labels: dict[str, Hashable] = {}
+    for task in plan.tasks:
+        samples = task.samples
+        splits |= dict.fromkeys(samples.filenames, task.split)
+        known = [known_label(label, task.split) for label in samples.label_sets or samples.labels]
+        labels |= zip(samples.filenames, known, strict=True)
+    near = earlier.report.near_duplicates
+    return near and near.among(splits, labels, len(earlier.records.samples) - len(splits))
 
 
 def _once_warned(plan: Plan) -> Plan:

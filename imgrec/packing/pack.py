@@ -239,9 +239,8 @@ def write_dataset(job: Job) -> Written:
         results, totals, samples = _collect(job, chain(done, written))
     _refuse_changed(job)
     if options.near_dups is NearDups.AUTO:
-        plan = replace(
-            plan, near_duplicates=near_duplicates(results, plan, options.alike, job.engine.run)
-        )
+        near = near_duplicates(results, plan, options.alike, job.engine.run)
+        plan = replace(plan, near_duplicates=near or plan.near_duplicates)
     seal = write_file(str(staging.path / layout.SAMPLES), samples)
     with _keeping_shards(job, results):
         draw = partial(_draw_page, job, results)

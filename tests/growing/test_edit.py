@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pictures import class_tree, encode, jpeg, picture, write_tree
+from PIL import Image
 from test_update import facts, faults, files, make_multilabel, pack, update, without_note
 
 import imgrec
@@ -186,6 +187,33 @@ def test_an_edit_without_effect_writes_nothing(source: Path, data_dir: Path) -> 
     pack(source, data_dir)
     assert not edit(data_dir, "filename,label", "rose/001.jpg,rose").is_new
     assert sorted(os.listdir(data_dir / "flowers")) == [".1.0.0.origin.json", "1.0.0"]
+
+
+def test_near_duplicates_that_are_left_are_still_known(tmp_path: Path, data_dir: Path) -> None:
+    def drawn(seed: int, quality: int) -> bytes:
+        large = picture(seed, size=(12, 10)).resize((48, 40), Image.Resampling.BICUBIC)
+        return encode(large, "JPEG", quality=quality)
+
+    names = ("train/oak/a", "test/oak/b", "train/oak/c")
+    files = {
+        f"{name}{seed}.jpg": drawn(seed, 95 - at)
+        for at, name in enumerate(names)
+        for seed in (1, 2, 3)
+    }
+    pack(write_tree(tmp_path / "trees", files), data_dir, near_dups="report", val_split=0)
+    rows = ["test/oak/b1.jpg,drop,,", "test/oak/b2.jpg,drop,,", "train/oak/c2.jpg,drop,,"]
+    near = edit(data_dir, *rows).report.near_duplicates
+    assert near is not None
+    assert (near.looked_at, near.groups, near.across_splits) == (6, 2, 1)
+    assert [sorted(group.files) for group in near.examples] == [
+        ["test/oak/b3.jpg", "train/oak/a3.jpg", "train/oak/c3.jpg"],
+        ["train/oak/a1.jpg", "train/oak/c1.jpg"],
+    ]
+    near = edit(
+        data_dir, "train/oak/a3.jpg,move,,test", "train/oak/c3.jpg,move,,test"
+    ).report.near_duplicates
+    assert near is not None
+    assert (near.groups, near.across_splits) == (2, 0)
 
 
 def test_a_moved_image_takes_its_copies_along(source: Path, data_dir: Path) -> None:
