@@ -198,10 +198,11 @@ def _has(wish: Wish, decision: Decision) -> bool:
 def default_path(info: DatasetInfo) -> str:
     """Return the file for corrections that nobody has chosen, in the working folder.
 
-    In a dataset's own folder, the home folder takes its place.
+    The home folder takes its place if that is the dataset's own, or cannot be written to.
     """
     path = Path.cwd() / f"{info.name}-{info.version}-corrections{_SUFFIX}"
-    return str(Path.home() / path.name if _is_inside(path, to_path(info.path)) else path)
+    is_fit = os.access(path.parent, os.W_OK) and not _is_inside(path, to_path(info.path))
+    return str(path if is_fit else Path.home() / path.name)
 
 
 def checked_path(path: str, folder: Path) -> str:
