@@ -148,7 +148,7 @@ class _Answers:
                 "path": printable(info.path),
                 "load": printable(info.load),
                 "records": len(viewed.catalogue),
-                "classes": list(map(printable, info.classes)),
+                "classes": list(map(printable, viewed.classes)),
                 "splits": list(map(printable, viewed.catalogue.split_names)),
                 "formats": list(viewed.catalogue.format_names),
                 "sizes": SIZES,
@@ -228,11 +228,14 @@ class _Answers:
             numbers = tuple(number for number in found if number not in excepted)
         if max(numbers, default=0) >= len(catalogue):
             raise UsageError("numbers must be those of records")
-        if max(order.labels, default=0) >= len(self._viewed.dataset.classes):
+        if max(order.labels, default=0) >= len(self._viewed.classes):
             raise UsageError("labels must be those of classes")
         if order.split >= len(catalogue.split_names):
             raise UsageError("split must be that of a split")
-        return decisions.decide(Wish(order.action), numbers, labels=order.labels, split=order.split)
+        labels = order.labels
+        if order.new_class:
+            labels = (*labels, decisions.label_of_new(order.new_class))
+        return decisions.decide(Wish(order.action), numbers, labels=labels, split=order.split)
 
     def _decision(self, number: int) -> dict[str, object] | None:
         """Return what is decided about a record, if anything is."""
@@ -274,7 +277,7 @@ class _Answers:
         return self._found(request.query_params)
 
     def _found(self, parameters: QueryParams) -> Matches:
-        query = _query(parameters, len(self._viewed.dataset.classes), self._viewed.decided)
+        query = _query(parameters, len(self._viewed.classes), self._viewed.decided)
         return self._viewed.catalogue.find(query)
 
 

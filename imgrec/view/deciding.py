@@ -17,7 +17,7 @@ MOST_BYTES = 1 << 20
 """Room for more than 100,000 records; any number of them can be chosen by a query."""
 _TYPE = "application/json"
 """Forms cannot send it. Pages of another origin would have to ask first, and get no permission."""
-_KEYS = frozenset({"action", "numbers", "query", "except", "labels", "split"})
+_KEYS = frozenset({"action", "numbers", "query", "except", "labels", "new_class", "split"})
 UNDO, REDO = "undo", "redo"
 
 
@@ -33,6 +33,8 @@ class Order:
     excepted: tuple[int, ...]
     """Matches that are not chosen."""
     labels: tuple[int, ...]
+    new_class: str
+    """A class that the dataset does not have, as one more label; "" for none."""
     split: int
 
 
@@ -77,5 +79,6 @@ def _order_of(value: Any) -> Order:  # JSON has no types
         query=None if query is None else text_of(query),
         excepted=counts_of(value.get("except", [])),
         labels=counts_of(value.get("labels", [])),
+        new_class=text_of(value.get("new_class", "")),
         split=KEEP if split is None else counts_of([split])[0],
     )

@@ -60,6 +60,18 @@ def label_cell(labels: Sequence[int], names: Names) -> str:
     return SEPARATOR.join(texts)
 
 
+def with_new_classes(data: bytes, names: Names) -> Names:
+    """Add the classes of a table that are new, by name; raise ValueError if it is none."""
+    header, rows = decode_table(data)
+    labels = [row[2] for row in rows if row[1] == Action.RELABEL] if header == COLUMNS else []
+    texts = {text for label in labels for text in _texts_of(label, names)}
+    return names._replace(classes=(*names.classes, *sorted(texts.difference(names.classes, [""]))))
+
+
+def _texts_of(label: str, names: Names) -> list[str]:
+    return label.split(SEPARATOR) if names.is_multilabel else [label]
+
+
 def decode_decisions(
     data: bytes, filenames: Sequence[str], names: Names
 ) -> tuple[dict[str, Decision], list[str]]:
@@ -105,7 +117,7 @@ def _with_row(
         if split not in names.splits:
             return f"there is no split {split!r}"
         return decision._replace(split=list(names.splits).index(split))
-    texts = label.split(SEPARATOR) if names.is_multilabel else [label]
+    texts = _texts_of(label, names)
     if missing := [text for text in texts if text not in names.classes]:
         return f"there is no class {missing[0]!r}"
     return decision._replace(labels=tuple(sorted({names.classes.index(text) for text in texts})))

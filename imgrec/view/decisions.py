@@ -17,17 +17,26 @@ from typing import NamedTuple
 from imgrec import layout
 from imgrec.errors import ExecutionError, ImgrecError, SourceError, UsageError
 from imgrec.outcome import DatasetInfo
+from imgrec.planning.classes import normal_name
+from imgrec.planning.corrections import SEPARATOR
 from imgrec.read.files import find_dataset, read_document
 from imgrec.storage.files import write_file
 from imgrec.storage.paths import is_remote, refuse_remote, to_path
 from imgrec.text import listed, number, printable
 from imgrec.view.catalogue import Catalogue
 from imgrec.view.decided import KEEP, NOTHING, Decided, Decision
-from imgrec.view.decision_table import Names, decode_decisions, encode_decisions, label_cell
+from imgrec.view.decision_table import (
+    Names,
+    decode_decisions,
+    encode_decisions,
+    label_cell,
+    with_new_classes,
+)
 
 _SUFFIX = ".csv"
 _OPTION = "--corrections"
 _SHOWN_FAULTS = 20
+_LONGEST_NAME = 200
 _MOST_STEPS = 500
 """Steps that can be undone."""
 
@@ -56,14 +65,32 @@ class Decisions:
     def __init__(self, path: str, catalogue: Catalogue, info: DatasetInfo) -> None:
         """Continue the file at `path` if there is one; raise SourceError if it is not ours."""
         self._catalogue = catalogue
+        self._own_classes = len(info.classes)
         self.names = Names(info.classes, catalogue.split_names, catalogue.is_multilabel)
         self.path = checked_path(path, to_path(info.path))
-        self.command = f"imgrec edit {shlex.quote(_target(info))} {shlex.quote(self.path)}"
+        self._command = f"imgrec edit {shlex.quote(_target(info))} {shlex.quote(self.path)}"
         self._done: list[Step] = []
         self._undone: list[Step] = []
         self._lock = threading.Lock()
         self._state = _state_of(self.path)
         self.now = Decided.nothing(len(catalogue)).having(self._read(info) if self._state else {})
+
+    @property
+    def command(self) -> str:
+        """The command that applies the decisions."""
+        return self._command + " --new-classes" * (len(self.names.classes) > self._own_classes)
+
+    def label_of_new(self, name: str) -> int:
+        """Return the label of a class, which is added if the dataset does not have it."""
+        name = normal_name(" ".join(name.split()))
+        if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise UsageError(f"a class needs a name of 1 to {_LONGEST_NAME} characters")
+        if self.names.is_multilabel and SEPARATOR in name:
+            raise UsageError(f"{SEPARATOR!r} separates the labels of an image")
+        with self._lock:
+            if name not in self.names.classes:
+                self.names = self.names._replace(classes=(*self.names.classes, name))
+            return list(self.names.classes).index(name)
 
     @property
     def undoable(self) -> str:
@@ -161,7 +188,9 @@ class Decisions:
         filenames: list[str] = self._catalogue.filenames.to_pylist()
         hint = f"rename it, or choose another file with {_OPTION}"
         try:
-            found, faults = decode_decisions(read_document(Path(self.path)), filenames, self.names)
+            data = read_document(Path(self.path))
+            self.names = with_new_classes(data, self.names)
+            found, faults = decode_decisions(data, filenames, self.names)
         except (OSError, ValueError) as error:
             raise SourceError(
                 f"{self.path} is not a table of corrections: {error}", hint=hint, path=self.path

@@ -117,6 +117,11 @@ class ViewedDataset:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     @property
+    def classes(self) -> Sequence[str]:
+        """The classes of the dataset, and after them those that decisions add."""
+        return self.decisions.names.classes if self.decisions else self.dataset.classes
+
+    @property
     def decided(self) -> Decided | None:
         """What is decided at this moment; None if nothing can be."""
         return self.decisions.now if self.decisions else None

@@ -152,6 +152,24 @@ def test_a_whole_class_is_relabelled_at_once(page: Page, table: Path) -> None:
     assert saved(table) == []
 
 
+def test_a_class_that_is_new_is_typed(page: Page, table: Path) -> None:
+    tiles(page).first.focus()
+    page.keyboard.press("l")
+    page.keyboard.type("daisy")
+    page.get_by_role("option", name="New: daisy").wait_for()
+    page.keyboard.press("Enter")
+    done(page, "1 image relabelled as daisy")
+    assert saved(table) == [f"{name(page, 0)},relabel,daisy,"]
+    assert badges(page, 0) == ["→ daisy"]
+    assert page.locator("#command").text_content().endswith("--new-classes")  # type: ignore[union-attr]
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("l")
+    page.keyboard.type("dais")
+    page.keyboard.press("Enter")
+    until(page, "document.querySelectorAll('.badge').length === 2")
+    assert [badges(page, at) for at in range(2)] == [["→ daisy"]] * 2
+
+
 def test_with_a_filter_of_decisions_the_next_image_takes_the_place(page: Page) -> None:
     page.goto(page.url + "?decision=undecided")
     until(page, "document.querySelectorAll('#grid .tile').length === 100")

@@ -235,7 +235,7 @@ def test_other_files_are_refused(flowers: Path, table: Path, cli: Cli) -> None:
     )
     assert refused(HEADER + rows) == (
         f"imgrec: {table} does not fit flowers 1.0.0: row 1: there is no image 'x.jpg', "
-        "row 2: 'erase' is not flag, relabel, drop, move, row 3: there is no class 'oak', "
+        "row 2: 'erase' is not flag, relabel, drop, move, "
         "row 4: there is no split 'test', row 5: drop with the label 'tulip' and the split '', "
         "row 7: its image has another correction already"
     )
@@ -254,6 +254,28 @@ def test_the_file_is_never_inside_the_dataset(
         monkeypatch.chdir(working)
         with viewing(flowers) as viewer:
             assert viewer.ask("api/dataset").json["corrections"] == str(file)
+
+
+def test_images_are_relabelled_as_a_class_that_is_new(
+    flowers: Path, table: Path, tmp_path: Path
+) -> None:
+    with viewing(flowers, str(table)) as viewer:
+        order = {"action": "relabel", "numbers": [1], "labels": [], "new_class": " wild  oak "}
+        assert viewer.decide(order).json["done"] == "1 image relabelled as wild oak"
+        assert done(viewer, "relabel", 2, labels=[2]) == "1 image relabelled as wild oak"
+        names = [name_of(viewer, number) for number in (1, 2)]
+        for bad in ("", " ", "x" * 300, "a\x00b"):
+            assert viewer.decide({**order, "new_class": bad}).status >= 400
+    with viewing(flowers, str(table)) as viewer:  # the table is continued
+        found = viewer.ask("api/dataset").json
+        assert found["classes"] == ["rose", "tulip", "wild oak"]
+        assert found["edit"].endswith(" --new-classes")
+        assert viewer.page("decision=relabelled")["total"] == 2
+        assert viewer.page("class=2")["total"] == 0
+    shutil.copytree(flowers, tmp_path / "flowers/1.0.0")
+    edited = imgrec.edit(tmp_path / "flowers/1.0.0", table, new_classes=True)
+    train = imgrec.open_dataset(edited.info.path)["train"]
+    assert sorted(record.filename for record in train.of_class("wild oak")) == sorted(names)
 
 
 def test_the_command_that_applies_them_is_shown(

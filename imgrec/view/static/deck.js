@@ -1,6 +1,6 @@
 // The bar of actions below the images: decide about what is selected, undo, and apply.
 
-import { decide } from "./api.js";
+import { decide, getDataset } from "./api.js";
 import { ACTIONS, actionsOf, KINDS } from "./decisions.js";
 import { byId, counted, h, number } from "./dom.js";
 import { copied } from "./filters.js";
@@ -97,6 +97,10 @@ async function send(order, isSelection) {
   try {
     const done = await decide(order);
     if (isSelection) selection.clear();
+    if (order.new_class) {
+      Object.assign(host.dataset, await getDataset());
+      byId("command").textContent = host.dataset.edit;
+    }
     await host.refresh();
     say(done);
   } catch (error) {
@@ -115,9 +119,12 @@ async function details(action, count, record) {
   if (action !== "relabel") return {};
   const row = record === null ? null : host.rowOf(record);
   const chosen = dataset.is_multilabel && row ? (row.decision?.labels.length ? row.decision.labels : row.labels) : [];
-  const labels = await pick({ title: `Relabel ${number(count, "image")} as`, names: dataset.classes, first: recent, chosen, isMany: dataset.is_multilabel, hasDots: true });
-  if (labels) recent = [...labels, ...recent.filter((label) => !labels.includes(label))].slice(0, MOST_RECENT);
-  return labels && { labels };
+  const labels = await pick({ title: `Relabel ${number(count, "image")} as`, names: dataset.classes, first: recent, chosen, isMany: dataset.is_multilabel, hasDots: true, canAdd: true });
+  if (!labels) return null;
+  const known = labels.filter((label) => typeof label === "number");
+  const [added] = labels.filter((label) => typeof label === "string");
+  recent = [...known, ...recent.filter((label) => !known.includes(label))].slice(0, MOST_RECENT);
+  return added ? { labels: known, new_class: added } : { labels: known };
 }
 
 /** Handle a key; return whether it had a meaning. */

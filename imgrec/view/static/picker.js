@@ -9,18 +9,19 @@ let active = 0;
 
 /**
  * Ask for one of some names, or for several; return their places, or null if nobody chose.
- * `first` are the places to offer first.
+ * `first` are the places to offer first. With `canAdd`, the last may be a new name instead of a place.
  */
-export function pick({ title, names, first = [], chosen = [], isMany = false, hasDots = false }) {
+export function pick({ title, names, first = [], chosen = [], isMany = false, hasDots = false, canAdd = false }) {
   return new Promise((resolve) => {
-    asked = { title, names, first, chosen: new Set(chosen), isMany, hasDots, resolve };
+    asked = { title, names, first, chosen: new Set(chosen), isMany, hasDots, canAdd, resolve };
+    const isShort = names.length < 8 && !canAdd;
     byId("picker-title").textContent = title;
     byId("picker-text").value = "";
     byId("picker-apply").hidden = !isMany;
-    byId("picker-text").hidden = names.length < 8;
+    byId("picker-text").hidden = isShort;
     byId("picker").showModal();
     list();
-    (names.length < 8 ? byId("picker-list") : byId("picker-text")).focus();
+    (isShort ? byId("picker-list") : byId("picker-text")).focus();
   });
 }
 
@@ -41,22 +42,26 @@ function found(text) {
 }
 
 function list() {
-  const { places, total } = found(byId("picker-text").value.trim().toLowerCase());
+  const text = byId("picker-text").value.trim();
+  const { places, total } = found(text.toLowerCase());
   fitting = places.slice(0, MOST);
+  if (asked.canAdd && text && !asked.names.includes(text)) fitting.push(text);
   active = 0;
   byId("picker-list").replaceChildren(...fitting.map(option));
-  const more = total - fitting.length;
-  byId("picker-more").textContent = !total ? "No name has this text." : more > 0 ? `${number(more, "more name")}. Type to find them.` : "";
+  const more = total - Math.min(total, MOST);
+  byId("picker-more").textContent = !fitting.length ? "No name has this text." : more > 0 ? `${number(more, "more name")}. Type to find them.` : "";
   activate(0);
 }
 
 function option(place, at) {
-  const dot = asked.hasDots ? h("span", { class: "dot", "--hue": hueOf(place), "aria-hidden": "true" }) : null;
+  const isNew = typeof place === "string";
+  const name = isNew ? `New: ${place}` : asked.names[place];
+  const dot = asked.hasDots && !isNew ? h("span", { class: "dot", "--hue": hueOf(place), "aria-hidden": "true" }) : null;
   const choose = () => {
     activate(at);
     take();
   };
-  return h("li", { role: "option", id: `option-${at}`, "aria-selected": String(asked.chosen.has(place)), onclick: choose }, dot, h("span", { class: "cut" }, asked.names[place]), h("span", { class: "tick", "aria-hidden": "true" }, "✓"));
+  return h("li", { role: "option", id: `option-${at}`, "aria-selected": String(asked.chosen.has(place)), onclick: choose }, dot, h("span", { class: "cut" }, name), h("span", { class: "tick", "aria-hidden": "true" }, "✓"));
 }
 
 function activate(at) {
@@ -75,6 +80,7 @@ function activate(at) {
 function take() {
   const place = fitting[active];
   if (place === undefined) return;
+  if (typeof place === "string") return end(asked.isMany ? [...asked.chosen, place] : [place]);
   if (!asked.isMany) return end([place]);
   const isOn = !asked.chosen.delete(place);
   if (isOn) asked.chosen.add(place);
