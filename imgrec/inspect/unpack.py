@@ -48,10 +48,10 @@ _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
 _PATH, _LABEL, _LABELS, _SPLIT, _GROUP = "filename", "label", "labels", "split", "group"
 """Columns of the table. Records cannot have columns with the first three names."""
 _KINDS = {int: ColumnKind.INT, float: ColumnKind.FLOAT, str: ColumnKind.TEXT}
-_SPLITTING = ("val_split", "test_split", "folds", "group_by", "near_dups")
+_SPLITTING = ("val_split", "test_split", "folds", "group_by", "near_dups", "embeddings")
 _REPEATED = (
     "val_split", "test_split", "folds", "seed", "shards", "shard_bytes", "check", "on_leak",
-    "group_by", "near_dups", "alike", "compression", "also",
+    "group_by", "near_dups", "embeddings", "alike", "compression", "also",
 )  # fmt: skip
 """Options that packing again needs, as the report calls them."""
 _FLAGS = {"shard_bytes": "shard_size"}

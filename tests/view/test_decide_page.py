@@ -156,7 +156,7 @@ def test_a_class_that_is_new_is_typed(page: Page, table: Path) -> None:
     tiles(page).first.focus()
     page.keyboard.press("l")
     page.keyboard.type("daisy")
-    page.get_by_role("option", name="New: daisy").wait_for()
+    page.get_by_role("option", name="New class: daisy").wait_for()
     page.keyboard.press("Enter")
     done(page, "1 image relabelled as daisy")
     assert saved(table) == [f"{name(page, 0)},relabel,daisy,"]

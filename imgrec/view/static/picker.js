@@ -55,7 +55,7 @@ function list() {
 
 function option(place, at) {
   const isNew = typeof place === "string";
-  const name = isNew ? `New: ${place}` : asked.names[place];
+  const name = isNew ? `New class: ${place}` : asked.names[place];
   const dot = asked.hasDots && !isNew ? h("span", { class: "dot", "--hue": hueOf(place), "aria-hidden": "true" }) : null;
   const choose = () => {
     activate(at);
