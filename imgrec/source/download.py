@@ -44,6 +44,11 @@ def scan_download(lister: Lister, contents: Contents, context: Context) -> Catal
     try:
         catalog = _scan(lister, contents, context)
     except SourceError as error:
+        if contents.foreign and not contents.images:
+            hint = (
+                f"imgrec does not read {contents.foreign}: write it as images and a CSV of labels"
+            )
+            error = type(error)(error.message, hint=hint, path=error.path)
         raise _with_unmatched(error, lister, options, matched) from error
     return replace(catalog, matched_globs=matched)
 

@@ -20,6 +20,7 @@ from imgrec.source.pixel_table import is_pixel_table
 from imgrec.source.tables import Cell, Table, TableKind, kind_of, read_table
 from imgrec.source.tree import Context, Folder, Lister, TreeFile, local_copy
 from imgrec.source.walk import place_of_test_images
+from imgrec.source.words import split_of_name
 from imgrec.storage.blobs import read_head
 from imgrec.storage.urls import is_url
 from imgrec.text import globs_pattern, listed
@@ -30,10 +31,12 @@ _SUFFIXES = {
     "json": (".json",),
 }
 _OTHERS = frozenset(
-    {"md", "html", "htm", "xml", "pdf", "py", "ipynb", "mat", "pkl", "dcm", "zip", "gz", "mp4",
-     "avi", "yaml", "yml", "xlsx", "h5", "pt", "pth"}
+    {"md", "html", "htm", "pdf", "py", "ipynb", "dcm", "zip", "gz", "mp4", "avi", "yaml", "yml",
+     "pt", "pth"}
 )  # fmt: skip
 """Extensions of files that are never images, whatever their first bytes are."""
+_FOREIGN = frozenset({"mat", "xlsx", "xls", "h5", "hdf5", "xml", "pkl", "manifest"})
+"""Extensions of files that may hold labels or images, but are not read."""
 _SNIFFED = 3
 _MOST_FILES = 60
 """How many tables, how many lists and how many JSON files of a download are read."""
@@ -71,6 +74,8 @@ class Contents:
     """Files that may hold images, and text files beside them."""
     pixels: list[str] = field(default_factory=list)
     """Tables of pixels."""
+    foreign: str = ""
+    """A file of a format that often holds labels, and that imgrec does not read; "" for none."""
     unread: dict[str, str] = field(default_factory=dict)
     """Files that were not read, by path, and why."""
 
@@ -110,6 +115,7 @@ def read_contents(lister: Lister, context: Context, is_packed: Callable[[str], b
     contents = Contents(
         root=lister.root,
         encoding=context.options.encoding,
+        foreign=min(map(_depth_first, files["foreign"]), default=(0, ""))[1],
         images=[file.path for file in files["image"]],
         packed=[*files["packed"], *files["list"]],
     )
@@ -156,7 +162,8 @@ def _kind(name: str, is_packed: Callable[[str], bool]) -> str:
             return kind
     if is_packed(name):
         return "packed"
-    return "other" if extension(name) in _OTHERS else ""
+    own = extension(name)
+    return "foreign" if own in _FOREIGN else "other" if own in _OTHERS else ""
 
 
 def _is_image(file: TreeFile) -> bool:
@@ -167,12 +174,16 @@ def _is_image(file: TreeFile) -> bool:
     return bool(format_of(head, file.path))
 
 
+def _depth_first(file: TreeFile) -> tuple[int, str]:
+    return file.path.count("/"), file.path
+
+
 def _topmost(files: Sequence[TreeFile], contents: Contents) -> Iterator[TreeFile]:
     """Yield the files that may explain a download, and note the files that are not read.
 
     Labels are in few files near the top; there may also be a text file for each image.
     """
-    by_depth = sorted(files, key=lambda file: (file.path.count("/"), file.path))
+    by_depth = sorted(files, key=_depth_first)
     for file in by_depth[:_MOST_FILES]:
         is_on_disk = isinstance(file.blob, str) and not is_url(file.blob)
         if (os.path.getsize(str(file.blob)) if is_on_disk else file.size) <= _MOST_BYTES:
@@ -206,7 +217,11 @@ def _with_header(table: Table) -> Table | None:
         table = replace(table, columns=tuple(columns))
         names = table.first_row()
         is_header = all(names[1:]) and len(set(names)) == len(names)
-        if is_header and not any(extension(name) in IMAGE_EXTENSIONS for name in names):
+        if any(extension(name) in IMAGE_EXTENSIONS for name in names):
+            if split_of_name(table.name):
+                return None  # a list of the images of a split: imgrec asks
+            table = replace(table, names=numbered_columns(len(names)))
+        elif is_header:
             table = table.with_header()
     if len(table.names) > _MOST_COLUMNS:
         raise SourceError(f"it has more than {_MOST_COLUMNS:,} columns")
@@ -306,6 +321,7 @@ def _read_json(path: str, copy: str, contents: Contents) -> None:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
+        _read_table(path, copy, contents)  # it may be JSON lines
         return
     if names := _label_names_of_json(document):
         contents.maps[path] = names

@@ -19,6 +19,7 @@ from imgrec.source.download_tables import (
     find_test_sets,
     given_test_set,
     is_test_table,
+    lists_of_images,
     parts_of_one,
     read_split_lists,
     refuse_partial_lists,
@@ -129,6 +130,8 @@ class _Reader:
             if by_table is not None:
                 others = [part for part in tables if part not in labels]
                 tests = (test,) if test else find_test_sets(contents, others, by_table.tables)
+                if test is None and contents.sample is None and not others:
+                    self.refuse_test_classes(tests, by_table)
                 lists = None if tests else self.lists_beside_table(by_table)
                 return Reading(by_table=by_table, lists=lists, tests=tests, notes=tuple(notes))
             notes += [
@@ -320,6 +323,8 @@ class _Reader:
         known = {path: found for path, found in contents.maps.items() if labels <= found.keys()}
         for path, table in contents.tables.items():
             names = label_names_in(table) if path not in own and not is_submission(path) else {}
+            if any(map(contents.index.knows, " ".join(names.values()).split())):
+                continue  # a list of the images of each label
             if names and labels <= names.keys() and any(k != v for k, v in names.items()):
                 known[path] = names
         if not known:
@@ -370,6 +375,21 @@ class _Reader:
         is_given = options.layout is not FolderLayout.AUTO or options.class_depth is not None
         return not options.manifest and (is_given or bool(options.label_regex))
 
+    def refuse_test_classes(self, tests: Iterable[TestSet], by_table: TableReading) -> None:
+        """Refuse images without a row in a test folder, if their folders are called as labels."""
+        target = by_table.target
+        labels = by_table.target_names if target.is_onehot else by_table.labels()
+        known = set(map(squashed, labels))
+        for path in (path for test in tests for path in test.paths):
+            folder = path.rpartition("/")[0]
+            if squashed(folder.rpartition("/")[2]) in known:
+                raise self.refusal(
+                    f"no row of {by_table.tables[0].name} names the images in {folder}, but the "
+                    "folder has the name of a class",
+                    f"leave them out, as with --exclude '{folder.split('/')[0]}/*', or pass "
+                    "--class-depth 1 to take the classes from folders",
+                )
+
     def refuse_partial_ids(self) -> None:
         """Refuse a table whose ids are only the beginnings of file names."""
         contents, sample = self.contents, self.contents.sample
@@ -413,8 +433,13 @@ class _Reader:
         regex = suggested_regex(names)
         pattern = f"--label-regex '{regex}'" if regex else "--label-regex with a pattern"
         flat = ", ".join(sorted(path or "." for path in reading.flat))
+        foreign = f"; imgrec does not read {contents.foreign}: if it holds the labels, write them "
+        foreign = f"{foreign}as a CSV" if contents.foreign else ""
+        lists = "".join(
+            f", as in --manifest {quote(path)}" for path in lists_of_images(contents)[:1]
+        )
         return self.refusal(
             f"the images in {flat} have no class folders{named}{''.join(unread[:_SHOWN])}",
             f"pass {pattern} if names such as {names[0]} hold the class, name a table with "
-            "--manifest, or put the images of each class into a folder",
+            f"--manifest{lists}, or put the images of each class into a folder{foreign}",
         )

@@ -22,10 +22,10 @@ from imgrec.source.columns import (
 from imgrec.source.download_contents import Contents, numbered_columns
 from imgrec.source.folder_layout import FolderReading
 from imgrec.source.image_names import ImageIndex, stem_of
-from imgrec.source.label_columns import Target, are_one_to_one
+from imgrec.source.label_columns import Target, are_one_to_one, may_be_labels
 from imgrec.source.manifest import is_submission
 from imgrec.source.tables import Table
-from imgrec.source.words import is_side, split_of_name, split_word
+from imgrec.source.words import are_splits, is_side, split_of_name, split_word
 
 _SAMPLED = 400
 _SHOWN = 5
@@ -136,9 +136,9 @@ def split_column(part: ImageTable, target: Target, options: SourceOptions) -> in
         return Header(where=table.name, names=table.names).only(options.split_col, "--split-col")
     found = []
     for at in part.others():
-        meant = {split_word(cell) for cell in set(table.texts(at))}
-        are_splits = "" not in meant and (len(meant) > 1 or is_split_column(table.names[at]))
-        if at not in target.columns and (are_splits or squashed(table.names[at]) == "split"):
+        name, cells = table.names[at], table.texts(at)
+        is_split = are_splits(cells) or (is_split_column(name) and all(map(split_word, cells)))
+        if at not in target.columns and (is_split or squashed(name) == "split"):
             found.append(at)
     return found[0] if len(found) == 1 else None
 
@@ -150,12 +150,24 @@ def parts_of_one(contents: Contents, tables: Sequence[ImageTable]) -> tuple[Imag
     if len(tables) == 1 or (is_same and all(splits) and len(set(splits)) == len(splits)):
         return tuple(tables)
     names = [part.name for part in tables]
+    best = max(tables, key=_promise)
+    alike = [part for part in tables if part.table.names == best.table.names]
+    hint = f"choose one with --manifest {quote(best.name)}"
+    if len({part.split for part in alike} - {""}) == len(alike) > 1:
+        others = [f"--exclude {quote(part.name)}" for part in tables if part not in alike]
+        hint = f"leave out the others, as with {' '.join(others[:_SHOWN])}"
     raise SourceError(
         f"{contents.root}: {' and '.join(names[:_SHOWN])} each name images, so any of them may "
         "hold the labels",
-        hint=f"choose one with --manifest {quote(names[0])}",
+        hint=hint,
         path=contents.root,
     )
+
+
+def _promise(part: ImageTable) -> tuple[bool, bool, int]:
+    """Return how likely a table holds the labels: by its columns, and by the images it names."""
+    has_labels = any(may_be_labels(part.table.texts(at)) for at in part.others())
+    return any(map(is_label_column, part.table.names)), has_labels, len(part.table.lines)
 
 
 # Tables and class folders
@@ -188,7 +200,8 @@ def compare_labels(
         place = places.of_folder(found[0].rpartition("/")[0]) if len(found) == 1 else ""
         if not isinstance(place, str):
             classes[row] = place.class_name
-    for at in columns:
+    # Ids that mean several images, or none, say nothing about the folders.
+    for at in columns if classes else ():
         cells = part.table.texts(at)
         pairs = {(cells[row].strip(), name) for row, name in classes.items()}
         known = {(value, name) for value, name in pairs if name}
@@ -332,6 +345,19 @@ def read_split_lists(contents: Contents, labelled: Set[str]) -> ListedSplits | N
         splits |= dict.fromkeys((one for (one,) in found), split)
     is_whole = len(used) > 1 and labelled <= splits.keys()
     return ListedSplits(splits, tuple(used)) if is_whole else None
+
+
+def lists_of_images(contents: Contents) -> list[str]:
+    """Return the text files with a column of images and other columns, such as labels."""
+    return [
+        path
+        for path, table in sorted(contents.lists.items())
+        if len(table.columns) > 1
+        and any(
+            _share_of_images([*map(str, cells)], contents.index.knows) >= 0.5
+            for cells in table.columns
+        )
+    ]
 
 
 def refuse_partial_lists(contents: Contents) -> None:

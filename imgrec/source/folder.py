@@ -355,10 +355,10 @@ def _head(table: FileTable, number: int) -> bytes:
 
 
 def _lines(head: bytes) -> Iterator[frozenset[str]]:
-    """Yield the paths that each of the first lines may name: all of it, or its first cell."""
+    """Yield the paths that each of the first lines may name: all of it, or one of its cells."""
     for line in head.decode("utf-8", "replace").splitlines()[:_LINES]:
         if text := line.strip():
-            cells = {text, *(text.split(mark)[0] for mark in ("\t", ",", ";", " "))}
+            cells = {text, *(cell for mark in ("\t", ",", ";", " ") for cell in text.split(mark))}
             yield frozenset(posixpath.normpath(cell.strip()).lstrip("/") for cell in cells)
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from shlex import quote
 
 from imgrec.errors import SourceError
 from imgrec.model import TEST, TRAIN
@@ -28,10 +29,13 @@ from imgrec.source.words import (
     splits_of,
     words,
 )
+from imgrec.spelling import spelling_key
 from imgrec.text import listed
 
 _MOST_MISSPELLED = 50
 """More classes than this are not misspelled, and comparing all pairs would take minutes."""
+_MOST_VARIANTS = 4
+"""More folders that hold the same folders are groups, such as patients."""
 _PERSON = re.compile(
     r"(patient|pat|subject|subj|sub|participant|person|people|user|case|study|session)[-_ ]*\d",
     re.I,
@@ -103,7 +107,10 @@ def read_folders(
     elif options.layout is FolderLayout.CLASSES:
         reading = FolderReading(roots={"": ""})
     else:
-        reading = reader.read(top)
+        try:
+            reading = reader.read(top)
+        except SourceError as error:
+            raise _naming_repeated(error, top) from error
     return replace(
         reading,
         class_depth=reading.class_depth if options.class_depth is None else options.class_depth,
@@ -178,7 +185,8 @@ class _FolderReader:
             if node.below[name].below and not node.below[name].images:
                 raise self.refusal(
                     f"{name} may be a split or a class, as {others[0]} beside it is not a split",
-                    "pass --layout splits or --layout classes",
+                    "pass --layout splits or --layout classes, or leave it out with "
+                    f"--exclude {quote(f'{node.below[name].path}/*')}",
                     node,
                 )
         return self.read_classes(node)
@@ -290,8 +298,13 @@ class _FolderReader:
     def refuse_other_classes(self, holders: Sequence[_Node], roots: Mapping[str, str]) -> None:
         """Refuse a split if most of its classes are not in train, or if one may be misspelled."""
         train = {name for holder in holders if roots[holder.path] == TRAIN for name in holder.below}
+        # Names that differ only in spelling are asked about later, with --fold-case.
+        spelled = {spelling_key(name): name for name in train}
         for holder in holders:
-            own = set(holder.below)
+            own = {
+                name if name in train else spelled.get(spelling_key(name), name)
+                for name in holder.below
+            }
             if train and own and len(train & own) * 2 < min(len(train), len(own)):
                 raise self.refusal(
                     f"{holder.path} has other classes than train, such as {min(own - train)} and "
@@ -428,6 +441,34 @@ class _FolderReader:
                         f"leave such files out with --exclude '*{word}*', or pass --yes to pack "
                         "them",
                     )
+
+
+def _naming_repeated(error: SourceError, top: _Node) -> SourceError:
+    """Return an error that also names folders which repeat others: downloads often hold copies."""
+    if not (repeated := _repeated(top)):
+        return error
+    globs = " ".join(f"--exclude {quote(f'{path}/*')}" for path in repeated)
+    hint = f"leave out what only repeats other folders, as with {globs}; otherwise {error.hint}"
+    return SourceError(error.message, hint=hint, path=error.path)
+
+
+def _repeated(top: _Node) -> list[str]:
+    """Return the folders that hold the same folders as those beside them."""
+    for node in sorted(top.folders(), key=lambda node: (node.path.count("/"), node.path)):
+        alike: dict[frozenset[str], list[tuple[str, str]]] = {}
+        for name, inner in sorted(node.below.items()):
+            holder = inner
+            while len(holder.below) == 1 and not holder.images:
+                (holder,) = holder.below.values()
+            if len(holder.below) > 1 and holder.below.keys() == node.below.keys() - {name}:
+                return [inner.path]
+            if len(holder.below) > 1 and not split_in(name) and not name.isdecimal():
+                alike.setdefault(frozenset(holder.below), []).append((holder.path, inner.path))
+        for found in alike.values():
+            if 1 < len(found) <= _MOST_VARIANTS:
+                found.sort(key=lambda paths: (paths[0].count("/"), paths))
+                return [path for _, path in found[1:]]
+    return []
 
 
 def _are_parts(node: _Node) -> bool:

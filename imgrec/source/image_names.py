@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from unicodedata import normalize
+from urllib.parse import unquote
 
 from imgrec.codec.sniff import IMAGE_EXTENSIONS, extension
 from imgrec.model import TEST, TRAIN
@@ -36,6 +37,8 @@ _NOT_IMAGES = frozenset(
 )  # fmt: skip
 """Extensions of files that lie beside images under the same names. Ids never mean such a file."""
 _OTHER_SPLIT = {TRAIN: TEST, TEST: TRAIN}
+_ELSEWHERE = re.compile(r"\w+:|/")
+"""How URLs and paths on other machines begin: their folders may not be those of a download."""
 _SEPARATOR = re.compile(r"[-_. ]")
 
 
@@ -286,6 +289,9 @@ class ImageIndex:
     def _named(self, text: str) -> Sequence[str]:
         """Return the images of a path, of the end of a path, or of a name without extension."""
         text = self.file_of.get(text.strip(), text)
+        return self._spelled(text) or (self._spelled(unquote(text)) if "%" in text else ())
+
+    def _spelled(self, text: str) -> Sequence[str]:
         path = normalize("NFC", text.strip().replace("\\", "/").lstrip("/"))
         below = path
         while below:  # a path may begin above the source
@@ -296,7 +302,8 @@ class ImageIndex:
         found = self._names.get(name) or self._stems.get(name, ())
         if not folder:
             return found
-        return [one for one in found if f"/{one}".rpartition("/")[0].endswith(f"/{folder}")]
+        ends = [one for one in found if f"/{one}".rpartition("/")[0].endswith(f"/{folder}")]
+        return ends or (found if len(found) == 1 and _ELSEWHERE.match(text.strip()) else ())
 
     @cached_property
     def _paths(self) -> Mapping[str, str]:

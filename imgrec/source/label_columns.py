@@ -16,7 +16,7 @@ from imgrec.errors import SourceError
 from imgrec.source.cells import are_flags, flag
 from imgrec.source.columns import find_column, is_label_column, is_path_column, squashed
 from imgrec.source.tables import Cell, Table
-from imgrec.source.words import words
+from imgrec.source.words import are_splits, words
 from imgrec.spelling import as_integer
 from imgrec.text import listed
 
@@ -48,6 +48,7 @@ class Target(NamedTuple):
 def choose_target(table: Table, id_at: int, sample: Table | None) -> Target:
     """Return the target of a table; raise SourceError if it is not clear."""
     rest = [at for at, name in enumerate(table.names) if at != id_at and squashed(name) != "split"]
+    rest = [at for at in rest if not are_splits(table.texts(at))] or rest
     if not rest:
         raise SourceError(
             f"{table.name} has ids but no labels", hint="name the table of labels with --manifest"
@@ -160,7 +161,9 @@ def _refuse_values(table: Table, at: int, id_at: int) -> None:
             f"{table.name}: the column {name} is empty", hint="name another with --label-col"
         )
     hardly_repeat = len(distinct) > 0.9 * len(cells)
-    if _fractions(distinct):
+    if all("://" in cell for cell in distinct):
+        what = f"holds URLs, such as {cells[0]}"
+    elif _fractions(distinct):
         what = f"holds numbers such as {_fractions(cells)[0]}"
     elif hardly_repeat and sum(map(len, distinct)) > _LONG_TEXT * len(distinct):
         what = f"holds long texts that hardly repeat, such as {cells[0][:_LONG_TEXT]!r}"

@@ -160,7 +160,7 @@ def _is_part(path: str) -> bool:
     if not is_table(path) or is_submission(path):
         return False
     # Read-me files and notes on single images end in .txt more often than tables do.
-    is_text = path.lower().endswith(".txt")
+    is_text = path.lower().endswith((".txt", ".lst", ".list"))
     return not is_text or os.path.basename(path).startswith("part-") or bool(split_of_name(path))
 
 

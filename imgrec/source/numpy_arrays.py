@@ -94,7 +94,10 @@ def _arrays(path: str, shown: str, context: Context) -> Iterator[_Array]:
             allowance.take(shown, sum(info.file_size for info in members))
             for info in members:
                 with archive.open(info) as file:
-                    yield _read_header(file, info.file_size, path, info.filename, shown)
+                    array = _read_header(file, info.file_size, path, info.filename, shown)
+                # numpy.savez(file, array) names no array: the file's name says what it is.
+                is_only = len(members) == 1 and array.name == "arr_0"
+                yield array._replace(name=os.path.basename(shown)[:-4]) if is_only else array
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise SourceError(
             f"{shown} is damaged, or not an .npz file: {error}", path=shown

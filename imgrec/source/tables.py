@@ -49,6 +49,7 @@ class TableKind(StrEnum):
 
 _SUFFIXES = {
     ".csv": TableKind.CSV, ".tsv": TableKind.TSV, ".tab": TableKind.TSV, ".txt": TableKind.TEXT,
+    ".lst": TableKind.TEXT, ".list": TableKind.TEXT,
     ".jsonl": TableKind.JSONL, ".ndjson": TableKind.JSONL, ".parquet": TableKind.PARQUET,
 }  # fmt: skip
 _FORMATS = "give CSV, TSV, JSON lines or Parquet"

@@ -19,6 +19,8 @@ _WORDS = {
 }  # fmt: skip
 _SETS = frozenset({"set", "split", "subset", "stg", "stage"})
 """Words that stand beside a split's: `test_stg1`, `Training Set`."""
+_MOST_SPELLINGS = 50
+"""A column of splits has no more different cells."""
 _BOUNDARY = re.compile(r"[-_.()\s]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 _LETTERS = re.compile("[A-Za-z]+")
 _CAMEL = re.compile("[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -47,6 +49,17 @@ def split_word(text: str) -> str:
     ('val', '')
     """
     return _WORDS.get(text.strip().casefold(), "")
+
+
+def are_splits(cells: Iterable[str]) -> bool:
+    """Return whether cells hold splits, and more than one.
+
+    >>> are_splits(["TRAIN", "TEST"]), are_splits(["train", "train"]), are_splits(["test", "tube"])
+    (True, False, False)
+    """
+    distinct = set(cells)
+    meant = set(map(split_word, distinct)) if len(distinct) <= _MOST_SPELLINGS else {""}
+    return "" not in meant and len(meant) > 1
 
 
 def split_of_name(path: str, *, takes_trainval: bool = False) -> str:
@@ -121,10 +134,18 @@ def bare_splits(names: Iterable[str]) -> list[str]:
     ['Test Set 2', 'val']
     >>> bare_splits(["flower_rose", "flower_val"]), bare_splits(["train", "val"])
     (['flower_val'], [])
+    >>> bare_splits(["box_train", "box_test", "query"]), bare_splits(["bus_test", "query"])
+    (['box_train', 'box_test'], [])
     """
     found = {name: _unnumbered(words(name)) for name in names}
     shared = _shared_words(found.values())
-    bare = [name for name, parts in found.items() if _is_bare(parts) or _is_bare(parts[shared:])]
+    ends = {name: tuple(p[:-1]) for name, p in found.items() if p and split_of_word(p[-1])}
+    counts = Counter(ends.values())
+    bare = [
+        name
+        for name, parts in found.items()
+        if _is_bare(parts) or _is_bare(parts[shared:]) or (name in ends and counts[ends[name]] > 1)
+    ]
     return bare if len(bare) < len(found) else []
 
 
@@ -207,7 +228,8 @@ _SIDE = frozenset(
     {
         "sample", "samples", "example", "examples", "doc", "docs", "documentation",
         "annotation", "annotations", "anno", "annotated", "meta", "metadata", "label", "labels",
-        "mask", "masks", "segmentation", "segmentations", "bbox", "bboxes", "bounding", "boxes",
+        "mask", "masks", "segmentation", "segmentations", "bbox", "bboxes", "bounding", "box",
+        "boxes",
         "demo", "preview", "previews", "thumbnail", "thumbnails", "thumbs", "screenshot",
         "screenshots", "assets", "figure", "figures", "tfrecord", "tfrecords", "tfrec",
         "tfrecs", "dicom", "dcm", "csv", "json", "xml", "readme", "license",

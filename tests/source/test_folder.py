@@ -318,6 +318,13 @@ LISTED = {"cat/1.jpg": jpeg(1), "cat/2.jpg": jpeg(2), "dog/1.jpg": jpeg(3), "dog
         ({"train.txt": b"cat/1.jpg 0\n", "val.txt": b"cat/2.jpg 0\n"}, "*.txt"),
         ({"train.csv": b"cat/1.jpg,x\n", "TestImages.csv": b"dog/1.jpg,y\n"}, "*.csv"),
         ({"val.txt": b"cat/1.jpg\n"}, "*.txt"),
+        (
+            {
+                "train.txt": b"id path\n1 cat/1.jpg\n2 cat/2.jpg\n",
+                "test.txt": b"id path\n3 dog/1.jpg\n4 dog/2.jpg\n",
+            },
+            "*.txt",
+        ),
     ],
 )
 def test_lists_of_splits_beside_class_folders_are_never_ignored_in_silence(

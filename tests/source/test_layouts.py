@@ -192,6 +192,28 @@ ASKED: dict[str, tuple[list[str], str, dict[str, Any], dict[str, str]]] = {
          "casting_data/data/test/ok/"],
         "casting_data/data instead", {"yes": True}, {"train": "casting_512x512 casting_data"},
     ),
+    "a copy of the classes among them": (
+        ["cat/", "dog/", "pets/cat/", "pets/dog/"], "--exclude 'pets/*'", {"exclude": "pets/*"},
+        PETS,
+    ),
+    "a copy of the splits among them": (
+        ["x/train/cat/", "x/train/dog/", "x/test/cat/", "x/x/train/cat/", "x/x/train/dog/",
+         "x/x/test/cat/"],
+        "--exclude 'x/*'", {"exclude": "x/*"}, {"train": "cat dog", "test": "cat"},
+    ),
+    "the same folders in colour and in grey": (
+        ["colour/cat/", "colour/dog/", "grey/cat/", "grey/dog/"], "--exclude 'grey/*'",
+        {"exclude": "grey/*"}, PETS,
+    ),
+    "names that differ only in a split": (
+        ["box_train/", "box_test/", "query/"], "box_test may be a split", {"yes": True},
+        {"train": "box_test box_train query"},
+    ),
+    "classes spelled otherwise in test": (
+        ["train/Cat/", "train/Dog/", "test/cat/", "test/dog/"], "--fold-case",
+        {"fold_case": True, "map": {"Cat": "cat", "Dog": "dog"}},
+        {"train": "cat dog", "test": "cat dog"},
+    ),
     "splits with other classes": (
         ["train/left_cat/", "train/left_dog/", "test/cat/", "test/dog/"], "--map",
         {"map": [("left_cat", "cat"), ("left_dog", "dog")]},
@@ -304,6 +326,36 @@ TABLES: dict[str, tuple[list[str], dict[str, str], dict[str, str]]] = {
             for split in ("train", "test") for name in ("air hockey", "polo")))},
         {"train": "air hockey polo", "test": "air hockey polo"},
     ),
+    "paths in a bucket, splits, and no header": (
+        ["flowers/cat/{n}.jpg", "flowers/dog/{n}.jpg"],
+        {"import.csv": "".join(
+            f"{split},gs://bucket/flowers/{name}/{n}.jpg,{name}\n" for name in ("cat", "dog")
+            for n, split in enumerate(("TRAINING", "VALIDATION", "TEST")))},
+        {"train": "cat dog", "val": "cat dog", "test": "cat dog"},
+    ),
+    "folders of another machine": (
+        ["images/a{n}.jpg"],
+        {"labels.csv": table("image,label", "/data/up%20load/1/a0.jpg,cat", r"C:\my\a1.jpg,dog",
+                             "s3://bucket/a2.jpg,cat")},
+        PETS,
+    ),
+    "names written as in URLs": (
+        ["images/big cat {n}.jpg"], {"labels.csv": table("image,label", "big%20cat%20{n}.jpg,{n}")},
+        {"train": "0 1 2"},
+    ),
+    "a table of the images of each label is not one of names": (
+        ["images/a{n}.jpg", "images/b{n}.jpg"],
+        {"train.csv": table("id,landmark_id", "a{n},7", "b{n},30"),
+         "clean.csv": "landmark_id,images\n7,a0 a1 a2\n30,b0 b1 b2\n"},
+        {"train": "30 7"},
+    ),
+    "JSON lines called json": (
+        ["photos/a{n}.jpg"],
+        {"photos.json": "".join(
+            json.dumps({"photo_id": f"a{n}", "label": ["cat", "dog", "cat"][n]}) + "\n"
+            for n in range(3))},
+        PETS,
+    ),
     "several tables of test images": (
         ["images/a{n}.jpg", "images/b{n}.jpg", "images/t{n}.jpg"],
         {"train.csv": table("id,label", "a{n},a", "b{n},b"), "test_1.csv": "id\nt0\nt1\n",
@@ -344,6 +396,19 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
          "by_colour.csv": table("id,label", "a0,red", "a1,red", "a2,blue")},
         "--manifest by_colour.csv",
     ),
+    "the table that names most images": (
+        {"boxes.csv": table("id,box", "a0,1"), "labels.csv": table("id,label", "a{n},{n}")},
+        "--manifest labels.csv",
+    ),
+    "tables by split beside another": (
+        {"x_train.csv": table("id,label", "a{n},{n}"), "x_test.csv": table("id,label", "b{n},{n}"),
+         "groups.csv": table("id,group", "a{n},{n}")},
+        "--exclude groups.csv",
+    ),
+    "links": ({"images.csv": table("id,link", "a{n},https://x/{n}")}, "holds URLs"),
+    "labels in a format that is not read": ({"labels.xlsx": "PK"}, "does not read labels.xlsx"),
+    "a list with labels": ({"labels.lst": "a0.jpg 1\na1.jpg 2\nb0.jpg 1\n"},
+                           "--manifest labels.lst"),
     "one-hot columns have names": (
         {"t.csv": table("id,x,y", "a0,1,0", "a1,1,1", "a2,0,1"),
          "sample_submission.csv": table("id,x,y", "b0,0,0")},
@@ -364,6 +429,26 @@ def test_a_table_that_contradicts_class_folders_is_asked_about(tmp_path: Path) -
     rows = table("id,label", "x0,cat", "x1,dog", "x2,cat", "y0,dog", "y1,cat", "y2,dog")
     source = tree(tmp_path / "s", "a/x{n}.jpg", "b/y{n}.jpg", **{"labels.csv": rows})
     assert "--label-col" in refusal(source)
+
+
+def test_a_table_whose_ids_name_copies_does_not_agree_with_the_folders(tmp_path: Path) -> None:
+    rows = table("image_id,dx", "a{n},nv", "b{n},df")
+    paths = [f"{top}_{x}/{x}{{n}}.jpg" for top in ("ham", "twin") for x in "ab"]
+    source = tree(tmp_path / "s", *paths, **{"meta.csv": rows})
+    assert "--label-col dx" in refusal(source)
+    assert "--exclude 'twin_a/*'" in refusal(source, label_col="dx")
+    found = read(source, label_col="dx", exclude="twin_*")
+    assert classes(found) == {"train": "df nv"}
+
+
+def test_images_in_class_folders_of_a_test_set_are_not_taken_as_unlabelled(tmp_path: Path) -> None:
+    source = tree(
+        tmp_path / "s", "original/a{n}.jpg", "original/b{n}.jpg", "fold/train/c/",
+        "fold/test/big_cat/", "fold/test/dog/",
+        **{"labels.csv": table("id,label", "a{n},Big Cat", "b{n},Dog")},
+    )  # fmt: skip
+    assert "--exclude 'fold/*'" in refusal(source)
+    assert classes(read(source, exclude="fold/*")) == {"train": "Big Cat Dog"}
 
 
 def test_a_table_beside_class_folders_that_may_hold_labels_is_asked_about(tmp_path: Path) -> None:

@@ -132,6 +132,15 @@ def test_arrays_that_are_no_images_are_refused(arrays, reason, tmp_path, data_di
         pack(tmp_path / "s", data_dir)
 
 
+def test_an_array_without_a_name_has_that_of_its_file(tmp_path, data_dir):
+    (tmp_path / "k49").mkdir()
+    np.savez(
+        tmp_path / "k49" / "k49-train-imgs.npz", np.arange(600, dtype=np.uint8).reshape(6, 10, 10)
+    )
+    np.savez(tmp_path / "k49" / "k49-train-labels.npz", np.arange(6) % 2)
+    assert len(pack(tmp_path / "k49", data_dir)) == 6
+
+
 def test_coco_style_json_is_a_source(tmp_path, data_dir):
     root = tmp_path / "inat"
     categories = [{"id": 0, "name": "Danaus"}, {"id": 1, "name": "Quercus"}]
