@@ -63,7 +63,7 @@ _NAMES = ("filename", "path")
 _FILE = re.compile(r"file:(//)?(?=/)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.I)
 _INT64_DIGITS = 18
-_MAX_FLOAT32 = 3.4028235e38
+_MAX_FLOAT32, _MAX_INT64 = 3.4028235e38, 1 << 63
 _SHOWN = 5
 _MOST_WORDS = 1000
 
@@ -113,10 +113,7 @@ def frame_of(df: DataFrame, request: Request) -> Frame:
         *(_column(df, column).cast("string").alias(role) for role, column in roles.items()),
         _label(df, request).alias("label"),
         image.alias("image"),
-        *(
-            (column if kind is None else column.cast(SQL_TYPES[kind])).alias(f"c{at}")
-            for at, (column, kind) in enumerate(_extra(df, *extra) for extra in extras)
-        ),
+        *(_extra(df, *extra).alias(f"c{at}") for at, extra in enumerate(extras)),
     )
     meanings = [
         (request.image, "image"),
@@ -230,23 +227,36 @@ def _usual_name(df: DataFrame, request: Request, *, is_path: bool) -> str:
     return found[0]
 
 
-def _extra(df: DataFrame, name: str, kind: ColumnKind) -> tuple[SparkColumn, ColumnKind | None]:
-    """Return an extra column, and the kind to cast it to; executors turn arrays into text."""
-    return (_column(df, name), None) if _element(df, name) else (_plain(df, name), kind)
+def _extra(df: DataFrame, name: str, kind: ColumnKind) -> SparkColumn:
+    """Return an extra column as its kind, as far as Spark does what a table does.
+
+    Executors turn arrays into text, and floats into integers, as some may not be whole.
+    """
+    if _element(df, name):
+        return _column(df, name)
+    is_float = kind is ColumnKind.INT and _usual_kind(df, name) is ColumnKind.FLOAT
+    return _plain(df, name).cast("double" if is_float else SQL_TYPES[kind])
 
 
 def _extra_kind(df: DataFrame, column: ColumnOption) -> ColumnKind:
-    kind = _kind(df, column.name)
-    found = ColumnKind.TEXT if _element(df, column.name) in _CELLS else _KINDS.get(kind)
-    if kind == "decimal" and _is_whole(df.schema[column.name].dataType):
-        found = ColumnKind.INT
-    if found is None or (column.kind and column.kind not in (found, ColumnKind.TEXT)):
+    """Return the kind of a feature; raise SourceError if its column cannot be one."""
+    usual = _usual_kind(df, column.name)
+    if usual is None or (usual is ColumnKind.TEXT and column.kind not in (None, usual)):
+        element = _element(df, column.name)
+        kind = f"array of {element}" if element else _kind(df, column.name)
         raise SourceError(
-            f"column {column.name} is {_element(df, column.name) and 'array of '}"
-            f"{_element(df, column.name) or kind}, not {column.kind or 'int, float or text'}",
+            f"column {column.name} is {kind}, not {column.kind or 'int, float or text'}",
             hint="cast it, or leave it out",
         )
-    return column.kind or found
+    return column.kind or usual
+
+
+def _usual_kind(df: DataFrame, name: str) -> ColumnKind | None:
+    """Return the kind of feature that a column becomes; None if it cannot be one."""
+    kind = _kind(df, name)
+    if kind == "decimal" and _is_whole(df.schema[name].dataType):
+        return ColumnKind.INT
+    return ColumnKind.TEXT if _element(df, name) in _CELLS else _KINDS.get(kind)
 
 
 def _is_whole(decimal: Any) -> bool:  # PySpark is imported late
@@ -352,8 +362,8 @@ class Probe:
             else [""] * len(images),
             "fault": [fault or None for fault in faults],
             **{
-                f"c{at}": list(map(_extra_cell, rows[f"c{at}"]))
-                for at in range(len(self.form.extras))
+                f"c{at}": [_extra_cell(cell, kind) for cell in rows[f"c{at}"]]
+                for at, (_, kind) in enumerate(self.form.extras)
             },
         }
 
@@ -408,8 +418,8 @@ class Probe:
             yield "no label"
         for at, (name, kind) in enumerate(self.form.extras):
             value = rows[f"c{at}"][row]
-            if isinstance(value, float) and _MAX_FLOAT32 < abs(value) < math.inf:
-                yield f"{value!r} in column {name} is not a {kind}"
+            if isinstance(value, float) and not _fits(value, kind):
+                yield f"{value!r} in column {name} is not {'an' if kind == 'int' else 'a'} {kind}"
 
 
 def digest_of(image: bytes) -> bytes:
@@ -417,11 +427,22 @@ def digest_of(image: bytes) -> bytes:
     return xxh3_128_digest(image)
 
 
-def _extra_cell(cell: Any) -> ColumnValue | None:
+def _extra_cell(cell: Any, kind: ColumnKind) -> ColumnValue | None:
     """Return the value of a feature; None if it is missing."""
     if isinstance(cell, list):
         return cell_text(cell_of(cell))
-    return None if cell == "" or cell != cell else cell  # NaN alone differs from itself
+    if cell is None or cell == "" or cell != cell:  # NaN alone differs from itself
+        return None
+    if kind is ColumnKind.INT:
+        return int(cell) if _fits(cell, kind) else 0
+    return cell  # type: ignore[no-any-return]  # Spark has cast it to this kind
+
+
+def _fits(number: float, kind: ColumnKind) -> bool:
+    """Return whether a float can be a feature."""
+    if kind is ColumnKind.INT:
+        return number % 1 == 0 and abs(number) < _MAX_INT64
+    return math.isnan(number) or math.isinf(number) or abs(number) <= _MAX_FLOAT32
 
 
 def _bad(fault: str) -> _Image:

@@ -31,6 +31,7 @@ from imgrec.engine.local import LocalEngine
 from imgrec.engine.spark import zipped
 from imgrec.errors import (
     BadImage,
+    DatasetError,
     DatasetExists,
     ExecutionError,
     MissingExtra,
@@ -124,7 +125,13 @@ def assert_same(ours: str | Path, local: str | Path) -> None:
     for report in reports:
         for key in ("layout", "layout_facts", "source"):
             report.pop(key)
-        for key in ("images", "split_col", "group_col", "columns"):  # a table has them, not options
+        for key in (
+            "images",
+            "split_col",
+            "group_col",
+            "columns",
+            "label_col",
+        ):  # a table has them, not options
             report["options"].pop(key, None)
     assert reports[0] == reports[1]
 
@@ -237,15 +244,20 @@ def test_a_session_of_our_own_starts_with_the_first_task_and_is_stopped(tmp_path
 
 def run_python(code: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run code where imgrec can be imported, but not by those whom it starts elsewhere."""
+    with start_python(code, cwd, **more) as running:
+        out, err = running.communicate(timeout=300)
+    assert running.returncode == 0, err
+    return subprocess.CompletedProcess(running.args, 0, out, err)
+
+
+def start_python(code: str, cwd: Path, **more: str) -> subprocess.Popen[str]:
     path = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'tests')!r}]\n"
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, **more}
     environment.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        [sys.executable, "-c", path + code],
-        cwd=cwd, env=environment, text=True, capture_output=True, timeout=300,
+    return subprocess.Popen(
+        [sys.executable, "-c", path + code], cwd=cwd, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def test_importing_imgrec_imports_no_pyspark(tmp_path: Path) -> None:
@@ -463,12 +475,23 @@ COLUMNS = tuple(ColumnOption(name) for name in ("age", "score", "note"))
     [
         ({"group": "patient"}, {"val_split": 0.3, "test_split": 0.2}),
         ({"group": "patient"}, {"val_split": 0.001}),
+        ({}, {"folds": 3, "test_split": 0.2}),
+        ({"group": "patient"}, {"folds": 9}),
         ({"split": "split"}, {"on_leak": OnLeak.DROP, "shards": 3}),
         ({"split": "split", "group": "patient"}, {}),
         ({"columns": COLUMNS}, {"val_split": 0.1, "shard_size": 5000}),
         ({}, {"compression": "gzip", "max_side": 20, "seed": 5}),
     ],
-    ids=["groups", "empty split", "splits", "parted groups", "columns", "stored otherwise"],
+    ids=[
+        "groups",
+        "empty split",
+        "folds",
+        "few groups",
+        "splits",
+        "parted groups",
+        "columns",
+        "stored otherwise",
+    ],
 )
 def test_a_table_gives_what_a_manifest_gives(
     spark: SparkSession,
@@ -508,6 +531,60 @@ def test_a_table_gives_what_a_manifest_gives(
     assert_same(packed.info.path, local)
     if "split" not in given:  # and so may leak
         assert imgrec.verify(packed.info.path, engine=inline.ENGINE).faults == ()
+
+
+def test_lists_several_labels_and_earlier_splits_mean_what_they_do_in_a_local_table(
+    spark: SparkSession, flowers: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Lists are columns of arrays in Parquet, with nulls in them and instead of them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from imgrec.spark import pack_dataframe
+
+    monkeypatch.setattr("imgrec.spark.plan._BUCKET_ROWS", 8)
+    rows = table(flowers, tmp_path / "table.csv")
+    sets = (["x"], ["y", "x"], [], None, ["w", "y"])
+    for number, row in enumerate(rows):
+        row["tags"] = sets[number * 7 % 5]
+        row["words"] = "|".join(row["tags"] or ())
+        row["sizes"] = [number / 8, None] if number % 4 else None
+        row["number"] = float(number) if number % 3 else None
+        row["wet"] = bool(number % 2) if number % 5 else None
+        row["patient"] = row["patient"] or None
+        del row["bytes"], row["split"]
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    columns = ("sizes", "number:int", "wet")
+    older = {path.name: path.read_bytes() for path in (flowers / "rose").glob("*.jpg")}
+    write_tree(tmp_path / "older/rose", older)
+    for name, given, wanted in (
+        ("arrays", {"label": "tags", "columns": columns}, {"val_split": 0.2, "test_split": 0.1}),
+        ("texts", {"label": "words", "label_sep": "|", "group": "patient"}, {"folds": 3}),
+        ("again", {"label": "species"}, {"val_split": 0.3, "split_from": "older"}),
+    ):
+        here = {"data_dir": str(tmp_path / "local"), **wanted}
+        there = {"data_dir": str(tmp_path / "spark"), **wanted}
+        for data_dir in ("local", "spark") if name == "again" else ():
+            inline.pack(
+                tmp_path / "older", tmp_path / data_dir, name="older", folds=0, val_split=0.5
+            )
+        frame = spark.read.parquet(str(path))
+        ours = pack_dataframe(
+            frame, name, image="where", filename="file", options=PackOptions(**there), **given
+        )
+        source = SourceOptions(
+            images=str(flowers),
+            label_col=given["label"],
+            label_sep=given.get("label_sep", ""),
+            group_col=given.get("group", ""),
+            column=given.get("columns", ()),
+        )
+        local = inline.pack(
+            path, Path(here.pop("data_dir")), name=name, source=source, near_dups="off", **wanted
+        )
+        forget_others(local)
+        assert_same(ours.info.path, local)
 
 
 def test_missing_values_of_columns_travel_as_from_a_manifest(
@@ -595,7 +672,10 @@ def test_images_of_sparks_own_source_are_packed_as_their_files_are(
         ({"split": "species"}, SourceError, "holds words that are not splits"),
         ({"split": "split", "val_split": 0.1}, PlanError, "has a val split of its own"),
         ({"columns": ["image"]}, UsageError, "every record already has the feature image"),
-        ({"folds": 3}, UsageError, "pack_dataframe does not support folds"),
+        ({"split_file": "x.csv"}, UsageError, "pack_dataframe does not support split_file"),
+        ({"split_from": "older"}, DatasetError, "older"),
+        ({"folds": 30}, PlanError, r"30 folds cannot be made of \d+ different images"),
+        ({"label": "both"}, SourceError, "column both is array of double, but labels must be"),
         ({"source": SourceOptions(min_side=3)}, UsageError, "options for reading sources"),
     ],
 )
@@ -610,7 +690,8 @@ def test_what_cannot_be_packed_is_refused_and_leaves_nothing(
     from imgrec.spark import pack_dataframe
 
     rows = spark.createDataFrame(table(flowers, tmp_path / "table.csv")[:20])
-    words = {"val_split", "folds", "source"}
+    rows = rows.selectExpr("*", "array(score, 0.5D) AS both")
+    words = {"val_split", "folds", "source", "split_file", "split_from"}
     options = {key: value for key, value in given.items() if key in words}
     given = {key: value for key, value in given.items() if key not in words}
     wanted = PackOptions(data_dir=str(tmp_path / "out"), **options)
@@ -694,7 +775,52 @@ def test_a_dataframe_that_gives_other_rows_when_read_again_is_not_published(
         pack_dataframe(rows, "flowers", root=str(source), options=wanted)
     assert "persist or checkpoint it" in caught.value.hint
     assert caught.value.exit_code == 6
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out/flowers/1.0.0").exists()
+
+
+@pytest.mark.parametrize("image", ["content", "path"])
+@pytest.mark.parametrize("scheme", ["", "local://"], ids=["disk", "store"])
+def test_a_run_continues_another_but_for_shards_of_other_images(
+    spark: SparkSession, tmp_path: Path, image: str, scheme: str
+) -> None:
+    """Executors see `local://`, a file system of fsspec, as they would HDFS."""
+    from pyspark.sql import functions as f
+
+    from imgrec.spark import pack_dataframe
+
+    source = class_tree(tmp_path / "flowers", {"rose": 12, "tulip": 12})
+    changing, big = source / "rose/big.png", encode(picture(200, size=(200, 150)), "PNG")
+    changing.write_bytes(big + b"before")
+    wanted = {"shards": 8, "val_split": 0.1}
+    rows = binary_files(spark, source).withColumn("path", f.regexp_replace("path", "file:", ""))
+    if scheme and image == "path":
+        rows = rows.withColumn("path", f.concat(f.lit(scheme), "path"))
+    out = f"{scheme}{tmp_path}/out"
+    hidden = tmp_path / "out/flowers/.1.0.0.incomplete"
+
+    def pack() -> imgrec.outcome.Packed:
+        options = PackOptions(data_dir=out, **wanted)  # type: ignore[arg-type]  # of two types
+        root = f"{scheme if image == 'path' else ''}{source}"
+        return pack_dataframe(rows, "flowers", image=image, root=root, options=options)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("imgrec.spark.shards.create_samples", stop)  # all shards are written
+        pack()
+    notes = sorted((hidden / ("notes" if scheme else ".notes")).glob("flowers-*"))
+    assert len(notes) == 9
+    gone, damaged = [note for note in notes if b"big.png" not in note.read_bytes()][:2]
+    gone.unlink()
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    changing.write_bytes(big + b"behind")  # the same size and beginning
+    packed = pack()
+    assert packed.kept_shards == 9 - 3
+    local = files_of(inline.pack(source, tmp_path / "local", near_dups="off", **wanted))
+    ours = files_of(tmp_path / "out/flowers/1.0.0")
+    assert {name for name in local if local[name] != ours.get(name)} <= ITS_OWN | {"report.html"}
+    assert not hidden.exists() or not list(hidden.rglob("*.*"))
 
 
 def test_a_shard_without_any_rows_is_counted_too(spark: SparkSession, tmp_path: Path) -> None:
@@ -728,17 +854,20 @@ left = {pids}
 def kill(stage, *_):
     if stage == "pack" and len(left) > 1 - is_far:
         os.killpg(left.pop(), signal.SIGKILL)
+wanted = {wanted!r}
 with SparkEngine(master="spark://127.0.0.1:{port}", conf={conf!r}) as engine:
-    for is_far, source, data_dir in ((0, {source!r}, "out"), (1, "{url}/in/flowers", "{url}/data")):
-        options = imgrec.PackOptions(data_dir=data_dir, val_split=0.2, shards=8, max_bad=0.2)
+    jobs = ((0, {source!r}, "out"), (1, "{url}/in/flowers", "{url}/data"))
+    for is_far, source, data_dir in jobs if left else ():
+        options = imgrec.PackOptions(data_dir=data_dir, **wanted)
         assert imgrec.pack(source, options, engine=engine, on_progress=kill).is_new
-    assert not left
+    list(engine.run(abs, [1]))
     session = SparkSession.getActiveSession()
     files = session.createDataFrame([(path,) for path in {images!r}], "path string")
     files = files.withColumn("label", f.element_at(f.split("path", "/"), -2))
-    pack_dataframe(files, "paths", image="path", root="{url}/in/flowers", options=options)
+    options = imgrec.PackOptions(data_dir="{url}/data", **wanted)
+    packed = pack_dataframe(files, "paths", image="path", root="{url}/in/flowers", options=options)
     rows = read("{url}/data/paths").groupBy("split").count().collect()
-print(sorted((row["split"], row["count"]) for row in rows))
+print(packed.kept_shards > 0, sorted((row["split"], row["count"]) for row in rows))
 """
 
 
@@ -787,7 +916,7 @@ def cluster(tmp_path: Path, port: int) -> Iterator[list[subprocess.Popen[bytes]]
     log.close()
 
 
-def test_workers_killed_in_mid_job_and_a_busy_store_change_nothing(
+def test_killed_workers_and_drivers_and_a_busy_store_change_nothing(
     store: Store,
     cluster: list[subprocess.Popen[bytes]],
     port: int,
@@ -800,24 +929,34 @@ def test_workers_killed_in_mid_job_and_a_busy_store_change_nothing(
     store.proxy.fault = lambda method, path: "503" if next(count) % 50 == 0 else ""
     files = sorted(path for path in flowers.rglob("*") if path.is_file())
     names = [str(path.relative_to(flowers)) for path in files]
-    code = DRIVER.format(
-        pids=[cluster[2].pid, cluster[3].pid],
-        conf={**SETTINGS, "spark.executor.memory": "560m"},
-        port=port,
-        source=str(flowers),
-        url=store.url,
-        images=[f"{store.url}/in/flowers/{name}" for name in names],
-    )
-    done = run_python(code, tmp_path, SPARK_LOCAL_IP="127.0.0.1")
-    store.proxy.fault = lambda method, path: ""
-    assert {process.poll() for process in cluster[2:]} == {-signal.SIGKILL}
     wanted = {"val_split": 0.2, "shards": 8, "max_bad": 0.2}
+    drivers = [
+        DRIVER.format(
+            pids=pids,
+            wanted=wanted,
+            conf={**SETTINGS, "spark.executor.memory": "560m"},
+            port=port,
+            source=str(flowers),
+            url=store.url,
+            images=[f"{store.url}/in/flowers/{name}" for name in names],
+        )
+        for pids in ([cluster[2].pid, cluster[3].pid], [])
+    ]
+    with start_python(drivers[0], tmp_path, SPARK_LOCAL_IP="127.0.0.1") as first:
+        notes = "data/paths/.1.0.0.incomplete/notes/paths-"
+        wait_for(lambda: first.poll() is not None or store.keys(notes), timeout_s=200)
+        assert first.poll() is None, first.communicate()[1]
+        os.killpg(first.pid, signal.SIGKILL)
+    assert not store.keys("data/paths/1.0.0/dataset_info.json")
+    done = run_python(drivers[1], tmp_path, SPARK_LOCAL_IP="127.0.0.1")
+    store.proxy.fault = lambda method, path: ""
+    assert {process.poll() for process in cluster[2:4]} == {-signal.SIGKILL}
     local = inline.pack(flowers, tmp_path / "local", **wanted)
     assert files_of(tmp_path / "out/flowers/1.0.0") == files_of(local)
     assert in_store(store, "flowers") == files_of(local)
     local = inline.pack(flowers, tmp_path / "local", name="paths", near_dups="off", **wanted)
     splits = sorted((split.name, split.examples) for split in imgrec.info(local).splits)
-    assert done.stdout == f"{splits}\n"
+    assert done.stdout == f"True {splits}\n"
     ours, theirs = in_store(store, "paths"), files_of(local)
     assert theirs.keys() - ours.keys() == {"report.html"}
     assert {name for name in ours if ours[name] != theirs[name]} == ITS_OWN

@@ -152,11 +152,12 @@ class StoreStaging:
         if self._place == self.target:
             remove_objects(*_below(self.target, but=filenames))
         kept = {_OWNER, *(f"{_NOTES}{name}" for name in notes), *filenames}
-        remove_objects(*_below(self._hidden, but=kept))
+        left = _below(self._hidden, but=kept)
+        remove_objects(*(url for url in left if not url.startswith(self.results)))
 
-    def name_of(self, attempt: Attempt) -> str:
-        """Name a file that a worker has sent, for `keep`."""
-        return attempt.url.removeprefix(f"{self._hidden}/")
+    def name_of(self, url: str) -> str:
+        """Name a file that a worker has sent to a URL, for `keep`."""
+        return url.removeprefix(f"{self._hidden}/")
 
     def accept(self, files: Mapping[str, Attempt]) -> None:
         """Take these files from where a worker has sent them, when they are finished.
