@@ -4,6 +4,7 @@
     .venv/bin/python scripts/bench.py                  pack, load, random, cold: half an hour
     .venv/bin/python scripts/bench.py --only resume    the rest of a pack that was killed
     .venv/bin/python scripts/bench.py --only update    the next versions of a dataset that grows
+    .venv/bin/python scripts/bench.py --only spark     packs with Spark to S3, next to a disk
     .venv/bin/python scripts/bench.py --manual         put the last figures into the manual
 
 Each peer runs in its own environment, made from PyPI in bench-data/venvs, as its documentation
@@ -44,9 +45,11 @@ from benching.runs import (
     here,
     make_environment,
 )
+from benching.spark import race_spark
+from benching.spark import summary as spark_summary
 from benching.updates import race_updates
 
-PARTS = ("pack", "load", "random", "cold", "resume", "update")
+PARTS = ("pack", "load", "random", "cold", "resume", "update", "spark")
 USUAL = PARTS[:4]
 OWN = ("pillow", "pyarrow", "simplejpeg")
 START_ROUNDS = 3
@@ -102,6 +105,12 @@ class Bench:
     def update(self) -> Iterator[Measured]:
         """Measure what the next versions of a dataset cost, compared with a pack."""
         yield "update", "", race_updates(self.work, self.sets["photos20k"], self.rounds)
+
+    def spark(self) -> Iterator[Measured]:
+        """Compare packs with Spark to S3 with those to a disk."""
+        found = race_spark(self.work, self.sets["photos5k"], self.rounds)
+        print(spark_summary(found))
+        yield "spark", "", found
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the peers' packages."""
