@@ -125,9 +125,10 @@ def plan(session: SparkSession, samples: int, *, has_groups: bool = False) -> in
     from imgrec.engine.spark import ship
     from imgrec.model import SourceLayout
     from imgrec.options import PackOptions, SourceKind
+    from imgrec.spark.frame import Frame
     from imgrec.spark.job import PROBED, Form, Job, ddl
     from imgrec.spark.plan import plan_rows
-    from imgrec.spark.scan import FoundLabels, Frame, Scanned
+    from imgrec.spark.scan import FoundLabels, Scanned
     from imgrec.spark.shards import sharded
     from imgrec.storage.staging import Staging
 

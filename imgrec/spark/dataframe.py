@@ -22,9 +22,10 @@ from imgrec.outcome import Packed
 from imgrec.read.documents import read_info, read_report
 from imgrec.read.files import find_dataset
 from imgrec.request import options_from, pack_options
+from imgrec.spark.frame import Request, frame_of
 from imgrec.spark.job import Earlier, Job
 from imgrec.spark.plan import plan_rows
-from imgrec.spark.scan import Request, frame_of, scan
+from imgrec.spark.scan import scan
 from imgrec.spark.shards import publish
 from imgrec.storage.paths import refuse_unwritable, to_path
 from imgrec.storage.staging import is_taken, open_staging
@@ -32,7 +33,12 @@ from imgrec.storage.staging import is_taken, open_staging
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_REFUSED = ("split_file", "workers")
+_REFUSED = {
+    "split_file": "join its splits to the DataFrame, and pass split=",
+    "workers": "leave it out: Spark decides how many tasks run",
+    "near_dups": "leave it out, or write images to files and use imgrec.pack with SparkEngine()",
+}
+"""Options that do not apply, and what to do instead."""
 _DEFAULTS = PackOptions()
 _RUN = "run", b""
 """The note about a run, which only another of a DataFrame can continue."""
@@ -58,12 +64,20 @@ def pack_dataframe(
     `image` is a column of bytes, of paths that all executors see, or of Spark's `image` source.
     `filename` is the column of unique file names; the default is the column of paths, `filename`
     or `path`. `root` is removed from the front of the names. `split` and `group` work like
-    `--split-col` and `--group-col`, and `columns` like `--column`. The output is the same as that
-    of a local pack of these images with `near_dups="off"`. The dataset must not exist yet, unless
-    `overwrite` is set. Other options of `imgrec.pack` are given by name, or as `options`.
+    `--split-col` and `--group-col`, and `columns` like `--column`. Rows have several labels if
+    `label` is a column of arrays, or with `label_sep`. The output is the same as that of a local
+    pack of these images with `near_dups="off"`. The dataset must not exist yet, unless `overwrite`
+    is set. A run that was killed is continued. Other options of `imgrec.pack` are given by name, or
+    as `options`.
 
     Example: `pack_dataframe(spark.read.format("binaryFile").load(...), "flowers", label="dir")`.
     """
+    if not hasattr(df, "sparkSession"):
+        raise UsageError(
+            f"pack_dataframe takes a DataFrame of Spark, not a {type(df).__name__} of "
+            f"{type(df).__module__.partition('.')[0]}",
+            hint="make one with spark.createDataFrame(...)",
+        )
     asked = options_from(keywords, pack_options(options))
     _refuse_unfit(asked)
     request = Request(
@@ -89,7 +103,7 @@ def pack_dataframe(
     if is_taken(target) and not asked.overwrite:
         raise DatasetExists(
             f"{target} exists already",
-            hint="pack under another version or name, or pass overwrite=True in the options",
+            hint="pack under another version or name, or pass overwrite=True",
             path=str(target),
         )
     earlier = _earlier(asked)
@@ -125,15 +139,12 @@ def _earlier(options: PackOptions) -> Earlier:
 
 
 def _refuse_unfit(options: PackOptions) -> None:
-    """Raise UsageError for options that need a list of all samples."""
-    given = [name for name in _REFUSED if getattr(options, name) != getattr(_DEFAULTS, name)]
-    if options.near_dups not in (NearDups.AUTO, NearDups.OFF):
-        given.append("near_dups")
-    if given:
-        raise UsageError(
-            f"pack_dataframe does not support {', '.join(given)}",
-            hint="remove the option, or write the images to files and use imgrec.pack",
-        )
+    """Raise UsageError for options that do not apply to a DataFrame."""
+    if options.near_dups is NearDups.OFF:
+        options = replace(options, near_dups=NearDups.AUTO)
+    for name, hint in _REFUSED.items():
+        if getattr(options, name) != getattr(_DEFAULTS, name):
+            raise UsageError(f"pack_dataframe does not support {name}", hint=hint)
     if replace(options.source, fold_case=False, keep_case=False, label_sep="") != SourceOptions():
         raise UsageError(
             "pack_dataframe does not support options for reading sources",
