@@ -5,6 +5,7 @@
     .venv/bin/python scripts/bench.py --only resume    the rest of a pack that was killed
     .venv/bin/python scripts/bench.py --only update    the next versions of a dataset that grows
     .venv/bin/python scripts/bench.py --only spark     packs with Spark to S3, next to a disk
+    .venv/bin/python scripts/bench.py --only stores    loaders, from an object store 40 ms away
     .venv/bin/python scripts/bench.py --manual         put the last figures into the manual
 
 Each peer runs in its own environment, made from PyPI in bench-data/venvs, as its documentation
@@ -33,9 +34,9 @@ from typing import Any
 
 from benching import figures
 from benching.images import QUICK_SETS, SETS
-from benching.loaders import LOADERS, READERS, Loader
+from benching.loaders import LOADERS, READERS, STREAMS, Loader
 from benching.packers import PACKERS, Packer
-from benching.races import Packing, Track, race_loaders
+from benching.races import COLD_PACKERS, Packing, Track, race_loaders, race_stores
 from benching.runs import (
     CHECKOUT,
     NEEDS,
@@ -49,7 +50,7 @@ from benching.spark import race_spark
 from benching.spark import summary as spark_summary
 from benching.updates import race_updates
 
-PARTS = ("pack", "load", "random", "cold", "resume", "update", "spark")
+PARTS = ("pack", "load", "random", "cold", "resume", "update", "spark", "stores")
 USUAL = PARTS[:4]
 OWN = ("pillow", "pyarrow", "simplejpeg")
 START_ROUNDS = 3
@@ -68,16 +69,15 @@ class Bench:
         self.rounds: int = 1 if options.quick else options.rounds
         self.skipped: dict[str, str] = {}
         self._environments: dict[str, Environment | None] = {"": THIS_PYTHON}
-        packers = self._able(PACKERS)
-        self.packs = Packing(self.work, packers, self._readers(packers))
 
     def pack(self) -> Iterator[Measured]:
         """Race the packers."""
+        packs = self._packing(PACKERS)
         for name in self.options.data:
             print(f"\npack {name}", file=sys.stderr)
-            yield "pack", name, self.packs.run(self.sets[name], self.rounds)
+            yield "pack", name, packs.run(self.sets[name], self.rounds)
         if not self.options.quick:
-            yield "start", "", self.packs.start(START_ROUNDS)
+            yield "start", "", packs.start(START_ROUNDS)
 
     def load(self) -> Iterator[Measured]:
         """Race the loaders."""
@@ -94,13 +94,15 @@ class Bench:
 
     def cold(self) -> Iterator[Measured]:
         """Race imgrec against tar from a cold cache."""
+        packs = self._packing(COLD_PACKERS)
         for name in COLD_SETS:
             if name in self.options.data:
-                yield "cold", name, self.packs.cold(self.sets[name], self.rounds)
+                yield "cold", name, packs.cold(self.sets[name], self.rounds)
 
     def resume(self) -> Iterator[Measured]:
         """Measure what it costs to continue a pack that was killed."""
-        yield "resume", "", self.packs.resume(self.sets["photos20k"], self.rounds)
+        packs = Packing(self.work, {}, {})
+        yield "resume", "", packs.resume(self.sets["photos20k"], self.rounds)
 
     def update(self) -> Iterator[Measured]:
         """Measure what the next versions of a dataset cost, compared with a pack."""
@@ -111,6 +113,12 @@ class Bench:
         found = race_spark(self.work, self.sets["photos5k"], self.rounds)
         print(spark_summary(found))
         yield "spark", "", found
+
+    def stores(self) -> Iterator[Measured]:
+        """Race the loaders that read from an object store."""
+        packs, contenders = self._loading(STREAMS)
+        images = self.sets["photos5k"]
+        yield "stores", "", race_stores(contenders, packs, images, self.rounds)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the peers' packages."""
@@ -126,15 +134,31 @@ class Bench:
         } | self.skipped
 
     def _race(self, part: str, name: str, track: Track) -> Iterator[Measured]:
-        known = track.loaders()
-        contenders = {
-            each: environment
-            for each, environment in self._able(known).items()
-            if known[each].packer in {*self.packs.pythons, ""}
-        }
+        packs, contenders = self._loading(track.loaders())
         if contenders:
             print(f"\n{part} {name}", file=sys.stderr)
-            yield part, name, race_loaders(track, contenders, self.packs, self.rounds)
+            yield part, name, race_loaders(track, contenders, packs, self.rounds)
+
+    def _packing(self, names: Iterable[str]) -> Packing:
+        """Return the races of some packers; TensorFlow reads imgrec's output back."""
+        able = self._able({name: PACKERS[name] for name in names})
+        readers = {
+            name: self._environment(PACKERS[name].reader or PACKERS[name].environment)
+            for name in able
+        }
+        found = {name: reader for name, reader in readers.items() if reader}
+        if len(found) < len(able):
+            raise SystemExit("TensorFlow is needed to read back what imgrec packs")
+        return Packing(self.work, able, found)
+
+    def _loading(self, known: Mapping[str, Loader]) -> tuple[Packing, dict[str, Environment]]:
+        """Return the requested loaders that can run, and the packers of what they read."""
+        contenders = self._able(known)
+        packers = self._able(
+            {known[n].packer: PACKERS[known[n].packer] for n in contenders if known[n].packer}
+        )
+        able = {n: each for n, each in contenders.items() if known[n].packer in {*packers, ""}}
+        return Packing(self.work, packers, {}), able
 
     def _able(
         self, contenders: Mapping[str, Packer] | Mapping[str, Loader]
@@ -162,16 +186,6 @@ class Bench:
             else:
                 self._environments[name] = found
         return self._environments[name]
-
-    def _readers(self, packers: Iterable[str]) -> dict[str, Environment]:
-        """Return the environment that reads each output; TensorFlow reads imgrec's."""
-        found = {
-            name: self._environment(PACKERS[name].reader or PACKERS[name].environment)
-            for name in packers
-        }
-        if not all(found.values()):
-            raise SystemExit("TensorFlow is needed to read back what imgrec packs")
-        return {name: environment or THIS_PYTHON for name, environment in found.items()}
 
 
 def _is_asked(name: str, contender: Packer | Loader, peers: Iterable[str]) -> bool:

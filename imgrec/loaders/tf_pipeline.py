@@ -28,7 +28,7 @@ from imgrec.read.shards import (
     shard_lengths,
     shard_paths,
 )
-from imgrec.read.splits import Piece, cut
+from imgrec.read.splits import Piece, between, cut
 from imgrec.storage.paths import is_remote
 from imgrec.text import name_of
 from imgrec.text import size as shown_size
@@ -50,6 +50,9 @@ _SHUFFLE_BYTES = 256 << 20
 _MIN_SHUFFLED = 1_000
 _BLOCK_SHARDS = 4
 """The least number of shards whose records are shuffled together."""
+_BLOCK_BUFFERS = 4
+"""The least size of a block, in shuffle buffers. Nothing is decoded while the buffer of a block is
+filled: with one buffer, 20,000 photos at 96 px loaded 8 % slower."""
 _OPEN_SHARDS = 16
 _READERS = 2
 _BLOCK_RECORDS = 16
@@ -62,6 +65,8 @@ _CACHE_BATCH_SIZE = 128
 _GRAPH_SEED = 87_654_321
 """TensorFlow's own default."""
 _ENDLESS = (1 << 63) - 1
+_FOREVER = -1
+"""As `repeat` takes it."""
 _MEMINFO = "/proc/meminfo"
 _CGROUPS = (
     ("/sys/fs/cgroup/", "memory.max", "memory.current"),
@@ -115,7 +120,7 @@ class Pipeline:
         elif options.shuffle:
             data = self._epochs(self._shuffled_epoch(pieces))
         else:
-            data = self._epochs(self._plain_epoch(pieces))
+            data = self._plain_epochs()
         return data.apply(tf.data.experimental.assert_cardinality(self._cardinality))
 
     def _epochs(self, epoch: Callable[[Tensor, Tensor], Data]) -> Data:
@@ -128,18 +133,21 @@ class Pipeline:
         numbered = tf.data.Dataset.zip(tf.data.Dataset.range(_ENDLESS), _epoch_seeds(self.options))
         return numbered.skip(done).flat_map(_unconverted(from_number))
 
-    def _plain_epoch(self, pieces: list[Piece]) -> Callable[[Tensor, Tensor], Data]:
-        """Read the records in order; those that are skipped in the first shard are read past."""
-        open_piece, columns = self._open_piece(pieces), self._columns(pieces)
+    def _plain_epochs(self) -> Data:
+        """Return all epochs in order; skipped records are read past in their last shard only."""
+        ranges, count = self.selection.ranges, self.selection.epoch_count
+        done, rest = divmod(self._skipped, count)
+        epochs = _FOREVER if self.options.repeat is True else max(self.options.repeat, 1) - done
+        whole = self._in_order(between(ranges, 0, count))
+        if not rest:
+            return whole.repeat(epochs)
+        begun = self._in_order(between(ranges, rest, count))
+        return begun.concatenate(whole.repeat(max(epochs - 1, _FOREVER)))
 
-        def epoch(_seeds: Tensor, skip: Tensor) -> Data:
-            path, skips, takes = columns
-            passed = tf.clip_by_value(skip - tf.cumsum(takes, exclusive=True), 0, takes)
-            files = tf.data.Dataset.from_tensor_slices((path, skips + passed, takes - passed))
-            files = files.filter(_unconverted(lambda _path, _skip, take: take > 0))
-            return self._limited(files.flat_map(_unconverted(open_piece)), skip)
-
-        return epoch
+    def _in_order(self, ranges: list[range]) -> Data:
+        pieces = list(cut(ranges, shard_lengths(self.selection.info)))
+        files = tf.data.Dataset.from_tensor_slices(self._columns(pieces))
+        return files.flat_map(_unconverted(self._open_piece(pieces)))
 
     def _shuffled_epoch(self, pieces: list[Piece]) -> Callable[[Tensor, Tensor], Data]:
         """Shuffle the shards, and the records in each block of shards.
@@ -152,7 +160,8 @@ class Pipeline:
             size = max(_SHUFFLE_BYTES // max(selection.record_bytes, 1), _MIN_SHUFFLED)
         # TensorFlow allocates the whole buffer at once, however few records there are.
         size = min(size, selection.records)
-        width = min(max(-(-size * len(pieces) // selection.records), _BLOCK_SHARDS), len(pieces))
+        share = -(-_BLOCK_BUFFERS * size * len(pieces) // selection.records)
+        width = min(max(share, _BLOCK_SHARDS), len(pieces))
         open_piece, columns = self._open_piece(pieces), self._columns(pieces)
 
         def epoch(seeds: Tensor, skip: Tensor) -> Data:
@@ -178,18 +187,18 @@ class Pipeline:
                 data = data.shuffle(size, seed=seeds[0] + first, reshuffle_each_iteration=False)
                 return data.skip(tf.maximum(skip - ends[first], 0))
 
-            def is_read(first: Tensor) -> Tensor:
-                return ends[tf.minimum(first + width, len(pieces))] > skip
-
-            blocks = tf.data.Dataset.range(0, len(pieces), width).filter(_unconverted(is_read))
-            return self._limited(blocks.flat_map(_unconverted(block)), skip)
+            if width == len(pieces):
+                # Each level of functions takes 4 ms at the start of an epoch.
+                data = block(tf.constant(0, tf.int64))
+            else:
+                skipped = tf.cast(ends[width::width] <= skip, tf.int64)
+                first = width * tf.reduce_sum(skipped)
+                blocks = tf.data.Dataset.range(first, len(pieces), width)
+                data = blocks.flat_map(_unconverted(block))
+            limit = selection.limit
+            return data if limit is None else data.take(limit - skip)
 
         return epoch
-
-    def _limited(self, epoch: Data, skip: Tensor) -> Data:
-        """Cut off what this job does not read of an epoch."""
-        limit = self.selection.limit
-        return epoch if limit is None else epoch.take(limit - skip)
 
     def _open_piece(self, pieces: list[Piece]) -> Callable[[Tensor, Tensor, Tensor], Data]:
         """Return the function that reads some records of a shard."""
@@ -202,7 +211,7 @@ class Pipeline:
             else:
                 kind = info.compression.upper()
                 data = tf.data.TFRecordDataset(path, compression_type=kind, buffer_size=_READ_BYTES)
-            return data if is_whole and not self._skipped else data.skip(skip).take(take)
+            return data if is_whole else data.skip(skip).take(take)
 
         return open_piece
 

@@ -155,7 +155,15 @@ def part_of(ranges: Sequence[range], index: int, count: int) -> list[range]:
     [range(4, 5), range(10, 13)]
     """
     total = sum(map(len, ranges))
-    start, stop = total * index // count, total * (index + 1) // count
+    return between(ranges, total * index // count, total * (index + 1) // count)
+
+
+def between(ranges: Iterable[range], start: int, stop: int) -> list[range]:
+    """Return the records in `ranges` from place `start` to place `stop`.
+
+    >>> between([range(0, 5), range(10, 13)], 4, 6)
+    [range(4, 5), range(10, 11)]
+    """
     parts = []
     for records in ranges:
         parts.append(records[max(start, 0) : max(stop, 0)])

@@ -31,6 +31,8 @@ class Task(NamedTuple):
     """The side to resize to; 0 if all images have one size."""
     batch: int
     """Images in a batch; 0 to read single records at random."""
+    cache: str = ""
+    """Where copies of shards are kept, if `packed` is on a store."""
 
 
 Epoch = Callable[[], Iterable[Any]]
@@ -102,6 +104,48 @@ def _torch(**options: Any) -> Maker:
 
         data = imgrec.torch_dataset(task.packed, "all", image_size=task.size or None, **options)
         return _torch_batches(data, task.batch)
+
+    return make
+
+
+# imgrec from a store: shuffled, with copies of shards in a folder or without.
+
+
+def _load_far(*, is_cached: bool) -> Maker:
+    def make(task: Task) -> Epoch:
+        import imgrec
+
+        cache = task.cache if is_cached else ""
+        return _first_of(
+            imgrec.load(
+                task.packed, "all", image_size=task.size, batch_size=task.batch, shuffle=True,
+                cache_dir=cache,
+            )
+        )  # fmt: skip
+
+    return make
+
+
+def _torch_far(*, is_cached: bool) -> Maker:
+    def make(task: Task) -> Epoch:
+        import imgrec
+
+        cache = task.cache if is_cached else ""
+        data = imgrec.torch_dataset(task.packed, "all", image_size=task.size, cache_dir=cache)
+        return _torch_batches(data, task.batch, shuffle=True)
+
+    return make
+
+
+def _stream_far(*, is_cached: bool) -> Maker:
+    def make(task: Task) -> Epoch:
+        import imgrec
+
+        stream = imgrec.torch_stream(
+            task.packed, "all", image_size=task.size, batch_size=task.batch, shuffle=True,
+            cache_dir=task.cache if is_cached else "",
+        )  # fmt: skip
+        return _torch_batches(stream, task.batch)
 
     return make
 
@@ -284,6 +328,9 @@ def _mds(task: Task) -> Epoch:
             sample = super().__getitem__(at)
             return _tensor(_decoded(sample["image"]), task.size), sample["label"]
 
+    if task.cache:
+        far = Images(remote=task.packed, local=task.cache, batch_size=task.batch, shuffle=True)
+        return _torch_batches(far, task.batch)
     if task.batch:
         return _torch_batches(Images(local=task.packed, batch_size=task.batch), task.batch)
     data = StreamingDataset(local=task.packed, batch_size=1)
@@ -418,13 +465,26 @@ READERS: Mapping[str, Loader] = {
         for name in ("mds", "huggingface")
     },
 }
+STREAMS: Mapping[str, Loader] = {
+    "mds": LOADERS["mds"]._replace(title="MosaicML `StreamingDataset`, shuffled", against="stream"),
+    **{
+        f"{name}{ending}": Loader(f"{title}, {how}", pixels, make(is_cached=cached), OURS)
+        for name, title, pixels, make in (
+            ("stream", "**`imgrec.torch_stream(shuffle=True)`**", SCALED + PIL, _stream_far),
+            ("torch", "**`imgrec.torch_dataset`**, shuffled", SCALED + PIL, _torch_far),
+            ("load", "**`imgrec.load(shuffle=True)`**", SCALED + TF8, _load_far),
+        )
+        for ending, how, cached in (("", "`cache_dir`", True), ("_uncached", "no cache", False))
+    },
+}
 
 
 def main() -> None:
     """Run an epoch for each line of input; print its figures."""
     name, text = sys.argv[1:]
     task = Task(**json.loads(text))
-    epoch = (LOADERS if task.batch else READERS)[name].make(task)
+    known = STREAMS if task.cache else LOADERS if task.batch else READERS
+    epoch = known[name].make(task)
     for _ in sys.stdin:
         start = time.perf_counter()
         first_s, images, size, like = 0.0, 0, 0, ""

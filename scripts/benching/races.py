@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benching.images import ImageSet, make_images, read_all
-from benching.loaders import LOADERS, READERS, Loader, Task
+from benching.loaders import LOADERS, READERS, STREAMS, Loader, Task
 from benching.packers import PACKERS, imgrec_pack
 from benching.runs import (
     Environment,
@@ -27,11 +28,13 @@ from benching.runs import (
     last_line,
     timed,
 )
+from benching.store import Traffic, serve
 
 START = ImageSet("photos", 10)
 """So few images that packing them is all start-up."""
 SIZE_SLACK = 0.01
 SHARDS, FINISHED = 50, 45
+COLD_PACKERS = ("tar", "structure", "decode")
 Race: TypeAlias = dict[str, Any]
 """The figures of a race, as JSON."""
 
@@ -59,7 +62,7 @@ class Packing:
         """Let tar and imgrec read the images from the disk, if the caches can be dropped."""
         if reason := drop_caches():
             return {"skipped": reason}
-        names = [name for name in ("tar", "structure", "decode") if name in self.pythons]
+        names = [name for name in COLD_PACKERS if name in self.pythons]
         return self._race(images, names, rounds, is_cold=True)
 
     def _race(
@@ -228,4 +231,59 @@ def race_loaders(
         "batch": track.batch,
         "contenders": {name: results[name] for name in names},
         "failed": failed,
+    }
+
+
+BUCKET = "packs"
+
+
+def race_stores(
+    contenders: Mapping[str, Environment], packs: Packing, images: ImageSet, rounds: int
+) -> Race:
+    """Let all load the images from a store: with an empty cache, then once more.
+
+    Each is a new process with a new cache; opening the dataset is not timed.
+    """
+    results: dict[str, dict[str, Any]] = {}
+    failed: dict[str, str] = {}
+    folders = {name: packs.kept(STREAMS[name].packer, images) for name in contenders}
+    root = packs.work / "peer-packs"
+    with serve({BUCKET: root}) as traffic:
+        for number, name in interleaved([*contenders], rounds):
+            if name in failed:
+                continue
+            url = f"s3://{BUCKET}/{folders[name].relative_to(root).as_posix()}"
+            task = Task("", url, 224, 32, str(cleared(packs.work / "store-cache")))
+            script = [contenders[name].python, "-m", "benching.loaders", name]
+            server = Server([*script, json.dumps(task._asdict())], packs.work / f"{name}.log")
+            try:
+                cold, warm = (_far_epoch(server, images.count, traffic) for _ in range(2))
+            except FailedError as err:
+                failed[name] = last_line(str(err))
+                print(f"  {name} is out: {failed[name]}", file=sys.stderr)
+                results.pop(name, None)
+                continue
+            finally:
+                server.stop()
+            rates = f"{cold['rate']:,.0f}/s cold, {warm['rate']:,.0f}/s warm"
+            print(f"  round {number + 1}: {name} {rates}", file=sys.stderr)
+            result = results.setdefault(name, {"cold": [], "warm": [], "peak_bytes": 0})
+            result["cold"].append(cold)
+            result["warm"].append(warm)
+            result["peak_bytes"] = max(result["peak_bytes"], server.peak_bytes)
+    shutil.rmtree(packs.work / "store-cache", ignore_errors=True)
+    return {"images": images.count, "contenders": results, "failed": failed}
+
+
+def _far_epoch(server: Server, expected: int, traffic: Traffic) -> dict[str, float]:
+    """Run an epoch; return its rate, and the requests and bytes of each image."""
+    requests, size = traffic.requests, traffic.bytes
+    got = server.epoch()
+    # MosaicML fills up the last batches of its workers with images that come again.
+    if not expected <= got.images <= expected * (1 + SIZE_SLACK):
+        raise FailedError(f"gave {got.images:,} of {expected:,} images")
+    return {
+        "rate": got.images / got.wall_s,
+        "requests": (traffic.requests - requests) / got.images,
+        "bytes": (traffic.bytes - size) / got.images,
     }

@@ -37,7 +37,7 @@ NEEDS: Mapping[str, Needs] = {
     "tensorflow": Needs("tensorflow_datasets", ("tensorflow", "tensorflow-datasets")),
     "torchvision": Needs("torchvision", ("torch", "torchvision")),
     "webdataset": Needs("webdataset", ("torch", "webdataset", "pillow")),
-    "mosaicml": Needs("streaming", ("torch", "mosaicml-streaming", "pillow")),
+    "mosaicml": Needs("streaming", ("torch", "torchvision", "mosaicml-streaming", "pillow")),
     "huggingface": Needs("datasets", ("torch", "datasets", "pillow")),
     "grain": Needs("grain", ("grain", "array_record", "pillow")),
     "litdata": Needs("litdata", ("torch", "litdata")),
@@ -81,9 +81,7 @@ def make_environment(name: str, folder: Path) -> Environment:
     if not ready.exists():
         print(f"making an environment for {name}", flush=True)
         needs = NEEDS[name]
-        # This environment's build of torch: the registry's may bring gigabytes of CUDA.
-        torch = _version("torch")
-        packages = [f"torch=={torch}" if p == "torch" and torch else p for p in needs.packages]
+        packages = [_pinned(package, needs.packages) for package in needs.packages]
         try:
             _run(sys.executable, "-m", "venv", "--clear", venv)
             _run(python, "-m", "pip", "install", "--quiet", *packages)
@@ -94,6 +92,19 @@ def make_environment(name: str, folder: Path) -> Environment:
             shutil.rmtree(venv, ignore_errors=True)
             raise
     return Environment(str(python), json.loads(ready.read_text()))
+
+
+def _pinned(package: str, others: Sequence[str]) -> str:
+    """Ask for this environment's build of torch: the registry's may bring gigabytes of CUDA.
+
+    torchvision works only with the build that it was compiled for, which is the registry's.
+    """
+    version = _version("torch")
+    if package != "torch" or not version:
+        return package
+    return (
+        f"torch==={version.partition('+')[0]}" if "torchvision" in others else f"torch=={version}"
+    )
 
 
 def _run(*command: str | Path) -> str:
