@@ -28,7 +28,7 @@ from imgrec.options.parsing import parse_text
 from imgrec.request import options_from, pack_options, resolve_manifest, source_options_from
 from imgrec.source.fetch import fetched
 from imgrec.source.kinds import detect
-from imgrec.storage.paths import refuse_remote, to_path
+from imgrec.storage.paths import to_path
 from imgrec.text import given_path
 
 if TYPE_CHECKING:
@@ -336,7 +336,6 @@ def clean(
     if versions is not None and (type(versions) is not int or versions < 1):
         raise OptionError("{0} must be at least 1", "versions")
     where = parse_text("data_dir", data_dir) or layout.default_data_dir()
-    refuse_remote(where, "imgrec clean")
     return clean_data_dir(to_path(where), dataset=dataset, versions=versions, dry_run=dry_run)
 
 
@@ -457,7 +456,7 @@ def report(
     """
     from imgrec.inspect.report.images import table_of_dataset
     from imgrec.inspect.report.page import make_page
-    from imgrec.inspect.subject import find_subject
+    from imgrec.inspect.subject import open_subject
     from imgrec.packing.pack import examine
     from imgrec.storage.named_files import refuse_no_file, write_out
 
@@ -466,8 +465,11 @@ def report(
     target = _path("path", path)
     refuse_no_file(target, "report.html")
     name, options = _subject(what, source, keywords)
-    subject = find_subject(name, options, parse_text("data_dir", data_dir))
-    with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+    with (
+        open_subject(name, options, parse_text("data_dir", data_dir)) as (subject, options),
+        _job(workers, engine, on_progress) as job,
+        TemporaryDirectory(prefix=_SPOOL) as spool,
+    ):
         if isinstance(subject, Path):
             table, facts = table_of_dataset(subject, job)
         else:
@@ -509,7 +511,7 @@ def preview(
         encode_sheet,
         refuse_other_formats,
     )
-    from imgrec.inspect.subject import find_subject
+    from imgrec.inspect.subject import open_subject
     from imgrec.packing.pack import plan_source
     from imgrec.storage.named_files import refuse_no_file, write_out
 
@@ -518,8 +520,11 @@ def preview(
     refuse_other_formats(target)
     name, options = _subject(what, source, keywords)
     split, class_name = parse_text("split", split), parse_text("class_name", class_name)
-    subject = find_subject(name, options, parse_text("data_dir", data_dir))
-    with _job(workers, engine, on_progress) as job, TemporaryDirectory(prefix=_SPOOL) as spool:
+    with (
+        open_subject(name, options, parse_text("data_dir", data_dir)) as (subject, options),
+        _job(workers, engine, on_progress) as job,
+        TemporaryDirectory(prefix=_SPOOL) as spool,
+    ):
         if isinstance(subject, Path):
             choices = choices_of_dataset(subject)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from imgrec.cli.arguments import data_dir, whole
 from imgrec.cli.parser import VERBS, Parser, argument, switch, verb, verb_parser
 from imgrec.cli.render import Terminal, emit, pick, table, this_terminal
 from imgrec.errors import UsageError, import_extra
+from imgrec.storage.paths import to_path
 from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def clean(parsed: Namespace) -> int:
     values = [{"path": left.path, "bytes": left.size, "restored": left.restored} for left in found]
     removed = [one for one in values if not parsed.dry_run and not one["restored"]]
     lines = [_leftover_line(left, is_done=not parsed.dry_run) for left in found]
-    is_there = not parsed.data_dir or os.path.isdir(os.path.expanduser(parsed.data_dir))
+    is_there = not parsed.data_dir or to_path(parsed.data_dir).is_dir()
     reason = "" if is_there else visible(f": {parsed.data_dir} does not exist")
     emit(parsed, {"removed": removed, "found": values}, lines or [f"nothing to remove{reason}"])
     return 0

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from imgrec.errors import DatasetNotFound
 from imgrec.inspect.listing import ListedVersion, Listing, State, list_data_dir
 from imgrec.outcome import Leftover
+from imgrec.read.files import folders_in
 from imgrec.storage.leftovers import (
     find_leftovers,
     find_orphans,
+    occupied,
     remove_leftover,
     remove_version,
     restorable,
 )
-from imgrec.storage.usage import freed_bytes, stored_files
+from imgrec.storage.paths import to_path
+from imgrec.storage.usage import StoredFile, freed_bytes, stored_files
 from imgrec.text import suggestion
 
 
@@ -33,7 +37,7 @@ def clean_data_dir(
     left = _leftovers(root, dataset)
     restored = {path: target for path in left if (target := restorable(path))}
     removed = [path for path in [*left, *old] if path not in restored]
-    freed = freed_bytes(map(stored_files, removed))
+    freed = freed_bytes(map(_files, removed))
     sizes = dict(zip(removed, freed, strict=True))
     found = tuple(
         Leftover(path=str(path), size=sizes.get(path, 0), restored=restored.get(path, ""))
@@ -45,6 +49,11 @@ def clean_data_dir(
         for path in old:
             remove_version(path)
     return found
+
+
+def _files(path: Path) -> list[StoredFile]:
+    """List the files that are removed along with a leftover or a version."""
+    return list(chain.from_iterable(map(stored_files, occupied(path))))
 
 
 def refuse_unknown(listing: Listing, dataset: str) -> None:
@@ -59,7 +68,7 @@ def refuse_unknown(listing: Listing, dataset: str) -> None:
 
 
 def _leftovers(root: Path, dataset: str) -> list[Path]:
-    folders = [path for path in sorted(root.glob("*")) if path.is_dir() and not path.is_symlink()]
+    folders = [path for path in folders_in(root) if not path.is_symlink()]
     places = [path for path in folders if path.name == dataset] if dataset else [root, *folders]
     return [*find_leftovers(*places), *find_orphans(*places)]  # `root` may be a dataset's folder
 
@@ -68,12 +77,12 @@ def _outdated(listing: Listing, keep: int, dataset: str) -> Iterator[Path]:
     """Yield all but the newest versions, the oldest first. Others than whole ones do not count."""
     for one in listing.datasets:
         if dataset in ("", one.name):
-            whole = [Path(version.path) for version in one.versions if _is_removable(version)]
+            whole = [to_path(version.path) for version in one.versions if _is_removable(version)]
             yield from whole[: max(len(whole) - keep, 0)]
 
 
 def _is_removable(version: ListedVersion) -> bool:
     """Return whether imgrec made a version and can read it, and it is here."""
-    path = Path(version.path)
+    path = to_path(version.path)
     is_whole = version.by_imgrec and version.state is State.COMPLETE
     return is_whole and not path.is_symlink() and not path.parent.is_symlink()

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from imgrec import layout
 from imgrec.codec import example, tfrecord
 from imgrec.codec.sniff import HEAD_BYTES, sniff
+from imgrec.codec.tfrecord import compression_of
 from imgrec.errors import CorruptRecord
 from imgrec.faults import Code, Fault
 from imgrec.inspect.tfrecord_files import (
     MOST_BYTES,
     Contents,
-    compression_of_file,
     list_names,
     read_contents,
 )
 from imgrec.inspect.verify.shard import KINDS, format_fault, takes_all_formats
 from imgrec.read.documents import Documents, read_documents
-from imgrec.read.files import RegularFile, os_fault, present_files
+from imgrec.read.files import RegularFile, folders_in, os_fault, present_files, read_start
 from imgrec.read.shards import shard_frames
 from imgrec.read.tfds_files import Feature, InfoDocument
-from imgrec.storage.files import walk
-from imgrec.storage.leftovers import INCOMPLETE
+from imgrec.storage.hidden import INCOMPLETE
+from imgrec.storage.paths import is_remote, to_path
 from imgrec.text import literal
 
 TFDS_DOCUMENTS = (layout.DATASET_INFO, layout.FEATURES)
@@ -59,24 +58,29 @@ def find_folders(start: str) -> Iterator[str]:
         if not set(TFDS_DOCUMENTS).isdisjoint(names) or any(map(is_tfrecord_name, names)):
             yield folder
         elif depth < _DEPTH:
-            visible = (name for name in names if name[0] != "." and INCOMPLETE not in name)
-            below = (os.path.join(folder, name) for name in visible)
-            waiting += [(path, depth + 1) for path in below if os.path.isdir(path)]
+            below = (path.name for path in folders_in(to_path(folder)))
+            visible = (name for name in below if name[0] != "." and INCOMPLETE not in name)
+            waiting += [(os.path.join(folder, name), depth + 1) for name in visible]
 
 
 def has_images(start: str) -> bool:
     """Return whether a folder holds images, directly or in folders of splits and classes."""
-    return any(
-        sniff(_head(os.path.join(folder, name)))
-        for folder, _, names in islice(walk(start), _TRIED)
-        for name in names[:_TRIED]
-    )
+    waiting = [to_path(start)]
+    for _ in range(_TRIED):
+        if not waiting:
+            return False
+        folder = waiting.pop(0)
+        below = list(folders_in(folder))
+        others = sorted(present_files(folder) - {path.name for path in below})
+        if any(sniff(_head(str(folder / name))) for name in others[:_TRIED]):
+            return True
+        waiting += below
+    return False
 
 
 def _head(path: str) -> bytes:
     try:
-        with RegularFile(path) as file:
-            return file.read(HEAD_BYTES)
+        return read_start(path, HEAD_BYTES)[0]
     except OSError:
         return b""
 
@@ -176,6 +180,8 @@ class DatasetFolder:
             return ""
         supervised = ", as_supervised=True" if self.info.supervised else ""
         step = self.documents.batching_step if supervised else ""
+        if not self.is_loadable and is_remote(self.path):
+            return f"imgrec.load({str(self.path)!r}, split={literal(split)})"
         if not self.is_loadable:
             builder = f"tfds.builder_from_directory({str(self.path)!r})"
             return f"{builder}.as_dataset(split={literal(split)}{supervised}){step}"
@@ -187,14 +193,15 @@ class DatasetFolder:
 
 def describe_folder(folder: str, *, is_thorough: bool) -> DatasetFolder:
     """Describe what a folder holds; if `is_thorough`, count its records and decode some."""
-    path = Path(folder).absolute()
+    path = to_path(folder).absolute()
     present = present_files(path)
     documents = read_documents(path, present)
     info = documents.declared
     missing = tuple(name for name in TFDS_DOCUMENTS if name not in present)
     faults = tuple(fault for fault in documents.faults if _concerns_tfds(fault, missing))
     counts = is_thorough and sum(split.examples for split in info.splits) <= _COUNTED
-    shards = tuple(_shards(documents, counts=counts))
+    counts = counts and not is_remote(path)  # every byte would be read
+    shards = tuple(_shards(documents, present, counts=counts))
     readable = [str(path / shard.filename) for shard in shards if shard.is_readable]
     record_fault = _record_fault(readable, documents.features.by_name) if is_thorough else ""
     is_described = not (
@@ -240,14 +247,16 @@ def _address(folder: Path, info: InfoDocument) -> tuple[str, str, str, Path]:
     return folder.name, "", "", parent
 
 
-def _shards(documents: Documents, *, counts: bool) -> Iterator[ShardGlance]:
+def _shards(
+    documents: Documents, present: Container[str], *, counts: bool
+) -> Iterator[ShardGlance]:
     info = documents.declared
     if info.file_format not in layout.FILE_FORMATS.values():
         return
     for split in info.splits:
         for index, expected in enumerate(split.shard_lengths[:_MOST_SHARDS]):
             if filename := info.filename(split, index):
-                shard = ShardGlance(filename, split.name)
+                shard = ShardGlance(filename, split.name, is_there=filename in present)
                 yield _glance(shard, documents, expected, counts=counts)
 
 
@@ -255,11 +264,12 @@ def _glance(
     shard: ShardGlance, documents: Documents, expected: int, *, counts: bool
 ) -> ShardGlance:
     path, is_packed = str(documents.folder / shard.filename), documents.metadata.compression
-    if not os.path.lexists(path):
-        return shard._replace(is_there=False)
+    if not shard.is_there:
+        return shard
     try:
-        compression = compression_of_file(path)
-        if not os.path.getsize(path):
+        head, size = read_start(path, HEAD_BYTES)
+        compression = compression_of(head)
+        if not size:
             return shard._replace(fault=Code.EMPTY_FILE.value) if expected else shard
         if compression is None:
             return shard._replace(fault=Code.NOT_TFRECORD.value)

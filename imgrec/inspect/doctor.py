@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from imgrec import __version__, layout
@@ -28,8 +28,10 @@ from imgrec.inspect.dataset_folders import (
 )
 from imgrec.inspect.tfrecord_files import Contents, list_names, read_contents
 from imgrec.read import files
-from imgrec.storage.leftovers import INCOMPLETE, find_leftovers
-from imgrec.storage.paths import refuse_remote
+from imgrec.storage.hidden import INCOMPLETE
+from imgrec.storage.leftovers import find_leftovers
+from imgrec.storage.paths import to_path
+from imgrec.storage.urls import is_url, scheme_of
 
 _MOST_FOLDERS = 200
 _MOST_SHOWN = 3
@@ -43,6 +45,8 @@ _CALL = re.compile(
 """What TFDS accepts as the name of a dataset."""
 _PACKAGES = ("tensorflow_datasets", "tensorflow", "PIL")
 _TIMEOUT_S = 90
+_READ_BY_TF = frozenset({"gs", "hdfs", "viewfs", "file"})
+"""Stores that TensorFlow reads without a plugin."""
 _CODE = """
 import importlib.metadata, importlib.util, json, sys
 name, tries = sys.argv[1], sys.argv[2] == "import"
@@ -84,6 +88,8 @@ class Environment:
     """Files in the current folder that a script there would import instead of a package."""
     default_data_dir: str
     """Where TFDS looks by default."""
+    has_tensorflow_io: bool = False
+    """Whether TensorFlow's plugin for stores is installed."""
 
 
 def look_around(*, tries: bool) -> Environment:
@@ -100,6 +106,7 @@ def look_around(*, tries: bool) -> Environment:
         packages=packages,
         shadows=tuple(filter(os.path.isfile, files)),
         default_data_dir=layout.default_data_dir(),
+        has_tensorflow_io=find_spec("tensorflow_io") is not None,
     )
 
 
@@ -210,12 +217,9 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
     """
     root = os.path.expanduser(data_dir) if data_dir else environment.default_data_dir
     path = os.path.expanduser(asked)
-    is_here = asked and (files.is_path(asked) or os.path.exists(path))
-    for place in (asked, data_dir or ("" if is_here else root)):
-        refuse_remote(place, "imgrec doctor")
-    if asked and os.path.isfile(path):
+    is_path = not asked or is_url(asked) or files.is_path(asked)
+    if asked and files.is_file(to_path(path)):
         return _diagnose_file(path, environment)
-    is_path = not asked or files.is_path(asked)
     is_path = is_path or (os.path.isdir(path) and not _is_name(asked, root))
     call = Call("") if is_path else parse_call(asked)
     start = path if is_path and asked else root
@@ -234,21 +238,21 @@ def diagnose(asked: str, data_dir: str, environment: Environment) -> Diagnosis:
         data_dir=start,
         folders=tuple(folders),
         unfinished=_unfinished(packed_to) if asked else {},
-        is_absent=bool(given) and not os.path.isdir(given),
+        is_absent=bool(given) and not files.is_folder(to_path(given)),
         has_images=is_path and bool(asked) and not folders and has_images(path),
-        others=tuple(name for name in list_names(root) if os.path.isdir(os.path.join(root, name))),
+        others=tuple(folder.name for folder in files.folders_in(to_path(root))),
     )
     findings = (*_machine_findings(environment), *_call_findings(facts), *_place_findings(facts))
     return Diagnosis(
         environment=environment,
         data_dir=start,
         findings=findings,
-        cases=tuple(map(_case, folders)),
+        cases=tuple(_case(folder, environment) for folder in folders),
     )
 
 
 def _diagnose_file(path: str, environment: Environment) -> Diagnosis:
-    path, shown = os.path.abspath(path), path
+    path, shown = str(to_path(path).absolute()), path
     contents = read_contents([path])
     return Diagnosis(
         environment=environment,
@@ -260,9 +264,9 @@ def _diagnose_file(path: str, environment: Environment) -> Diagnosis:
 
 def _is_name(asked: str, root: str) -> bool:
     """Return whether a text names a dataset, although a folder here has that name too."""
-    if any(asked in Path(folder).absolute().parts[-3:] for folder in find_folders(root)):
+    if any(asked in to_path(folder).absolute().parts[-3:] for folder in find_folders(root)):
         return True
-    return os.path.isdir(os.path.join(root, asked)) and not any(find_folders(asked))
+    return files.is_folder(to_path(root) / asked) and not any(find_folders(asked))
 
 
 def _folders_of(call: Call, root: str, environment: Environment) -> list[str]:
@@ -276,7 +280,7 @@ def _folders_of(call: Call, root: str, environment: Environment) -> list[str]:
         found = [
             folder
             for folder in find_folders(place)
-            if wanted in map(_without_spelling, Path(folder).absolute().parts[-3:])
+            if wanted in map(_without_spelling, to_path(folder).absolute().parts[-3:])
         ]
         if found:
             return found
@@ -291,18 +295,19 @@ def _without_spelling(name: str) -> str:
 def _unfinished(folder: str) -> dict[str, bool]:
     """Return the folders of unfinished packs, and whether the pack is still running."""
     names = [name for name in list_names(folder) if INCOMPLETE in name]
-    over = {path.name for path in find_leftovers(Path(folder))} if names else set()
+    over = {path.name for path in find_leftovers(to_path(folder))} if names else set()
     # Folders of imgrec are hidden. Others are TFDS's, which takes no lock.
     return {os.path.join(folder, name): name[0] == "." and name not in over for name in names}
 
 
-def _case(folder: DatasetFolder) -> Case:
+def _case(folder: DatasetFolder, environment: Environment) -> Case:
     info, load, contents = folder.info, folder.load_line, folder.contents
     return Case(
         path=str(folder.path),
         title=f"{info.name or folder.name} {info.version or folder.version}".strip(),
         splits={split.name: split.examples for split in info.splits},
         findings=(
+            *_store_findings(folder, environment),
             *_address_findings(folder),
             *_document_findings(folder),
             *_shard_findings(folder),
@@ -351,7 +356,7 @@ def _call_findings(facts: _Facts) -> Iterator[Finding]:
 def _place_findings(facts: _Facts) -> Iterator[Finding]:
     """Find a dataset in another place, version or config than TFDS looks for."""
     call, folders = facts.call, facts.folders
-    given = Path(facts.data_dir).absolute()
+    given = to_path(facts.data_dir).absolute()
     for folder in folders if call.text else ():
         right, fix = folder.data_dir, f"give the folder that holds {folder.name}: {folder.data_dir}"
         if given == right:
@@ -382,6 +387,14 @@ def _place_findings(facts: _Facts) -> Iterator[Finding]:
             yield Finding("running", f"it is being packed right now, in {path}", "wait for it")
         elif not folders:
             yield Finding("cut off", f"a pack was cut off: {path}", files.RESUME_HINT)
+
+
+def _store_findings(folder: DatasetFolder, environment: Environment) -> Iterator[Finding]:
+    """Find a store that TensorFlow, with which TFDS reads, does not know."""
+    path = str(folder.path)
+    if is_url(path) and scheme_of(path) not in _READ_BY_TF and not environment.has_tensorflow_io:
+        what = f"TensorFlow, with which TFDS reads, does not know {scheme_of(path)}://"
+        yield Finding("store", what, "copy it to a disk, or load it like this:")
 
 
 def _address_findings(folder: DatasetFolder) -> Iterator[Finding]:

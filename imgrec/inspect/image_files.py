@@ -24,7 +24,8 @@ from imgrec.read.record import Record, Value, parse
 from imgrec.read.shards import MIN_RECORD_BYTES, read_shard
 from imgrec.read.splits import ALL, record_ranges
 from imgrec.source.words import split_word
-from imgrec.storage.named_files import FileSystem, write_tree_file
+from imgrec.storage.paths import FileSystem
+from imgrec.storage.trees import tree_writer
 from imgrec.text import printable
 
 _HINT = "`imgrec verify` lists all faults; restore the file, or pack the dataset again"
@@ -159,13 +160,13 @@ def _write_shard(
 ) -> tuple[int, int]:
     """Write images of a shard; return how many files, and how many bytes."""
     shard, paths = task
-    made: set[str] = set()
     size = 0
     records = read_records(os.path.join(info.path, shard), info.compression, ())
-    for number, record in enumerate(records):
-        if number in paths:
-            write_tree_file(root, paths[number], record.image, made)
-            size += len(record.image)
+    with tree_writer(root) as write:
+        for number, record in enumerate(records):
+            if number in paths:
+                write(paths[number], record.image)
+                size += len(record.image)
     return len(paths), size
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -31,8 +31,9 @@ from imgrec.inspect.subject import (
     InSource,
     Job,
     RecordBatch,
-    find_subject,
+    Subject,
     open_dataset,
+    open_subject,
     record_batches,
     scan_for,
 )
@@ -243,26 +244,31 @@ def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
     """Compare images as asked. Archives are unpacked to folders in `spool`."""
     started = time.monotonic()
     large: tuple[Large, ...] = ()
-    # Find all before reading any, so that a wrong name is reported at once.
-    source = open_embeddings(request.embeddings)
-    read = _reader(request.what, request.source, request.data_dir)
-    if request.against:
-        read_others = _reader(request.against, SourceOptions(), request.data_dir)
-        of_others = open_embeddings(request.against_embeddings) or source
-        images = read(job, os.path.join(spool, "0"))
-        others = read_others(job, os.path.join(spool, "1"))
-        known = images.described(source), others.described(of_others)
-        _refuse_other_width(*known)
-        groups = _groups_between(images, others, known, request.alike, job)
-        against = f"{others.name} {others.version}".strip()
-    else:
-        images, against = read(job, spool), ""
-        groups, large = _groups_within(images, images.described(source), request.alike, job)
-    groups.sort(key=LeakGroup.order)
+    with ExitStack() as stack:
+
+        def find(what: str, options: SourceOptions) -> Subject:
+            return stack.enter_context(open_subject(what, options, request.data_dir))
+
+        # Find all before reading any, so that a wrong name is reported at once.
+        source = open_embeddings(request.embeddings)
+        subject = find(request.what, request.source)
+        if request.against:
+            other = find(request.against, SourceOptions())
+            of_others = open_embeddings(request.against_embeddings) or source
+            images = _read(subject, request.what, job, os.path.join(spool, "0"))
+            others = _read(other, request.against, job, os.path.join(spool, "1"))
+            known = images.described(source), others.described(of_others)
+            _refuse_other_width(*known)
+            groups = _groups_between(images, others, known, request.alike, job)
+            against = f"{others.name} {others.version}".strip()
+        else:
+            images, against = _read(subject, request.what, job, spool), ""
+            groups, large = _groups_within(images, images.described(source), request.alike, job)
+        groups.sort(key=LeakGroup.order)
+        sheet = request.sheet if groups else ""
+        if sheet:
+            write_out(sheet, encode_sheet(_draw_sheet(groups[:_SHEET_GROUPS], job), sheet))
     unreadable = images.seen.pixels.count(0)
-    sheet = request.sheet if groups else ""
-    if sheet:
-        write_out(sheet, encode_sheet(_draw_sheet(groups[:_SHEET_GROUPS], job), sheet))
     return Leaks(
         name=images.name,
         version=images.version,
@@ -288,16 +294,13 @@ def _refuse_other_width(images: Images, others: Images) -> None:
         )
 
 
-def _reader(what: str, options: SourceOptions, data_dir: str) -> Callable[[Job, str], _Images]:
-    """Return a function that reads all images, given a folder to unpack archives to."""
-    subject = find_subject(what, options, data_dir)
-    if isinstance(subject, Path):
-        return lambda job, _spool: _images_of_dataset(subject, job)
-    return lambda job, spool: _images_of_source(
-        choose_limited(scan_for(job, subject, options, spool), options, PackOptions().seed),
-        what,
-        job,
-    )
+def _read(subject: Subject, what: str, job: Job, spool: str) -> _Images:
+    """Read all images of what was asked for. Archives are unpacked to `spool`."""
+    found, options = subject
+    if isinstance(found, Path):
+        return _images_of_dataset(found, job)
+    catalog = scan_for(job, found, options, spool)
+    return _images_of_source(choose_limited(catalog, options, PackOptions().seed), what, job)
 
 
 def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:

@@ -14,7 +14,8 @@ from imgrec.errors import DatasetError
 from imgrec.inspect.dataset_folders import TFDS_DOCUMENTS, is_tfrecord_name
 from imgrec.read.documents import Documents, read_documents
 from imgrec.read.files import folders_in, present_files, unfinished_beside
-from imgrec.storage.leftovers import INCOMPLETE, REPLACED, find_leftovers
+from imgrec.storage.hidden import INCOMPLETE, REPLACED
+from imgrec.storage.leftovers import find_leftovers, restorable
 from imgrec.storage.paths import is_remote
 from imgrec.storage.usage import StoredFile, freed_bytes, stored_files, used_bytes
 from imgrec.text import number
@@ -147,10 +148,8 @@ def _time(ns: int) -> str:
 
 
 def _hidden_state(path: Path) -> tuple[State, str]:
-    if path.name.endswith(REPLACED):
+    if path.name.endswith(REPLACED) or restorable(path):
         return State.UNFINISHED, "an overwrite was interrupted; imgrec clean restores it"
-    if is_remote(path):
-        return State.UNFINISHED, "a pack was interrupted, or is running"
     if path in find_leftovers(path.parent):
         return State.UNFINISHED, "a pack was interrupted; run it again, or imgrec clean"
     return State.RUNNING, "it is being packed"
@@ -161,8 +160,8 @@ def _state(documents: Documents, files: Mapping[str, StoredFile]) -> tuple[State
     for name in TFDS_DOCUMENTS:
         if name not in files:
             # On a store, finished shards are in the version folder before its metadata.
-            if is_remote(documents.folder) and unfinished_beside(documents.folder):
-                return _hidden_state(documents.folder)
+            if is_remote(documents.folder) and (hidden := unfinished_beside(documents.folder)):
+                return _hidden_state(hidden)
             return State.DAMAGED, f"it has no {name}"
     try:
         documents.info()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -56,22 +57,35 @@ class Job:
             self.on_progress(stage, done, total)
 
 
-def find_subject(what: str, options: SourceOptions, data_dir: str) -> Path | Source:
-    """Return the folder of a dataset, or a source if there is no dataset of that name."""
+class Subject(NamedTuple):
+    """A dataset's folder, or a source, with the options for reading it."""
+
+    found: Path | Source
+    options: SourceOptions
+
+
+@contextmanager
+def open_subject(what: str, options: SourceOptions, data_dir: str) -> Iterator[Subject]:
+    """Yield the folder of a dataset, or a source if there is no dataset of that name.
+
+    Copies of a source on a store are deleted at the end.
+    """
     try:
         # Options of a source make no sense for a dataset.
-        if options == SourceOptions():
-            return find_dataset(what, data_dir)
+        folder = find_dataset(what, data_dir) if options == SourceOptions() else None
     except DatasetNotFound as error:
-        if is_url(what):
-            hint = "give a dataset; for a source on a store, use imgrec plan, or pack it first"
-            raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
-        if not os.path.exists(what):
+        if not (to_path(what).exists() if is_url(what) else os.path.exists(what)):
             hint = f"{error.hint}; or give the path of a source"
             raise DatasetNotFound(error.message, hint=hint, path=error.path) from error
+        folder = None
+    if folder is not None:
+        yield Subject(folder, options)
+        return
+    from imgrec.source.fetch import fetched
     from imgrec.source.kinds import detect
 
-    return detect(what, options)
+    with fetched(what, options) as here:
+        yield Subject(detect(here.path, here.options), here.options)
 
 
 def shadowing(what: str, options: SourceOptions, data_dir: str) -> str:

@@ -17,8 +17,9 @@ from imgrec.codec.sniff import HEAD_BYTES, sniff
 from imgrec.codec.tfrecord import compression_of
 from imgrec.errors import BadImage, CorruptRecord
 from imgrec.faults import Code
-from imgrec.read.files import RegularFile, os_fault
+from imgrec.read.files import RegularFile, os_fault, present_files, read_start
 from imgrec.read.shards import shard_frames
+from imgrec.storage.paths import to_path
 
 MOST_BYTES = 1 << 30
 """How much to read of the records: more would take long and show little."""
@@ -35,16 +36,7 @@ _MOST_LISTED = 3
 
 def list_names(folder: str) -> list[str]:
     """Return the names in a folder, sorted; none if it cannot be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except (OSError, ValueError):
-        return []
-
-
-def compression_of_file(path: str) -> str | None:
-    """Return how a file of records is compressed, "" for none; None if it is not TFRecord."""
-    with RegularFile(path) as file:
-        return compression_of(file.read(HEAD_BYTES))
+    return sorted(present_files(to_path(folder)))
 
 
 @dataclass(slots=True)
@@ -142,8 +134,9 @@ class Contents:
     def read(self, path: str) -> None:
         """Add a file."""
         try:
-            self.size += os.path.getsize(path)
-            compression = compression_of_file(path)
+            head, size = read_start(path, HEAD_BYTES)
+            self.size += size
+            compression = compression_of(head)
             if compression is None:
                 self._set_fault(path, Code.NOT_TFRECORD.value)
                 return

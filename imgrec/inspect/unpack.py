@@ -40,8 +40,8 @@ from imgrec.read.samples import read_groups
 from imgrec.source.folder_layout import read_folders
 from imgrec.source.words import split_word
 from imgrec.spelling import alike
-from imgrec.storage.named_files import NewTree, write_tree_file
-from imgrec.storage.urls import is_url
+from imgrec.storage.paths import to_path
+from imgrec.storage.trees import open_tree, tree_writer
 from imgrec.text import number, printable
 
 _MANIFEST, _CLASSES = "manifest.csv", "classes.txt"
@@ -98,18 +98,13 @@ def unpack_folder(
     gets a folder.
 
     Raises DatasetError if the dataset is damaged or has names that cannot be files below `target`,
-    UsageError if `target` is not an empty folder on a disk, and ExecutionError if the disk is full.
+    UsageError if `target` is not an empty folder, and ExecutionError if it cannot be written.
     """
-    if is_url(target):
-        raise UsageError(
-            f"{target} is on an object store, but images are unpacked to a disk",
-            hint="give a folder on this machine",
-        )
     documents = read_documents(folder, present_files(folder), report=True)
     info, report = documents.info(), documents.report
-    if Path(target).resolve().is_relative_to(folder.resolve()):
+    if to_path(target).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target} is inside the dataset itself", hint="give another folder")
-    with NewTree(target) as tree:
+    with open_tree(target) as tree:
         images = list_images(folder, info, split, job)
         paths = file_paths(images, info.classes, split_folders=split_folders)
         refuse_bad_paths(paths, tree.probe(), str(folder))
@@ -131,9 +126,10 @@ def unpack_folder(
         submission = _read(folder / layout.SUBMISSION)
         beside = again.files if again else {}
         beside = {**beside, files.free_name(layout.SUBMISSION): submission}
-        for name, data in beside.items():
-            if data:
-                write_tree_file(str(tree.path), name, data, set())
+        with tree_writer(str(tree.path)) as write:
+            for name, data in beside.items():
+                if data:
+                    write(name, data)
         tree.publish()
     is_whole = len(images) == sum(split.examples for split in info.splits)
     manifest = again.manifest if again else ""

@@ -453,8 +453,6 @@ def _draw_page(job: Job, results: Sequence[ShardResult], report: Report) -> byte
 
 
 def _unfinished(dataset_folder: Path) -> tuple[str, ...]:
-    if is_remote(dataset_folder):
-        return ()
     try:
         return tuple(map(str, find_leftovers(dataset_folder)))
     except ExecutionError:

@@ -18,7 +18,8 @@ from typing import BinaryIO, Self
 from imgrec import layout
 from imgrec.errors import DatasetError, DatasetNotFound, ExecutionError, ImgrecError
 from imgrec.faults import Code, Fault, Faults
-from imgrec.storage.leftovers import INCOMPLETE, REPLACED, find_leftovers
+from imgrec.storage.hidden import INCOMPLETE, REPLACED, incomplete_path
+from imgrec.storage.leftovers import find_leftovers
 from imgrec.storage.paths import is_remote, to_path
 from imgrec.storage.urls import is_url
 from imgrec.text import suggestion
@@ -35,8 +36,7 @@ _CHECKSUM_LINE = re.compile(rb"([0-9a-f]{64})  ([^/\0\n]+)")
 _TFRECORD_NAMES = (".tfrecord", ".tfrec")
 """Parts of the names of TFRecord files, whoever wrote them."""
 _NEEDED = (layout.DATASET_INFO, layout.FEATURES)
-_AGAIN = "run the same imgrec pack again: it continues from there"
-RESUME_HINT = f"{_AGAIN}; imgrec clean removes it"
+RESUME_HINT = "run the same imgrec pack again: it continues from there; imgrec clean removes it"
 _BUCKET_PARTS = 2
 """The path of a bucket has two parts: s3:, and its name."""
 
@@ -114,6 +114,16 @@ def read_document(path: Path, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
     if size > limit:
         raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(path))
     return data
+
+
+def read_start(path: str, size: int) -> tuple[bytes, int]:
+    """Return the first bytes of a regular file, and its whole size; raise OSError."""
+    if is_url(path):
+        from imgrec.storage.remote.read import Span, read_span, stat_object
+
+        return read_span(Span(path, 0, size)), stat_object(path).size
+    with RegularFile(path) as file:
+        return file.read(size), file.size
 
 
 def present_files(folder: Path) -> frozenset[str]:
@@ -293,11 +303,11 @@ def _not_found_at(url: str) -> DatasetNotFound:
 
 def _problem(path: Path) -> tuple[str, str] | None:
     """Return why an existing path is not a dataset, and what to do about it."""
-    if _is_file(path):
+    if is_file(path):
         return f"{path} is a file", f"give the folder of the dataset, such as {path.parent}"
     for folder in (path, *folders_in(path)):
         names = present_files(folder)
-        missing = [name for name in _NEEDED if not _is_file(folder / name)]
+        missing = [name for name in _NEEDED if not is_file(folder / name)]
         if missing and folder.name.endswith(INCOMPLETE):
             return _unfinished(folder)
         if missing and (hidden := unfinished_beside(folder)):
@@ -323,26 +333,30 @@ def unfinished_beside(folder: Path) -> Path | None:
     """
     if layout.parse_version(folder.name) is None:
         return None
-    hidden = folder.with_name(f".{folder.name}{INCOMPLETE}")
+    hidden = incomplete_path(folder)
     is_present = hidden.is_dir() if is_remote(hidden) else os.path.isdir(hidden)
     return hidden if is_present else None
 
 
 def _unfinished(folder: Path) -> tuple[str, str]:
-    if is_remote(folder):
-        return f"a pack was interrupted, or is running: {folder}", _AGAIN
     if folder not in find_leftovers(folder.parent):
         return f"it is being packed right now, in {folder}", "wait for it"
     return f"a pack was interrupted: {folder}", RESUME_HINT
 
 
 def _is_version_folder(path: Path) -> bool:
-    return all(_is_file(path / name) for name in _NEEDED)
+    return all(is_file(path / name) for name in _NEEDED)
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Return whether there is a file; False if it may not be accessed."""
     # os.path.isfile is False for a path that may not be accessed, where pathlib raises.
     return path.is_file() if is_remote(path) else os.path.isfile(path)
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder; False if it may not be accessed."""
+    return path.is_dir() if is_remote(path) else os.path.isdir(path)
 
 
 def _versions(path: Path) -> list[Path]:

@@ -1,29 +1,33 @@
-"""Hidden folders that interrupted runs leave beside the versions of a dataset."""
+"""Hidden folders that interrupted runs leave beside the versions of a dataset.
+
+`remote.leftovers` does the same on a store.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import PART, lock, make_locked, os_errors_as, remove_all
+from imgrec.storage.hidden import (
+    INCOMPLETE,
+    ORIGIN,
+    REPLACED,
+    incomplete_path,
+    is_hidden_name,
+    origin_path,
+    replaced_path,
+    target_of,
+)
+from imgrec.storage.paths import is_remote
 
-INCOMPLETE, REPLACED = ".incomplete", ".replaced"
 NOTES, SPOOL = ".notes", ".spool"
 """Folders for notes and for temporary files, in the hidden folder of an unfinished dataset."""
-ORIGIN = ".origin.json"
-"""The suffix of the private note beside a dataset; see `imgrec.packing.origin`."""
 _METADATA = "metadata.json"
 _SHARD = "-of-"
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
-
-
-def origin_path(target: Path) -> Path:
-    """Return the path of the private note about the origin of a dataset."""
-    return target.with_name(f".{target.name}{ORIGIN}")
 
 
 def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
@@ -32,6 +36,11 @@ def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
     Raises ExecutionError if a folder cannot be read.
     """
     for folder in dataset_folders:
+        if is_remote(folder):
+            from imgrec.storage.remote import leftovers
+
+            yield from leftovers.find_leftovers(folder)
+            continue
         for suffix in (INCOMPLETE, REPLACED):
             with os_errors_as(folder):
                 found = sorted(folder.glob(f".*{suffix}"))
@@ -42,6 +51,11 @@ def find_leftovers(*dataset_folders: Path) -> Iterator[Path]:
 def find_orphans(*dataset_folders: Path) -> Iterator[Path]:
     """Yield the private notes about removed datasets; raise as `find_leftovers`."""
     for folder in dataset_folders:
+        if is_remote(folder):
+            from imgrec.storage.remote import leftovers
+
+            yield from leftovers.find_orphans(folder)
+            continue
         with os_errors_as(folder):
             orphans = [path for path in sorted(folder.glob(f".*{ORIGIN}")) if _is_orphan(path)]
         yield from orphans
@@ -49,9 +63,22 @@ def find_orphans(*dataset_folders: Path) -> Iterator[Path]:
 
 def restorable(path: Path) -> str:
     """Return the path to restore a dataset to if a run died while replacing it, or ""."""
-    target = _target(path)
+    if is_remote(path):
+        from imgrec.storage.remote import leftovers
+
+        return leftovers.restorable(path)
+    target = target_of(path)
     is_aside = path.name.endswith(REPLACED) and not os.path.lexists(target)
     return str(target) if is_aside else ""
+
+
+def occupied(path: Path) -> tuple[Path, ...]:
+    """Return the folders of what is removed along with a leftover or a version."""
+    if is_remote(path):
+        from imgrec.storage.remote import leftovers
+
+        return leftovers.occupied(path)
+    return (path,)
 
 
 def remove_leftover(path: Path) -> None:
@@ -59,6 +86,11 @@ def remove_leftover(path: Path) -> None:
 
     Raises ExecutionError if a run has begun there since.
     """
+    if is_remote(path):
+        from imgrec.storage.remote import leftovers
+
+        leftovers.remove_leftover(path)
+        return
     guard = _guard(path)
     try:
         held = make_locked(guard)
@@ -93,7 +125,12 @@ def remove_version(path: Path) -> None:
 
     Raises ExecutionError if a run is making the same version.
     """
-    guard = path.with_name(f".{path.name}{INCOMPLETE}")
+    if is_remote(path):
+        from imgrec.storage.remote import leftovers
+
+        leftovers.remove_version(path)
+        return
+    guard = incomplete_path(path)
     try:
         held = make_locked(guard)
         try:
@@ -118,22 +155,15 @@ def remove_stage(path: Path) -> None:
     remove_all(path)
 
 
-def _target(path: Path) -> Path:
-    """Return the path of the dataset that a hidden folder belongs to."""
-    name = path.name[1:]
-    for suffix in (ORIGIN, REPLACED, INCOMPLETE):
-        name = name.removesuffix(suffix)
-    return path.with_name(name)
-
-
 def _guard(path: Path) -> Path:
     """Return the hidden folder whose lock a run on a dataset holds."""
-    return path.with_name(f".{_target(path).name}{INCOMPLETE}")
+    return incomplete_path(target_of(path))
 
 
 def _is_ours(path: Path) -> bool:
     """Tell by name and contents whether a hidden folder was made by a run of ours."""
-    if not _VERSION.fullmatch(_target(path).name) or not path.is_dir():
+    suffix = REPLACED if path.name.endswith(REPLACED) else INCOMPLETE
+    if not is_hidden_name(path.name, suffix) or not path.is_dir():
         return False
     try:
         if path.name.endswith(REPLACED):
@@ -155,9 +185,9 @@ def is_stage(path: Path) -> bool:
 
 def _is_orphan(path: Path) -> bool:
     """Return whether a private note is about a removed dataset."""
-    target = _target(path)
-    beside = (target, _guard(path), path.with_name(f".{target.name}{REPLACED}"))
-    is_note = bool(_VERSION.fullmatch(target.name)) and path.is_file() and not path.is_symlink()
+    target = target_of(path)
+    beside = (target, _guard(path), replaced_path(target))
+    is_note = is_hidden_name(path.name, ORIGIN) and path.is_file() and not path.is_symlink()
     return is_note and not any(map(os.path.lexists, beside))
 
 

@@ -6,11 +6,27 @@ import errno
 import io
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from imgrec.errors import UsageError
 from imgrec.storage.urls import is_url, scheme_of
 from imgrec.text import given_path, name_of, printable
+
+
+class FileSystem(NamedTuple):
+    """How a file system treats names."""
+
+    folds_case: bool
+    composes: bool
+    """Whether it treats the two encodings of an accent as equal."""
+    strips_dots: bool
+    """Whether it drops a dot at the end of a name."""
+    has_devices: bool
+    """Whether names such as AUX are reserved for devices."""
+    takes_bytes: bool
+    """Whether it accepts names that are not UTF-8."""
+    most_name_bytes: int
+    most_path_bytes: int
 
 
 def to_path(text: str) -> Path:
@@ -32,16 +48,15 @@ def refuse_remote(text: str, what: str) -> None:
     if is_url(text):
         raise UsageError(
             f"{what} does not work on an object store: {text}",
-            hint="give a folder on this machine; imgrec pack, info, verify, view, unpack, head and "
-            "show take URLs",
+            hint="give a path on this machine",
         )
 
 
-def refuse_unwritable(text: str) -> None:
+def refuse_unwritable(text: str, option: str = "--data-dir ") -> None:
     """Raise UsageError for web URLs, which are read-only."""
     if is_url(text) and scheme_of(text) in ("http", "https"):
         raise UsageError(
-            f"--data-dir {text} is a web URL, which is read-only",
+            f"{option}{text} is a web URL, which is read-only",
             hint="give a folder, or the URL of a store, such as s3://bucket/datasets",
         )
 

@@ -24,16 +24,8 @@ from imgrec.storage.files import (
     write_error,
     write_file,
 )
-from imgrec.storage.leftovers import (
-    INCOMPLETE,
-    NOTES,
-    REPLACED,
-    SPOOL,
-    is_stage,
-    origin_path,
-    remove_stage,
-    restore,
-)
+from imgrec.storage.hidden import incomplete_path, origin_path, replaced_path
+from imgrec.storage.leftovers import NOTES, SPOOL, is_stage, remove_stage, restore
 from imgrec.storage.paths import is_remote
 
 if TYPE_CHECKING:
@@ -96,7 +88,7 @@ class Staging:
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        self.path = target.with_name(f".{target.name}{INCOMPLETE}")
+        self.path = incomplete_path(target)
         self.spool = self.path / SPOOL
         """The folder for temporary files. Whoever needs it makes it."""
         self.results = str(self.spool)
@@ -104,7 +96,7 @@ class Staging:
         self._notes = self.path / NOTES
         self.shard_notes = str(self._notes)
         """Where they note finished shards by themselves."""
-        self._replaced = target.with_name(f".{target.name}{REPLACED}")
+        self._replaced = replaced_path(target)
         self._made: list[Path] = []
         self._lock = -1
         # Finished files are synced while others are being written, so that the end is not slow.

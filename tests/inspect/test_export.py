@@ -18,7 +18,7 @@ import imgrec
 from imgrec.errors import CorruptRecord, DatasetError, UsageError
 from imgrec.inspect.export import parquet
 from imgrec.inspect.export.exporting import FORMATS
-from imgrec.storage.named_files import NewTree
+from imgrec.storage.trees import NewTree
 
 SHARD = "flowers-train.tfrecord-00000-of-00001"
 
@@ -216,7 +216,7 @@ def test_a_split_that_hugging_face_cannot_name_is_refused(folder: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--to", "parquet", "-o", "s3://bucket/x"), "s3://bucket/x is on an object store, but"),
+        (("--to", "parquet", "-o", "https://host/x"), "https://host/x is a web URL, which is"),
         (("--to", "parque", "-o", "x"), "--to 'parque' is not a choice"),
         (("--to", "parquet"), "export needs "),
         (("--to", "parquet", "-o", "."), ". is the current folder and would be replaced"),

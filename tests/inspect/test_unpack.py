@@ -26,7 +26,8 @@ from imgrec.errors import DatasetError, UsageError
 from imgrec.inspect.image_files import refuse_bad_paths
 from imgrec.options import SourceOptions
 from imgrec.storage.files import remove_all
-from imgrec.storage.named_files import FileSystem, NewTree
+from imgrec.storage.paths import FileSystem
+from imgrec.storage.trees import NewTree
 
 SHARD = "x-train.tfrecord-00000-of-00001"
 LINUX = FileSystem(

@@ -17,7 +17,6 @@ from viewing import viewing
 
 import imgrec
 from imgrec.cli.main import main
-from imgrec.inspect.doctor import Environment, diagnose
 from imgrec.storage.paths import to_path
 
 pytestmark = pytest.mark.stores
@@ -312,12 +311,38 @@ def test_a_dataset_on_a_store_is_viewed(store: Store) -> None:
     assert [kind for kind, _ in frames.values()] == [0, 0]
 
 
-@pytest.mark.parametrize("verb", ["doctor", "clean"])
-def test_a_verb_that_does_not_work_on_a_store_says_so(store: Store, cli: Cli, verb: str) -> None:
-    url = store / "data"
-    done = cli(verb, *(["--data-dir", url] if verb == "clean" else [url]))
-    assert done.returncode == 2
-    assert f"imgrec {verb} does not work on an object store: {url}" in done.stderr
+def test_doctor_names_the_line_that_loads_a_dataset_on_a_store(store: Store, cli: Cli) -> None:
+    url = pack_there(store).info.path
+    for arguments in ((url,), ("flowers", "--data-dir", store / "data")):
+        done = cli("doctor", *arguments, "--quick", "--json")
+        assert done.returncode == 1, done.stderr
+        [case] = json.loads(done.stdout)["datasets"]
+        assert [fault["cause"] for fault in case["faults"]] == ["store"]
+        assert case["load"] == f'imgrec.load({url!r}, split="train")'
+    [shard] = (name for name in there(store) if "train" in name and name.endswith("-00001"))
+    store.delete(f"data/flowers/1.0.0/{shard}")
+    done = cli("doctor", url, "--quick")
+    assert f"fault       {shard} is missing" in done.stdout
+    store.put("plain/a.tfrecord", there(store)[shard.replace("train", "val")])
+    done = cli("doctor", store / "plain", "--quick")
+    assert f"['{store / 'plain/a.tfrecord'}']" in done.stdout
+
+
+def test_a_source_on_a_store_is_reported_previewed_and_searched_for_leaks(
+    store: Store, cli: Cli, tmp_path: Path
+) -> None:
+    store.put_tree(FLOWERS, "in/flowers")
+    page, sheet = tmp_path / "page.html", tmp_path / "sheet.png"
+    far = imgrec.report(store / "in/flowers", path=page)
+    near = imgrec.report(FLOWERS, path=tmp_path / "near.html")
+    assert (far.facts.totals, far.thumbnails) == (near.facts.totals, near.thumbnails)
+    assert imgrec.preview(store / "in/flowers", path=sheet).total > 0
+    found = cli("leaks", store / "in/flowers", "--json")
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["images"] == sum(far.facts.totals)
+    done = cli("report", store / "nothing")
+    assert done.returncode == 5
+    assert done.stderr.count("\n") == 2
 
 
 def test_leaks_of_a_dataset_on_a_store_are_those_of_one_on_the_disk(
@@ -346,14 +371,8 @@ def test_the_default_data_directory_may_be_on_a_store(
     with pytest.raises(imgrec.DatasetNotFound, match="no dataset 'flower'") as caught:
         imgrec.info("flower")
     assert caught.value.hint.startswith("did you mean flowers?")
-    assert main(["clean"]) == 2
-    refusal = f"imgrec clean does not work on an object store: {store.url}"
-    assert refusal in capsys.readouterr().err
-    here = Environment(
-        python="", imgrec="", packages=(), shadows=(), default_data_dir=store / "data"
-    )
-    with pytest.raises(imgrec.UsageError, match="imgrec doctor does not work on an object store"):
-        diagnose("flowers", "", here)
+    assert main(["clean"]) == 0
+    assert "nothing to remove" in capsys.readouterr().out
 
 
 def test_a_local_folder_is_found_whatever_the_default_data_directory_is(

@@ -69,11 +69,9 @@ def test_half_a_dataset_is_reported_as_interrupted(store: Store, cut: str) -> No
         pack_there(store)
     store.proxy.fault = lambda method, path: ""
     for url in ("data/flowers", "data/flowers/1.0.0"):
-        with pytest.raises(
-            imgrec.DatasetNotFound, match="a pack was interrupted, or is running"
-        ) as said:
+        with pytest.raises(imgrec.DatasetNotFound, match="a pack was interrupted: s3://") as said:
             imgrec.info(store / url)
-        assert said.value.hint == "run the same imgrec pack again: it continues from there"
+        assert said.value.hint.startswith("run the same imgrec pack again: it continues from there")
     assert pack_there(store).kept_shards == 2
 
 
@@ -323,13 +321,8 @@ def test_the_contents_of_a_url_without_a_dataset_are_listed(store: Store, cli: C
         assert done.stderr == f"imgrec: there is no dataset at {url}\n  hint: {hint}\n"
 
 
-def test_images_are_not_unpacked_into_a_folder_called_s3(
-    store: Store, cli: Cli, tmp_path: Path
-) -> None:
+def test_copies_are_not_kept_in_a_folder_called_s3(store: Store, tmp_path: Path) -> None:
     pack_there(store)
-    done = cli("unpack", store / "data/flowers", store / "out")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"imgrec: {store / 'out'} is on an object store, but images are")
     with pytest.raises(imgrec.UsageError, match="cache_dir does not work on an object store"):
         imgrec.load(store / "data/flowers", cache_dir=store / "cache")
     assert list(tmp_path.iterdir()) == []

@@ -27,9 +27,8 @@ from imgrec.read.dataset import Dataset
 from imgrec.read.documents import Documents, read_documents
 from imgrec.read.files import present_files
 from imgrec.read.shards import shard_paths
-from imgrec.storage.named_files import NewTree, write_tree_file
-from imgrec.storage.paths import is_remote
-from imgrec.storage.urls import is_url
+from imgrec.storage.paths import to_path
+from imgrec.storage.trees import open_tree, tree_folder, tree_writer
 from imgrec.text import closest, number, printable
 
 FORMATS: Mapping[str, str] = {
@@ -70,27 +69,23 @@ def export_folder(
     With `overwrite`, an earlier export in that folder is replaced; anything else is not.
 
     Raises DatasetError if the dataset is damaged or does not fit the format, UsageError if `target`
-    exists or is not on a disk, and ExecutionError if the disk refuses it.
+    exists, and ExecutionError if it cannot be written.
     """
     writer = format_named(to)
-    if is_url(target):
-        raise UsageError(
-            f"{target} is on an object store, but exports are written to a disk",
-            hint="give a folder on this machine, and copy it to the store afterwards",
-        )
-    if not is_remote(folder) and Path(target).resolve().is_relative_to(folder.resolve()):
+    if to_path(target).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target} is inside the dataset itself", hint="give another folder")
     contents = _contents(read_documents(folder, present_files(folder), report=True))
     shards = tuple(_shards(writer, contents.info, writer.keys(Dataset(folder))))
     replaceable = _is_own_file if overwrite else None
     hint = "only --overwrite replaces an earlier export"
-    with NewTree(target, is_replaceable=replaceable, hint=hint) as tree:
+    with open_tree(target, is_replaceable=replaceable, hint=hint) as tree:
         files = _write(shards, contents, to, str(tree.path), job)
         texts = writer.documents(contents, files)
         # Texts of the dataset may hold halves of surrogate pairs.
         documents = {name: printable(text).encode() for name, text in texts.items()}
-        for name, data in documents.items():
-            write_tree_file(str(tree.path), name, data, set())
+        with tree_writer(str(tree.path)) as write:
+            for name, data in documents.items():
+                write(name, data)
         tree.publish()
     info, images = contents.info, Counter[str]()
     for file in files:
@@ -170,4 +165,5 @@ def _write(
 
 
 def _write_shard(shard: Shard, form: Form, to: str, folder: str) -> WrittenFile:
-    return format_named(to).write(shard, form, folder)
+    with tree_folder(folder) as here:
+        return format_named(to).write(shard, form, here)

@@ -26,6 +26,7 @@ from imgrec.options import ColumnKind
 from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 from imgrec.storage.files import make_folders, os_errors_as, renamed_when_complete, seal_of
+from imgrec.storage.urls import is_url
 from imgrec.text import literal, printable
 
 if TYPE_CHECKING:
@@ -107,8 +108,14 @@ def is_own_file(name: str) -> bool:
 
 def load_line(target: str, contents: Contents) -> str:
     """Return the line of Python that loads the export."""
-    del contents
-    return f"datasets.load_dataset({literal(target)})"
+    if not is_url(target):
+        return f"datasets.load_dataset({literal(target)})"
+    # There it finds no card, and reads only files that are named.
+    splits = [split.name for split in contents.info.splits]
+    files = ", ".join(
+        f"{literal(name)}: {literal(f'{target}/data/{name}-*.parquet')}" for name in splits
+    )
+    return f'datasets.load_dataset("parquet", data_files={{{files}}})'
 
 
 def write(shard: Shard, form: Form, folder: str) -> WrittenFile:

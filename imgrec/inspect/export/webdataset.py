@@ -24,12 +24,15 @@ from imgrec.inspect.image_files import extension_for
 from imgrec.read.dataset import Dataset
 from imgrec.read.record import Record
 from imgrec.storage.files import create
+from imgrec.storage.urls import is_url, scheme_of
 from imgrec.text import literal, printable
 
 _CLASSES = "classes.txt"
 _FILE = re.compile(r"[\w-]+-\d{6,}\.tar", re.ASCII)
 _META = re.compile(r"__[^/]*__(/|$)")
 """Names that WebDataset skips."""
+_READ_BY = {"s3": "pipe:aws s3 cp {} -", "hdfs": "pipe:hdfs dfs -cat {}"}
+"""How WebDataset reads from stores that it does not know."""
 
 
 def file_name(split: str, index: int, count: int) -> str:
@@ -92,7 +95,10 @@ def load_line(target: str, contents: Contents) -> str:
     """Return the line of Python that loads the first split of the export."""
     split = contents.info.splits[0]
     pattern = _pattern(split.name, len(split.shard_lengths))
-    return f"webdataset.WebDataset({literal(f'{target}/{pattern}')}, shardshuffle=False)"
+    place = f"{target}/{pattern}"
+    if is_url(target):
+        place = _READ_BY.get(scheme_of(target), "{}").replace("{}", place)
+    return f"webdataset.WebDataset({literal(place)}, shardshuffle=False)"
 
 
 def _pattern(split: str, count: int) -> str:

@@ -36,8 +36,13 @@ _EXTRAS = {
 }  # fmt: skip
 """The package for each scheme, and the extra that installs it."""
 _S3_OPTIONS = {
-    # Only `persist` retries.
-    "config_kwargs": {"retries": {"total_max_attempts": 1}, "max_pool_connections": CONNECTIONS},
+    "config_kwargs": {
+        "retries": {"total_max_attempts": 1},  # only `persist` retries
+        "max_pool_connections": CONNECTIONS,
+        # A request that hangs is not noticed before. The default is 60 seconds for both.
+        "connect_timeout": 10,
+        "read_timeout": 30,
+    },
 }
 
 NO_BUCKET = "there is no such bucket"

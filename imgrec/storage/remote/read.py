@@ -373,6 +373,10 @@ class StorePath(PosixPath):
             return False
         return True
 
+    def is_symlink(self) -> bool:
+        """Return False: there are no links."""
+        return False
+
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002
         """Return whether there are objects below it."""
         return next(self.iterdir(), None) is not None

@@ -7,6 +7,7 @@ last, when a listing has shown that all other objects are what was sent.
     <data-dir>/<name>/<version>/...                          shards, then documents
     <data-dir>/<name>/.<version>.incomplete/notes/<shard>    finished shards: size, tag, result
     <data-dir>/<name>/.<version>.incomplete/owner            the run that began last
+    <data-dir>/<name>/.<version>.incomplete/replacing        there while another dataset is replaced
     <data-dir>/<name>/.<version>.incomplete/attempts/...     shards that executors have sent
     <data-dir>/<name>/.<version>.origin.json                 its source, and when it was packed
 
@@ -16,8 +17,9 @@ place. So an executor that was given up, but goes on writing, never changes a da
 
 A dataset that is being replaced stays as it is until the new one is complete in the hidden folder.
 Then its `dataset_info.json` is removed, the new objects are copied inside the store, and the new
-`dataset_info.json` is written. Two runs at once cannot be prevented, but they never mix: the one
-that began first finds another owner, or objects that it did not send, and publishes nothing.
+`dataset_info.json` is written; `imgrec clean` finishes that if the run was interrupted. Two runs at
+once cannot be prevented, but they never mix: the one that began first finds another owner, or
+objects that it did not send, and publishes nothing.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ from typing import NamedTuple
 from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.storage.attempts import Attempt
 from imgrec.storage.files import Seal, os_errors_as
-from imgrec.storage.leftovers import origin_path
+from imgrec.storage.hidden import incomplete_path, origin_path
+from imgrec.storage.remote.owner import OWNER, Owner
 from imgrec.storage.remote.read import (
     Span,
     Stat,
     objects,
-    read_object,
     read_spans,
     stat_object,
 )
@@ -50,9 +52,11 @@ from imgrec.storage.remote.transfer import Uploader, copy_inside, put_bytes, rem
 
 VISIBLE = "dataset_info.json"
 """A dataset without this file does not exist. `layout`, which has the name too, ranks above."""
-_INCOMPLETE = ".incomplete"
-_NOTES, _OWNER, _ATTEMPTS, _RESULTS = "notes/", "owner", "attempts", "results"
+NOTES, _ATTEMPTS, _RESULTS = "notes/", "attempts", "results"
 _RUN = "run"
+RUN_NOTE = f"{NOTES}{_RUN}"
+REPLACING = "replacing"
+"""An object that shows that shards go to the hidden folder."""
 _FILES = 4
 """How many files are uploaded at once, each in several parts."""
 _WAITING = 8
@@ -74,7 +78,7 @@ class StoreStaging:
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        self._hidden = target.with_name(f".{target.name}{_INCOMPLETE}")
+        self._hidden = incomplete_path(target)
         self._uploader = Uploader()
         self._pool = ThreadPoolExecutor(_FILES, thread_name_prefix="imgrec-store")
         self._room = BoundedSemaphore(_WAITING)
@@ -85,12 +89,12 @@ class StoreStaging:
         """Where shards are uploaded: the target, unless another dataset is there."""
         self._attempts: dict[str, Attempt] = {}
         """Files that workers have sent, by name."""
-        self._token = os.urandom(8).hex()
-        self.attempts = str(self._hidden / _ATTEMPTS / self._token)
+        self._owner = Owner(self._hidden)
+        self.attempts = str(self._hidden / _ATTEMPTS / self._owner.token)
         """Where the workers of this run send files."""
-        self.results = str(self._hidden / _RESULTS / self._token)
+        self.results = str(self._hidden / _RESULTS / self._owner.token)
         """Where they leave what only this run reads."""
-        self.shard_notes = str(self._hidden / _NOTES.rstrip("/"))
+        self.shard_notes = str(self._hidden / NOTES.rstrip("/"))
         """Where they note finished shards by themselves."""
         self.path = Path(mkdtemp(prefix=".imgrec-"))
         self.spool = self.path / ".spool"
@@ -98,7 +102,9 @@ class StoreStaging:
     def __enter__(self) -> StoreStaging:
         try:
             self._place = self._hidden if _is_replacing(self.target, self._hidden) else self.target
-            put_bytes(str(self._hidden / _OWNER), self._token.encode())
+            self._owner.claim()
+            if self._place == self._hidden:
+                put_bytes(str(self._hidden / REPLACING), b"")
         except BaseException:
             shutil.rmtree(self.path, ignore_errors=True)
             raise
@@ -111,36 +117,31 @@ class StoreStaging:
             self._pool.shutdown(cancel_futures=True)
             self._uploader.close()
             with suppress(ImgrecError, OSError):  # the next run removes the rest
-                if self._is_ours():
+                if self._owner.is_ours():
                     self._clear(error)
         finally:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _clear(self, error: BaseException | None) -> None:
         """Leave only what a run that continues this one can use."""
-        if error is not None and len(objects(str(self._hidden / _NOTES))) > 1:
+        if error is not None and len(objects(str(self._hidden / NOTES))) > 1:
+            self._owner.release()
             return
         if error is not None and self._place == self.target:
             remove_objects(*(str(self._place / name) for name in self._sent))
         remove_objects(*_below(self._hidden))
 
-    def _is_ours(self) -> bool:
-        """Return whether no other run has begun since."""
-        with suppress(FileNotFoundError):
-            return read_object(str(self._hidden / _OWNER)) == self._token.encode()
-        return False
-
     def notes(self) -> dict[str, bytes]:
         """Return all notes of an earlier run, by name."""
         found = {}
-        for name, data in _read_notes(str(self._hidden / _NOTES)).items():
+        for name, data in _read_notes(str(self._hidden / NOTES)).items():
             files, found[name] = _decode_note(data)
             self._sent |= files
         return found
 
     def note(self, name: str, data: bytes) -> None:
         """Keep a note for a run that continues this one."""
-        put_bytes(str(self._hidden / _NOTES / name), _encode_note({}, data))
+        put_bytes(str(self._hidden / NOTES / name), _encode_note({}, data))
 
     def keep(self, filenames: Collection[str], notes: Collection[str]) -> None:
         """Remove everything of an earlier run except these.
@@ -151,7 +152,8 @@ class StoreStaging:
         self._sent = {name: sent for name, sent in self._sent.items() if name in filenames}
         if self._place == self.target:
             remove_objects(*_below(self.target, but=filenames))
-        kept = {_OWNER, *(f"{_NOTES}{name}" for name in notes), *filenames}
+        kept = {OWNER, *(f"{NOTES}{name}" for name in notes), *filenames}
+        kept |= {REPLACING} if self._place == self._hidden else set()
         left = _below(self._hidden, but=kept)
         remove_objects(*(url for url in left if not url.startswith(self.results)))
 
@@ -196,7 +198,7 @@ class StoreStaging:
                     os.unlink(self.path / filename)
             files = {filename: self._sent[filename] for filename in filenames}
             if name:
-                put_bytes(str(self._hidden / _NOTES / name), _encode_note(files, note))
+                put_bytes(str(self._hidden / NOTES / name), _encode_note(files, note))
         finally:
             self._room.release()
 
@@ -240,6 +242,7 @@ class StoreStaging:
         self._each(lambda name: self._send(name, self._place), early)
         self._confirm(names - {VISIBLE})
         if self._place == self._hidden:
+            self._send(VISIBLE, self._hidden)  # so that `imgrec clean` can finish it
             self._replace(names - {VISIBLE})
         remove_objects(*_below(self.target, but=names))
         note_origin(self.target, origin)
@@ -262,7 +265,7 @@ class StoreStaging:
         for name in sorted(names):
             if not _is_same(there.get(name), self._sent.get(name)):
                 raise _not_as_sent(self._place / name)
-        if not self._is_ours():
+        if not self._owner.is_ours():
             raise ExecutionError(
                 f"another run has begun to pack {self.target}",
                 hint="wait for it, or pack under another --name or --version",
@@ -278,14 +281,18 @@ def is_taken(target: Path) -> bool:
     """Return whether a dataset is there, or anything that is not left by a run of ours."""
     if (target / VISIBLE).is_file():
         return True
-    hidden = target.with_name(f".{target.name}{_INCOMPLETE}")
-    return target.is_dir() and not (hidden / _NOTES / _RUN).is_file()
+    return target.is_dir() and not has_begun(incomplete_path(target))
+
+
+def has_begun(hidden: Path) -> bool:
+    """Return whether all objects at the place of an unfinished dataset are of a run of ours."""
+    return (hidden / RUN_NOTE).is_file() and not (hidden / REPLACING).is_file()
 
 
 def _is_replacing(target: Path, hidden: Path) -> bool:
     """Return whether shards must go, or have gone, to the hidden folder."""
     names = [found.path for found in objects(str(hidden))]
-    return is_taken(target) or any("/" not in name and name != _OWNER for name in names)
+    return is_taken(target) or any("/" not in name and name != OWNER for name in names)
 
 
 def note_origin(target: Path, origin: bytes) -> None:

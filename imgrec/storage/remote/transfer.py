@@ -74,7 +74,7 @@ class Uploader:
         bucket, _, name = key.partition("/")
         target = {"Bucket": bucket, "Key": name}
         if len(parts) == 1:
-            tag = _send(system, "put_object", target, path, parts[0], url)
+            tag = _send(system, "put_object", target, _read_part(path, parts[0]), url)
         else:
             tag = self._upload_parts(system, target, path, parts, url)
         stat = stat_object(url)
@@ -90,7 +90,7 @@ class Uploader:
 
         def send(part: _Part) -> dict[str, Any]:
             numbered = {**target, "PartNumber": part.number}
-            tag = _send(system, "upload_part", numbered, path, part, url)
+            tag = _send(system, "upload_part", numbered, _read_part(path, part), url)
             return {"PartNumber": part.number, "ETag": f'"{tag}"'}
 
         def complete() -> str:
@@ -111,20 +111,24 @@ class Uploader:
             raise
 
 
-def _send(
-    system: System, call: str, target: dict[str, Any], path: str, part: _Part, url: str
-) -> str:
-    """Send a part of a file, and return its ETag."""
+def _read_part(path: str, part: _Part) -> bytes:
     with open(path, "rb") as file:
         file.seek(part.start)
         data = file.read(part.size)
+    if len(data) != part.size:
+        raise ExecutionError(f"{path} changed while it was being uploaded", path=path)
+    return data
+
+
+def _send(system: System, call: str, target: dict[str, Any], data: bytes, url: str) -> str:
+    """Send an object, or a part of one, and return its ETag."""
     digest = hashlib.md5(data, usedforsecurity=False)
     md5 = b64encode(digest.digest()).decode()
     done = persist(lambda: system.call_s3(call, Body=data, ContentMD5=md5, **target), url)
     tag = str(done["ETag"]).strip('"')
     has_own_key = done.get("SSEKMSKeyId") or done.get("SSECustomerAlgorithm")
     is_md5 = len(tag) == _MD5_HEX and not has_own_key
-    if len(data) != part.size or (is_md5 and tag != digest.hexdigest()):
+    if is_md5 and tag != digest.hexdigest():
         raise _corrupted(url)
     return tag
 
@@ -141,8 +145,16 @@ def _upload_whole(path: str, url: str) -> Stat:
 
 
 def put_bytes(url: str, data: bytes) -> None:
-    """Write a small object in one request."""
-    _write(url, lambda system, key: system.pipe_file(key, data))
+    """Write an object in one request; S3 compares its MD5."""
+    if not is_s3(url):
+        _write(url, lambda system, key: system.pipe_file(key, data))
+        return
+    system, key = open_system(url)
+    bucket, _, name = key.partition("/")
+    try:
+        _send(system, "put_object", {"Bucket": bucket, "Key": name}, data, url)
+    except OSError as error:
+        raise denied(url, error) from None
 
 
 def remove_objects(*urls: str) -> None:
@@ -180,7 +192,7 @@ def _write(url: str, write: Callable[[System, str], object]) -> None:
 
     try:
         persist(call, url)
-    except PermissionError as error:
+    except OSError as error:
         raise denied(url, error) from None
 
 
