@@ -211,9 +211,10 @@ def _open_closed_streams() -> None:
 
 def _complain(message: str, hint: str = "") -> None:
     with suppress(OSError):  # if errors cannot be written, there is nowhere to say so
-        print(f"imgrec: {visible(message)}", file=sys.stderr)
+        # URLs with keys in them are refused by sentences that may quote what was typed.
+        print(f"imgrec: {visible(redacted(message))}", file=sys.stderr)
         if hint:
-            print(f"  hint: {visible(hint)}", file=sys.stderr)
+            print(f"  hint: {visible(redacted(hint))}", file=sys.stderr)
 
 
 def _complain_about_bug(error: Exception) -> None:

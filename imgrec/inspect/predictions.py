@@ -14,6 +14,7 @@ from imgrec.codec.untrusted import read_bounded
 from imgrec.errors import SourceError, UsageError
 from imgrec.source.columns import squashed
 from imgrec.source.tables import read_table
+from imgrec.storage.named_files import local_file
 from imgrec.storage.paths import seekable
 from imgrec.text import listed
 
@@ -79,12 +80,22 @@ def _read_file(path: str, ids: Ids) -> RawPredictions:
     read = readers.get(Path(path).suffix.lower())
     if read is None:
         raise UsageError(f"{path}: predictions cannot have this extension", hint=_HINT)
-    if not os.path.isfile(path):
-        why = "is not a file" if os.path.lexists(path) else "does not exist"
-        raise UsageError(f"{path} {why}", hint=_HINT, path=path)
+    with local_file(path) as here:
+        if not os.path.isfile(here):
+            why = "is not a file" if os.path.lexists(path) else "does not exist"
+            raise UsageError(f"{path} {why}", hint=_HINT, path=path)
+        return _read_here(read, here, path, ids)
+
+
+def _read_here(
+    read: Callable[[str, Ids], RawPredictions], here: str, path: str, ids: Ids
+) -> RawPredictions:
+    """Read a file that is `here`; messages name its path."""
     try:
-        return read(path, ids)
-    except UsageError:
+        return read(here, ids)._replace(name=path)
+    except UsageError as error:
+        error.message = error.message.replace(here, path)
+        error.args = (error.message,)
         raise
     except (SourceError, OSError, ValueError, KeyError, EOFError, MemoryError) as error:
         reason = " ".join(str(error).split())

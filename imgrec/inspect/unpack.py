@@ -125,12 +125,12 @@ def unpack_folder(
         again = _pack_again(files)
         submission = _read(folder / layout.SUBMISSION)
         beside = again.files if again else {}
-        beside = {**beside, files.free_name(layout.SUBMISSION): submission}
+        if submission:
+            beside = {**beside, files.free_name(layout.SUBMISSION): submission}
         with tree_writer(str(tree.path)) as write:
             for name, data in beside.items():
-                if data:
-                    write(name, data)
-        tree.publish()
+                write(name, data)
+        tree.publish(len(images) + len(beside))
     is_whole = len(images) == sum(split.examples for split in info.splits)
     manifest = again.manifest if again else ""
     return Unpacked(

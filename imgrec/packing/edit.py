@@ -50,6 +50,7 @@ from imgrec.source.columns import is_label_column, is_path_column, is_split_colu
 from imgrec.source.fetch import Fetched
 from imgrec.source.tables import Table, read_table
 from imgrec.source.words import split_word
+from imgrec.storage.named_files import local_file
 from imgrec.storage.staging import open_staging
 from imgrec.text import closest
 
@@ -234,9 +235,10 @@ _DOUBTFUL = re.compile("action|label|class|split", re.IGNORECASE)
 
 
 def _with_header(path: str) -> Table:
-    if not os.path.isfile(path):
-        raise SourceError(f"{path} is not a file", hint=_HINT, path=path)
-    table = read_table(path, os.path.basename(path))
+    with local_file(path) as here:
+        if not os.path.isfile(here):
+            raise SourceError(f"{path} is not a file", hint=_HINT, path=path)
+        table = read_table(here, os.path.basename(path))
     return table if table.names or not table.lines else table.with_header()
 
 

@@ -24,6 +24,7 @@ from imgrec.source.tables import Table, read_table
 from imgrec.source.tree import Run
 from imgrec.source.words import split_word
 from imgrec.storage.blobs import close_files
+from imgrec.storage.named_files import local_file
 from imgrec.storage.read_ahead import Read, reader
 from imgrec.text import are, number, printable
 
@@ -153,9 +154,11 @@ def pin_by_name(catalog: Catalog, path: str) -> Catalog:
 
 def read_split_file(path: str) -> dict[str, str]:
     """Return the split of each file."""
-    if not os.path.isfile(path):
-        raise SourceError(f"--split-file {path} is not a file", path=path)
-    table, path_at, split_at = _with_columns(read_table(path, os.path.basename(path)), path)
+    with local_file(path) as here:
+        if not os.path.isfile(here):
+            raise SourceError(f"--split-file {path} is not a file", path=path)
+        read = read_table(here, os.path.basename(path))
+    table, path_at, split_at = _with_columns(read, path)
     faults = [(fault.line, fault.reason) for fault in table.faults]
     splits: dict[str, str] = {}
     rows = zip(table.lines, table.texts(path_at), table.texts(split_at), strict=True)

@@ -29,6 +29,7 @@ from imgrec.source.tree import Context
 from imgrec.source.walk import open_tree
 from imgrec.source.words import Splits, read_splits, split_of_name, split_word, splits_of_files
 from imgrec.storage.files import walk
+from imgrec.storage.urls import redacted
 from imgrec.text import folder_name, name_of
 
 _SUBMISSION = re.compile(r"sample[-_ ]?sub|submission|submit[-_ ]?sample", re.I)
@@ -272,6 +273,11 @@ def _fault_notes(tables: Iterable[Table]) -> Iterator[Note]:
             yield Note(text or place, f"{place}: {reason}")
 
 
+def _without_keys(text: str) -> str:
+    """Return a cell without what a signed URL would reveal in reports."""
+    return redacted(text) if "://" in text else text
+
+
 # Rows matched with images
 
 
@@ -337,7 +343,7 @@ def resolve(source: TableSource, context: Context) -> Catalog:
     if not any(isinstance(at, int) for at in found):
         raise SourceError(
             f"{rows.where}: none of {len(rows)} rows names an image in {finder.root}; "
-            f"{rows.place(0)}: {texts[0]!r}: {found[0]}",
+            f"{rows.place(0)}: {_without_keys(texts[0])!r}: {found[0]}",
             hint="name their folder with --images, and the column of paths with --path-col",
             path=finder.root,
         )
@@ -364,7 +370,7 @@ def resolve(source: TableSource, context: Context) -> Catalog:
     def notes(faults: Mapping[int, str], kind: NoteKind) -> Iterator[Note]:
         for row, fault in faults.items():
             at, place = found[row], rows.place(row)
-            name = finder.paths[at] if isinstance(at, int) else texts[row].strip()
+            name = finder.paths[at] if isinstance(at, int) else _without_keys(texts[row].strip())
             yield Note(name or place, f"{place}: {fault}", kind)
 
     return Catalog(

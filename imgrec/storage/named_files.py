@@ -1,18 +1,34 @@
-"""Files that the user names: small texts to read, and the output of -o."""
+"""Files that the user names, on a disk or a store: tables to read, and the output of -o."""
 
 from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 
 from imgrec.errors import UsageError
 from imgrec.storage.files import os_errors_as, write_all, write_file
+from imgrec.storage.paths import is_remote, refuse_unwritable, to_path
 from imgrec.text import size
 
 _MOST_BYTES = 16 << 20
 _OWN_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Pipes that a shell opens for us, as for `<(sort names.txt)`."""
+
+
+@contextmanager
+def local_file(path: str) -> Iterator[str]:
+    """Yield the path of a file on this machine: the given one, or a copy of the object at a URL."""
+    if not is_remote(path) or not to_path(path).is_file():
+        yield path
+        return
+    from imgrec.storage.remote.transfer import download_all
+
+    name = to_path(path).name
+    with TemporaryDirectory(prefix=".imgrec-") as folder:
+        yield download_all({name: path}, folder)[name]
 
 
 def read_small_text(path: str, called: str, hint: str) -> str:
@@ -21,10 +37,15 @@ def read_small_text(path: str, called: str, hint: str) -> str:
     `called` is the option and its value. Devices, which may never end, and named pipes, which may
     have no writer, are refused. The shell's own pipes have a writer.
     """
+    with local_file(os.path.expanduser(path)) as here:
+        return _read_small_text(here, path, called, hint)
+
+
+def _read_small_text(here: str, path: str, called: str, hint: str) -> str:
     try:
         # Opening a named pipe without O_NONBLOCK waits until someone writes to it.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(os.path.expanduser(path), flags)
+        descriptor = os.open(here, flags)
         with open(descriptor, "rb") as file:
             mode = os.fstat(descriptor).st_mode
             is_own_pipe = stat.S_ISFIFO(mode) and path.startswith(_OWN_PIPES)
@@ -52,14 +73,20 @@ def write_new(path: str, data: bytes) -> None:
 
 def refuse_existing(path: str, hint: str) -> None:
     """Raise UsageError if a file would be replaced."""
-    if os.path.lexists(path) and not is_stream(path):
+    is_there = to_path(path).is_file() if is_remote(path) else os.path.lexists(path)
+    if is_there and not is_stream(path):
         raise UsageError(f"{path} exists already", hint=hint, path=path)
 
 
 def refuse_no_file(path: str, example: str) -> None:
     """Raise UsageError before the work begins if -o cannot be written."""
-    folder = os.path.dirname(os.path.realpath(path)) if path else ""
     hint = f"give a file with -o, such as {example}"
+    if is_remote(path):
+        refuse_unwritable(path, "-o ")
+        if path.endswith("/"):
+            raise UsageError(f"{path} is a folder", hint=hint)
+        return
+    folder = os.path.dirname(os.path.realpath(path)) if path else ""
     if path == "-":
         raise UsageError("-o - is not a file", hint=hint)
     if not path or is_stream(path):
@@ -81,6 +108,11 @@ def write_out(path: str, data: bytes) -> None:
     An existing file is replaced once the new one is complete. The target of a link is written and
     the link stays. A stream (see `is_stream`) is written to.
     """
+    if is_remote(path):
+        from imgrec.storage.remote.transfer import put_bytes
+
+        put_bytes(path, data)
+        return
     with os_errors_as(path, "-o"):
         if is_stream(path):
             _write_into(path, data)

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from imgrec.errors import UsageError
+from imgrec.errors import ExecutionError, UsageError
 from imgrec.storage.urls import is_url, scheme_of
 from imgrec.text import given_path, name_of, printable
 
@@ -58,6 +58,16 @@ def refuse_unwritable(text: str, option: str = "--data-dir ") -> None:
         raise UsageError(
             f"{option}{text} is a web URL, which is read-only",
             hint="give a folder, or the URL of a store, such as s3://bucket/datasets",
+        )
+
+
+def refuse_miscount(place: str, expected: int, found: int) -> None:
+    """Raise ExecutionError if a tree has another number of files than were written."""
+    if found != expected:
+        raise ExecutionError(
+            f"expected {expected:,} files in {place}, found {found:,}",
+            hint="is another program writing there? Run it again when it is done",
+            path=place,
         )
 
 

@@ -24,9 +24,10 @@ from imgrec.storage.files import (
     make_locked,
     os_errors_as,
     remove_all,
+    walk,
     write_all,
 )
-from imgrec.storage.paths import FileSystem, is_remote
+from imgrec.storage.paths import FileSystem, is_remote, refuse_miscount
 from imgrec.text import path_of, visible
 
 if TYPE_CHECKING:
@@ -204,8 +205,9 @@ class NewTree:
         (self.path / name).unlink()
         return is_kept
 
-    def publish(self) -> None:
-        """Sync the tree, and rename it to its final name."""
+    def publish(self, count: int) -> None:
+        """Sync the tree, which must have so many files, and rename it to its final name."""
+        refuse_miscount(self._shown, count, sum(len(names) for _, _, names in walk(str(self.path))))
         with os_errors_as(self._shown, ""):
             os.sync()  # once for all files: syncing each would take minutes
             if self.target.is_dir():  # keep its permissions

@@ -12,12 +12,16 @@ _BUCKETS = "s3|s3a|gs|gcs|az|abfs|abfss|oss"
 _NO_BUCKET = re.compile(rf"({_BUCKETS})://(?:/|$)", re.I)
 _ONE_SLASH = re.compile(rf"({_BUCKETS}|hdfs|https?|ftp):/(?!/)", re.I)
 """pathlib turns the two slashes of a URL into one, and people mistype them."""
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@")
+_PASSWORD = re.compile(r"(?<=:/)(/?)[^/@\s]*:[^/@\s]*@")
+# Names of buckets have no colon. Secret keys of S3 may have slashes.
+_BUCKET_KEY = re.compile(rf"\b((?:{_BUCKETS})://?)[^/@\s:]*:(?:[^@\s]+@|[^/\s]+)", re.I)
 _SIGNED = re.compile(
-    r"[?&](?:X-(?:Amz|Goog)-[\w-]+|AWSAccessKeyId|Signature|sig|token|access_token)=[^&\s]*", re.I
+    r"[?&](?:X-(?:Amz|Goog)-[\w-]+|AWSAccessKeyId|AccessKey|Signature|sig|token|access_token"
+    r"|password|secret)=[^&\s]*",
+    re.I,
 )
 _KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
-_SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSWORD|ACCESS_KEY|CREDENTIAL", re.I)
+_SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSW|ACCESS_KEY|KEY$|CREDENTIAL|CONNECTION_STRING", re.I)
 _LEAST_SECRET = 6
 """Shorter values would also match harmless text."""
 
@@ -44,7 +48,7 @@ def is_url(text: str) -> bool:
             f"{redacted(text)} has no bucket",
             hint=f"give one, such as {empty[1].lower()}://bucket/datasets",
         )
-    if _PASSWORD.search(text) or _SIGNED.search(text):
+    if any(secret.search(text) for secret in (_PASSWORD, _BUCKET_KEY, _SIGNED)):
         raise UsageError(
             f"{redacted(text)} contains credentials",
             hint="give them by environment variables or a profile, such as AWS_PROFILE",
@@ -66,10 +70,13 @@ def redacted(text: str) -> str:
 
     >>> redacted("GET https://me:pw@host/key?X-Amz-Signature=c0ffee failed")
     'GET https://***@host/key?*** failed'
+    >>> redacted("s3://KEY:sec/ret@bucket/flowers")
+    's3://***@bucket/flowers'
     """
     for name, value in os.environ.items():
         if _SECRET_NAME.search(name) and len(value) >= _LEAST_SECRET:
             text = text.replace(value, "***")
-    text = _PASSWORD.sub("***@", text)
+    text = _BUCKET_KEY.sub(lambda found: f"{found[1]}***{'@' * found[0].endswith('@')}", text)
+    text = _PASSWORD.sub(r"\1***@", text)
     text = _SIGNED.sub(lambda found: f"{found[0][0]}***", text)
     return _KEY_ID.sub("***", text)

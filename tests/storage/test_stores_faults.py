@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from stores import KEY_ID, SECRET, TOKEN, Store
 from test_stores import FLOWERS, pack_there, packed_here, there
 
 import imgrec
+from imgrec.storage.paths import to_path
+from imgrec.storage.remote.read import objects
+from imgrec.storage.staging import open_staging
 from imgrec.write.sending import ShardSender
 
 IMAGES = sum(path.is_file() for path in FLOWERS.rglob("*"))
@@ -146,6 +150,9 @@ BAD_URLS = {
     "s3:/bucket/x": "s3:/bucket/x is not a URL: it has one slash instead of two\n"
     "  hint: did you mean s3://bucket/x? A folder of that name is ./s3:/bucket/x\n",
     "s3://me:hunter22@bucket/data": "s3://***@bucket/data contains credentials\n",
+    "s3://me:hunter22/hunter22+@bucket/data": "s3://***@bucket/data contains credentials\n",
+    "s3:/me:hunter22/x@bucket/data": "s3:/***@bucket/data is not a URL: it has one slash instead "
+    "of two\n",
     "s3://bucket/data?X-Amz-Signature=hunter22": "s3://bucket/data?*** contains credentials\n",
     "https://user:hunter22@host/flowers": "https://***@host/flowers contains credentials\n",
     "nonsense://bucket/flowers": "fsspec does not know nonsense://\n",
@@ -400,6 +407,52 @@ def test_a_pack_on_the_disk_imports_nothing_of_stores(cli: Cli, data_dir: Path) 
         cwd=ROOT, text=True, capture_output=True, check=True,
     )  # fmt: skip
     assert done.stdout == "[]\n"
+
+
+def test_a_signed_url_in_a_table_is_not_written_to_the_dataset(tmp_path: Path) -> None:
+    names = sorted(str(path.relative_to(FLOWERS)) for path in FLOWERS.rglob("*.jpg"))
+    cells = [*names, "https://host/a.jpg?X-Amz-Signature=c0ffee", "s3://me:c0ffee@bucket/a.jpg"]
+    rows = [f"{cell},{'ab'[at % 2]}\n" for at, cell in enumerate(cells)]
+    (tmp_path / "t.csv").write_text("".join(["image,label\n", *rows]))
+    packed = imgrec.pack(
+        tmp_path / "t.csv", images=FLOWERS, data_dir=tmp_path / "data", name="t", max_bad=0.9
+    )
+    written = {path.name: path.read_bytes() for path in Path(packed.info.path).iterdir()}
+    assert b"https://host/a.jpg?***" in written["skipped.csv"]
+    assert [name for name, data in written.items() if b"c0ffee" in data] == []
+
+
+@pytest.mark.parametrize("root", ["memory://", "local://{tmp_path}/"])
+def test_verbs_work_on_other_stores_through_their_libraries(
+    tmp_path: Path, data_dir: Path, root: str
+) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    top, engine = root.format(tmp_path=tmp_path) + "store", InlineEngine()
+    system, _ = fsspec.core.url_to_fs(top)
+    system.put(str(FLOWERS), system._strip_protocol(f"{top}/in/flowers"), recursive=True)
+    for version in ("1.0.0", "1.1.0"):
+        imgrec.pack(
+            f"{top}/in/flowers", data_dir=f"{top}/data", val_split=0.1, version=version,
+            engine=engine, thumbnails=0,
+        )  # fmt: skip
+    url = f"{top}/data/flowers"
+    written = {path.name: path.read_bytes() for path in to_path(f"{url}/1.0.0").iterdir()}
+    assert written == packed_here(data_dir, thumbnails=0)
+    assert imgrec.verify(url, engine=engine, source=f"{top}/in/flowers").faults == ()
+    with suppress(RuntimeError), open_staging(to_path(f"{url}/2.0.0")) as staging:
+        staging.note("run", b"")
+        staging.note("shard", b"")
+        raise RuntimeError
+    removed = imgrec.clean(versions=1, data_dir=f"{top}/data")
+    assert [left.path for left in removed] == [f"{url}/.2.0.0.incomplete", f"{url}/1.0.0"]
+    [listed] = imgrec.list_datasets(data_dir=f"{top}/data").datasets
+    assert [(one.version, one.state) for one in listed.versions] == [("1.1.0", "complete")]
+    unpacked = imgrec.unpack(url, f"{top}/out", engine=engine)
+    assert len(objects(f"{top}/out")) == unpacked.images
+    for to in ("webdataset", "parquet"):
+        imgrec.export(url, f"{top}/out_{to}", to=to, engine=engine)
+        imgrec.export(url, f"{top}/out_{to}", to=to, engine=engine, overwrite=True)
+        assert to_path(f"{top}/out_{to}/README.md").is_file()
 
 
 def test_other_stores_are_written_by_their_libraries(tmp_path: Path, data_dir: Path) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from conftest import Cli
 from stores import Store
 from test_stores import FLOWERS, pack_there
 
@@ -108,3 +109,22 @@ def test_a_run_that_writes_to_the_same_place_is_not_disturbed(store: Store, data
     Owner(to_path(store / ".out.imgrec-unpack")).claim()
     with pytest.raises(ExecutionError, match="another run is writing to"):
         imgrec.unpack(dataset, store / "out")
+
+
+def test_tables_are_read_from_a_store_and_outputs_written_to_it(
+    store: Store, dataset: str, cli: Cli
+) -> None:
+    name = sorted(path.name for path in (FLOWERS / "rose").iterdir())[0]
+    store.put("in/fix.csv", f"filename,label\nrose/{name},tulip\n".encode())
+    edited = cli("edit", dataset, store / "in/fix.csv")
+    assert edited.returncode == 0, edited.stderr
+    sheet, page = store / "out/sheet.png", store / "out/page.html"
+    assert cli("diff", dataset, store / "data/flowers", "-o", sheet).returncode == 1
+    assert cli("report", dataset, "-o", page).returncode == 0
+    assert cli("show", dataset, "1", "-o", store / "out/1.jpg").returncode == 0
+    assert there(store).keys() == {"sheet.png", "page.html", "1.jpg"}
+    done = cli("show", dataset, "2", "-o", store / "out/1.jpg")
+    assert done.returncode == 2
+    assert f"{store / 'out/1.jpg'} exists already" in done.stderr
+    done = cli("edit", store / "data/flowers", store / "in/missing.csv")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 2)

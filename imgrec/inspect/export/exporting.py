@@ -86,7 +86,7 @@ def export_folder(
         with tree_writer(str(tree.path)) as write:
             for name, data in documents.items():
                 write(name, data)
-        tree.publish()
+        tree.publish(len(files) + len(documents))
     info, images = contents.info, Counter[str]()
     for file in files:
         images[file.split] += file.images

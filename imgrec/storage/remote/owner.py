@@ -49,7 +49,7 @@ class Owner:
 
 
 def has_ended(folder: Path, changed_ns: int) -> bool:
-    """Return whether the owner of a folder has ended; it last wrote at `changed_ns`."""
+    """Return whether the owner of a folder has ended; it last wrote then; 0 if unknown."""
     try:
         _, machine, process = read_object(str(folder / OWNER)).decode().split()
         if process == "0":
@@ -63,7 +63,7 @@ def has_ended(folder: Path, changed_ns: int) -> bool:
         return False
     except (FileNotFoundError, ValueError, OverflowError):
         pass
-    return time.time_ns() - changed_ns > _SILENT_NS
+    return 0 < changed_ns < time.time_ns() - _SILENT_NS
 
 
 @cache

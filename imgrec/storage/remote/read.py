@@ -123,7 +123,7 @@ def stat_object(url: str) -> Stat:
 def _stat_of(entry: dict[str, Any]) -> Stat:
     """Read the entry that fsspec returns for an object; each store has its own names."""
     tag = next((entry[key] for key in ("ETag", "md5Hash", "etag") if entry.get(key)), "")
-    dates = ("LastModified", "updated", "mtime", "modification_time")
+    dates = ("LastModified", "updated", "mtime", "modification_time", "last_modified", "created")
     changed = next((_timestamp(entry[key]) for key in dates if entry.get(key)), 0.0)
     return Stat(int(entry.get("size") or 0), int(changed * 1e9), str(tag).strip('"'))
 

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
 
 from imgrec.errors import ExecutionError, ImgrecError, UsageError
-from imgrec.storage.paths import FileSystem, refuse_unwritable, to_path
+from imgrec.storage.paths import FileSystem, refuse_miscount, refuse_unwritable, to_path
 from imgrec.storage.remote.owner import OWNER, Owner, has_ended
 from imgrec.storage.remote.read import at_once, objects
 from imgrec.storage.remote.transfer import Uploader, copy_inside, put_bytes, remove_objects
@@ -108,18 +108,19 @@ class StoreTree:
             most_path_bytes=_KEY_BYTES - len(key.encode()) - 1,
         )
 
-    def publish(self) -> None:
-        """Finish the tree; have the store copy it if it replaces another."""
+    def publish(self, count: int) -> None:
+        """Finish the tree, which must have so many files; the store copies it over another."""
         if not self._owner.is_ours():
             raise ExecutionError(
                 f"another run has begun to write to {self.target}",
                 hint="wait for it, or give another folder",
                 path=str(self.target),
             )
+        names = [found.path for found in objects(str(self.path))]
+        refuse_miscount(str(self.target), count, len(names))
         if self.path == self.target:
             remove_objects(str(self._hidden / _BEGUN))
             return
-        names = [found.path for found in objects(str(self.path))]
         at_once(lambda name: copy_inside(str(self.path / name), str(self.target / name)), names)
         _remove_below(self.target, but=names)
 
