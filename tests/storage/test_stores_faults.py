@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shutil
+import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,28 @@ def test_a_pack_survives_throttling_and_connections_that_are_cut(
     assert faults == ()
     assert len(records) == IMAGES
     assert there(store) == packed_here(data_dir)
+
+
+def test_a_request_that_hangs_is_made_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from imgrec.storage.remote import filesystem
+
+    url = pack_there(store).info.path
+    monkeypatch.setitem(filesystem._S3_OPTIONS["config_kwargs"], "read_timeout", 0.5)
+    filesystem._open.cache_clear()
+    hangs, over = iter([True]), threading.Event()
+
+    def hang(_method: str, path: str) -> str:
+        if path.endswith("/features.json") and next(hangs, False):
+            over.wait(60)
+        return ""
+
+    store.proxy.fault = hang
+    with caplog.at_level("INFO", "imgrec"):
+        assert imgrec.info(url).name == "flowers"
+    over.set()
+    assert "features.json: ReadTimeoutError; try 2 of 8" in caplog.text
 
 
 def test_a_store_that_stays_busy_is_given_up_on_and_finished_shards_are_kept(store: Store) -> None:

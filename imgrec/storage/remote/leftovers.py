@@ -6,6 +6,7 @@ are. `staging` describes its files.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from imgrec.storage.remote.owner import OWNER, Owner, has_ended
 from imgrec.storage.remote.read import at_once, children, objects
 from imgrec.storage.remote.staging import REPLACING, RUN_NOTE, VISIBLE, has_begun
 from imgrec.storage.remote.transfer import copy_inside, put_bytes, remove_objects
+
+_log = logging.getLogger(__name__)
 
 
 def find_leftovers(folder: Path) -> Iterator[Path]:
@@ -97,7 +100,10 @@ def _is_over(hidden: Path) -> bool:
         return False
     target = target_of(hidden)
     found += objects(str(target)) if _has_shards(hidden, target) else []
-    return has_ended(hidden, max(one.stat.changed_ns for one in found))
+    is_over = has_ended(hidden, max(one.stat.changed_ns for one in found))
+    if not is_over:
+        _log.info("%s: left alone, a run is writing there, or was less than a day ago", hidden)
+    return is_over
 
 
 def _has_shards(hidden: Path, target: Path) -> bool:
