@@ -28,7 +28,7 @@ from imgrec.options.parsing import parse_text
 from imgrec.request import options_from, pack_options, resolve_manifest, source_options_from
 from imgrec.source.fetch import fetched
 from imgrec.source.kinds import detect
-from imgrec.storage.paths import to_path
+from imgrec.storage.paths import is_remote, to_path
 from imgrec.text import given_path
 
 if TYPE_CHECKING:
@@ -351,8 +351,9 @@ def list_datasets(*, data_dir: AnyPath = "") -> Listing:
 
     given = parse_text("data_dir", data_dir)
     folder = to_path(given or layout.default_data_dir())
-    if folder.is_file():
-        raise UsageError(f"--data-dir {given} is not a folder", hint="give one that holds datasets")
+    if folder.is_file() or (given and not is_remote(folder) and not folder.exists()):
+        why = "is not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--data-dir {given} {why}", hint="give a folder that holds datasets")
     return list_data_dir(folder)
 
 

@@ -94,10 +94,12 @@ def test_what_is_wrong_with_a_version_is_said(source: Path, data_dir: Path) -> N
     assert problems[3].startswith("the shards of train have ")
 
 
-def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_data_directory_that_is_a_file_or_misspelled_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(imgrec.UsageError, match="file is not a folder"):
         imgrec.list_datasets(data_dir=tmp_path / "file")
+    with pytest.raises(imgrec.UsageError, match="fil does not exist"):
+        imgrec.list_datasets(data_dir=tmp_path / "fil")
 
 
 def test_an_unfinished_pack_is_listed(source: Path, data_dir: Path) -> None:
