@@ -28,8 +28,8 @@ from imgrec.packing.pack import Job, PackRequest, write_dataset
 from imgrec.packing.update import (
     Updated,
     carried_notes,
+    for_next_version,
     is_same,
-    next_version,
     options_of,
     read_origin_of,
     title,
@@ -80,16 +80,9 @@ def edit_dataset(request: EditRequest) -> Updated:
     earlier = read_earlier(request.folder)
     origin = read_origin_of(earlier)
     corrections = decode_corrections(request.folder)
+    before = options_of(earlier, origin, needs_source=False)
     options = replace(
-        options_of(earlier, origin, needs_source=False),
-        name=earlier.info.name,
-        version=next_version(earlier, request.version),
-        split_from=title(earlier),
-        classes=None,
-        classes_append=False,
-        overwrite=False,
-        resume=True,
-        workers=request.workers,
+        for_next_version(before, earlier, request.version, request.workers),
         # What the first pack found bad is reported again, but nothing of it is new.
         on_bad=OnBad.SKIP,
         max_bad=1.0,

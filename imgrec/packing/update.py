@@ -126,19 +126,10 @@ def update_dataset(request: UpdateRequest) -> Updated:
         (f"{earlier.info.name}:", earlier.info.name + "/")
     )
     options = replace(
-        before,
+        for_next_version(before, earlier, request.version, request.workers),
         source=replace(before.source, yes=before.source.yes or request.yes),
         embeddings=request.embeddings or before.embeddings,
-        name=earlier.info.name,
-        version=next_version(earlier, request.version),
         data_dir=str(request.folder.parent.parent),
-        workers=request.workers,
-        split_from=title(earlier),
-        # The classes of the earlier version come first; others are appended.
-        classes=None,
-        classes_append=False,
-        overwrite=False,
-        resume=True,
     )
     source = request.source or _known_source(earlier, origin)
     with fetched(source, options.source) as here, _reading_again(earlier):
@@ -181,7 +172,25 @@ def read_origin_of(earlier: EarlierVersion) -> Origin:
     return parse_origin(read_origin(earlier.folder), checksums_of(earlier.folder))
 
 
-def next_version(earlier: EarlierVersion, wanted: str) -> str:
+def for_next_version(
+    options: PackOptions, earlier: EarlierVersion, wanted: str, workers: int | None
+) -> PackOptions:
+    """Return the options of a version as those of the next one."""
+    return replace(
+        options,
+        name=earlier.info.name,
+        version=_next_version(earlier, wanted),
+        split_from=title(earlier),
+        # The classes of the earlier version come first; others are appended.
+        classes=None,
+        classes_append=False,
+        overwrite=False,
+        resume=True,
+        workers=workers,
+    )
+
+
+def _next_version(earlier: EarlierVersion, wanted: str) -> str:
     """Return the version to make; raise DatasetError if the earlier one is not in its place."""
     info, folder = earlier.info, earlier.folder
     numbers = layout.parse_version(info.version)
