@@ -93,6 +93,23 @@ def test_the_code_that_needs_more_runs(home: Path, package: str) -> None:
     run_code(home, blocks)
 
 
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_training_in_several_processes_runs(home: Path) -> None:
+    pytest.importorskip("torch", reason="torch is missing")
+    (code,) = (
+        block
+        for block in re.findall(r"```text\n(.*?)```", MANUAL["pytorch"], re.DOTALL)
+        if "init_process_group" in block
+    )
+    (home / "train.py").write_text(code)
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    done = subprocess.run(
+        [*launcher, "train.py"], cwd=home, env=environment(home), text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def run_code(home: Path, blocks: list[str]) -> None:
     """Run blocks in one process, which imports TensorFlow once; none sees the names of another."""
     lines = ["import os"]

@@ -120,7 +120,8 @@ class TorchStream(IterableDataset):  # type: ignore[misc]  # torch may be missin
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where a state was taken, in the next iteration.
 
-        Raises UsageError if data, order, ranks or workers differ from those of the state.
+        All ranks are equally far, so the state of any rank will do: Lightning keeps that of rank 0.
+        Raises UsageError if data, order, or number of ranks or workers differ from the state's.
         """
         for name, value in self._identity().items():
             if state.get(name) != value:
@@ -143,7 +144,6 @@ class TorchStream(IterableDataset):  # type: ignore[misc]  # torch may be missin
             "shuffle": self._order.shuffled,
             "seed": self._order.seed,
             "batch_size": reader.batch_size,
-            "rank": reader.rank,
             "world_size": reader.ranks,
             "num_workers": reader.workers,
         }

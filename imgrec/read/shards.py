@@ -397,12 +397,16 @@ class _CachedShards(_StoreShards):
         sources: dict[int, Iterator[Payload]] = {}
 
         def payloads() -> Iterator[Payload]:
-            for number in numbers:
-                shard = self._shard(number)
-                if shard not in sources:
-                    file = self._files.get(shard) or self._wait(shard, fetched.pop(shard))
-                    sources[shard] = self._records(shard, file, wanted[shard])
-                yield next(sources[shard])
+            try:
+                for number in numbers:
+                    shard = self._shard(number)
+                    if shard not in sources:
+                        file = self._files.get(shard) or self._wait(shard, fetched.pop(shard))
+                        sources[shard] = self._records(shard, file, wanted[shard])
+                    yield next(sources[shard])
+            finally:
+                for future in fetched.values():
+                    future.cancel()
 
         return payloads()
 

@@ -330,6 +330,9 @@ def _mds(task: Task) -> Epoch:
 
     if task.cache:
         far = Images(remote=task.packed, local=task.cache, batch_size=task.batch, shuffle=True)
+        for stream in far.streams:
+            # Else its forked workers share one connection, and mix up the answers.
+            stream._downloader.clean_up()
         return _torch_batches(far, task.batch)
     if task.batch:
         return _torch_batches(Images(local=task.packed, batch_size=task.batch), task.batch)

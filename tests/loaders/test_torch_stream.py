@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -131,6 +132,21 @@ def test_a_stateful_loader_resumes_in_the_middle_of_an_epoch(root: Path, workers
     assert [pixels(batch) for batch in again] == [pixels(batch) for batch in loader(8)]
 
 
+def test_the_state_of_one_rank_resumes_every_rank(root: Path) -> None:
+    def stream(rank: int) -> Any:
+        return torch_stream(root, rank=rank, world_size=2, **OPTIONS)
+
+    first = stream(0)
+    rows = iter(DataLoader(first, batch_size=BATCH))
+    for _ in range(3):
+        next(rows)
+    state = first.state_dict()  # Lightning's checkpoints have that of rank 0 alone
+    for rank in range(2):
+        again = stream(rank)
+        again.load_state_dict(state)
+        assert batches(again) == batches(stream(rank))[3:]
+
+
 def test_a_state_of_another_order_is_refused(root: Path) -> None:
     state = torch_stream(root, **OPTIONS).state_dict()
     for changed in ({"seed": 6}, {"batch_size": 2}, {"rank": 0, "world_size": 2}, {"shuffle": 9}):
@@ -250,6 +266,16 @@ def test_a_cache_holds_no_more_than_its_bound_and_the_batches_are_the_same(
     store.proxy.seen.clear()
     assert batches(torch_stream(url, cache_dir=tmp_path / "None", **OPTIONS), workers) == near
     assert [path for _, path in store.proxy.seen if path.endswith("of-00008")] == []
+
+
+@pytest.mark.stores
+def test_a_shard_that_can_never_fit_into_the_cache_is_named_once(
+    root: Path, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = torch_stream(url, cache_dir=tmp_path, cache_bytes=10, **OPTIONS)
+    assert batches(stream) == batches(torch_stream(root, **OPTIONS))
+    (warning,) = (one for one in caplog.records if one.levelname == "WARNING")
+    assert re.search(r"-of-00008 has .* KiB, more than cache_bytes \(10 B\)", warning.getMessage())
 
 
 @pytest.mark.stores

@@ -25,6 +25,7 @@ from imgrec.errors import DatasetError, ExecutionError
 from imgrec.storage.blobs import OpenFile
 from imgrec.storage.files import PART, holds, os_errors_as, write_all
 from imgrec.storage.remote.read import parts_of, read_ahead, read_object, stat_object
+from imgrec.text import size as shown_size
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Cache:
         """
         self.url = url
         self.most_bytes = most_bytes
+        self._is_warned = False
         try:
             sums = read_object(f"{url}/{_SUMS}")
         except OSError as error:
@@ -104,7 +106,7 @@ class Cache:
             size = stat_object(url).size
             if not self._reserve(file.descriptor, size):
                 part.unlink()
-                _log.info("%s: %s has no room for a copy", url, self._top)
+                self._report_no_room(url, size)
                 return False
             _log.info("%s: copying it to %s", url, self.folder)
             digest = hashlib.sha256()
@@ -127,6 +129,17 @@ class Cache:
             raise
         _lock(file.descriptor, is_shared=True)
         return True
+
+    def _report_no_room(self, url: str, size: int) -> None:
+        limit = self.most_bytes or 0
+        if size <= limit or self._is_warned:
+            _log.info("%s: %s has no room for a copy", url, self._top)
+            return
+        self._is_warned = True
+        _log.warning(
+            "%s has %s, more than cache_bytes (%s): such shards are read from the store each time",
+            *(url, shown_size(size), shown_size(limit)),
+        )
 
     def _reserve(self, descriptor: int, size: int) -> bool:
         """Give an unfinished file its size; first delete copies that were not used for longest."""
