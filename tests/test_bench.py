@@ -64,6 +64,22 @@ def test_a_quick_run_of_updates_ends_in_figures(tmp_path: Path) -> None:
     assert "Updating that dataset takes" in printed
 
 
+@pytest.mark.exhaustive
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_quick_race_from_a_store_makes_no_environment_and_counts_requests(tmp_path: Path) -> None:
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    for package in ("torch", "tensorflow"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    printed = bench(tmp_path, "--quick", "--only", "stores", "--peers", "tar")
+    assert not (tmp_path / "venvs").exists()
+    race = json.loads((tmp_path / "bench.json").read_text())["stores"]
+    assert race["failed"] == {}
+    assert all(each["cold"][0]["requests"] > 0 for each in race["contenders"].values())
+    assert race["contenders"]["stream"]["warm"][0]["requests"] == 0
+    assert "| **`imgrec.torch_stream(shuffle=True)`**, `cache_dir` | " in printed
+
+
 def test_an_unknown_peer_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, BENCH, "--work", tmp_path, "--peers", "tar,zip"]
     done = subprocess.run(command, text=True, capture_output=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benching.loaders import LOADERS, READERS, Loader
+from benching.loaders import LOADERS, READERS, STREAMS, Loader
 from benching.packers import PACKERS
 
 Figures = Mapping[str, Any]
@@ -66,7 +66,24 @@ def ratios(figures: Figures) -> str:
                 ("changed", "the shards touched"),
             )
         ]
+    if stores := figures.get("stores"):
+        for name, state, least in (
+            ("stream", "cold", 1.0),
+            ("stream", "warm", 1.0),
+            ("torch", "cold", 0.5),
+            ("torch_uncached", "cold", 0.5),
+        ):
+            if {name, "mds"} <= {*stores["contenders"]}:
+                ratio = _far(stores, name, state)["rate"] / _far(stores, "mds", state)["rate"]
+                what = f"rate from a store, {state}: {name} / mds"
+                rows.append([what, f"{ratio:.2f}", f">= {least:.2f}"])
     return table(rows)
+
+
+def _far(race: Figures, name: str, state: str) -> dict[str, float]:
+    """Return the medians of a loader's epochs from a store."""
+    epochs = race["contenders"][name][state]
+    return {key: statistics.median(epoch[key] for epoch in epochs) for key in epochs[0]}
 
 
 def _median_seconds(race: Figures) -> dict[str, float]:
@@ -127,6 +144,12 @@ def _parts(figures: Figures) -> Iterator[str]:
             "removing 5 images and relabelling 5, when "
             f"{changed['reused_shards']} of {changed['shards']} shards are reused."
         )
+    if stores := figures.get("stores"):
+        yield (
+            f"{stores['images']:,} photos to 224 px from an S3 server on the same CPUs that waits "
+            "40 ms before each answer, in images per second: with an empty cache, and once more."
+        )
+        yield _stores(stores)
     facts = figures["setting"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     yield (
@@ -183,6 +206,22 @@ def _loading(races: Figures, titles: Mapping[str, str], known: Mapping[str, Load
             rows.append(
                 [loader.title, loader.pixels, *cells, f"{memory:,.0f} MB", f"{first:.1f} s"]
             )
+    return table(rows)
+
+
+def _stores(race: Figures) -> str:
+    rows = [["", "cold", "warm", "requests an image", "bytes an image", "memory"]]
+    for name, result in race["contenders"].items():
+        cold, warm = _far(race, name, "cold"), _far(race, name, "warm")
+        rows.append(
+            [
+                STREAMS[name].title,
+                *(f"{one['rate']:,.0f}" for one in (cold, warm)),
+                f"{cold['requests']:.2f}",
+                f"{cold['bytes']:,.0f}",
+                f"{result['peak_bytes'] / 1e6:,.0f} MB",
+            ]
+        )
     return table(rows)
 
 
