@@ -37,20 +37,28 @@ def race_spark(work: Path, images: ImageSet, rounds: int) -> dict[str, Any]:
     disk = work / "output"
     places = {"disk": str(disk), "s3": f"s3://{BUCKET}/out"}
     seconds: dict[str, list[float]] = {}
-    with s3_server(), SparkEngine(master="local[2]", conf=CONF) as engine:
+    server_s: list[float] = []
+    with s3_server() as server, SparkEngine(master="local[2]", conf=CONF) as engine:
         for number in range(-1, rounds):
             for how, pack in PACKS.items():
                 for where, place in places.items():
                     cleared(disk)
-                    begun = time.perf_counter()
+                    begun, before_s = time.perf_counter(), cpu_seconds(server)
                     pack(engine, source if number >= 0 else few, place)
                     if number >= 0:
                         taken = time.perf_counter() - begun
                         seconds.setdefault(f"{how} to {where}", []).append(taken)
+                        server_s += [cpu_seconds(server) - before_s] if where == "s3" else []
             medians = {name: f"{each[-1]:.2f} s" for name, each in seconds.items()}
             print(f"  round {number + 1}: {medians}", file=sys.stderr)
     cleared(disk)
-    return {"images": images.count, "seconds": seconds}
+    return {"images": images.count, "seconds": seconds, "server_s": server_s}
+
+
+def cpu_seconds(process: int) -> float:
+    """Return how much of a CPU a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def summary(found: dict[str, Any]) -> str:
@@ -61,7 +69,11 @@ def summary(found: dict[str, Any]) -> str:
         f" ({medians[f'{how} to s3']:.1f} s / {medians[f'{how} to disk']:.1f} s)"
         for how in PACKS
     )
-    return f"Spark, {found['images']:,} photos, time to S3 / to a disk: {', '.join(ratios)}"
+    server_s = statistics.median(found["server_s"])
+    return (
+        f"Spark, {found['images']:,} photos, time to S3 / to a disk: {', '.join(ratios)}; "
+        f"the server took {server_s:.1f} s of a CPU"
+    )
 
 
 def _pack_folder(engine: SparkEngine, source: Path, data_dir: str) -> None:
@@ -91,8 +103,11 @@ PACKS: dict[str, Callable[[SparkEngine, Path, str], None]] = {
 
 
 @contextmanager
-def s3_server() -> Iterator[None]:
-    """Run moto in a process of its own, and point all S3 libraries of this process to it."""
+def s3_server() -> Iterator[int]:
+    """Run moto in a process of its own, and point all S3 libraries of this process to it.
+
+    Yields its process id.
+    """
     import boto3
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -114,7 +129,7 @@ def s3_server() -> Iterator[None]:
                 break
             time.sleep(0.1)
         boto3.client("s3").create_bucket(Bucket=BUCKET)
-        yield
+        yield moto.pid
     finally:
         moto.kill()
         moto.wait()
