@@ -61,7 +61,8 @@ def _scan(lister: Lister, contents: Contents, context: Context) -> Catalog:
         lister.refuse_closed(options)  # a folder that cannot be listed may be why
         raise
     submission = _submission(contents, reading.by_table, options) if contents.images else None
-    if reading.by_folder is not None and not reading.tests and not reading.lists:
+    has_more = reading.tests or reading.lists or reading.flat
+    if reading.by_folder is not None and not has_more:
         catalog = catalog_of(lister, context, reading.by_folder.places())
     else:
         catalog = _scan_rows(lister, contents, reading, context)
@@ -137,6 +138,7 @@ def _scan_rows(lister: Lister, contents: Contents, reading: Reading, context: Co
             *(name for name, table in contents.tables.items() if table.path),
             *([by_table.names_from] if by_table else ()),
             *(reading.lists.files if reading.lists else ()),
+            *(reading.flat.files if reading.flat else ()),
         },
     )
     catalog = resolve(source, replace(context, options=options))
@@ -159,6 +161,7 @@ def _tables_of(reading: Reading, contents: Contents, names: tuple[str, ...]) -> 
     """Yield a table with the given columns for each file that a reading uses."""
     by_table, lists = reading.by_table, reading.lists
     listed = lists.splits if lists else {}
+    flat = reading.flat.labels if reading.flat else {}
 
     def table(name: str, lines: Sequence[int], *columns: Sequence[Cell]) -> Table:
         missing = [("",) * len(lines)] * (len(names) - len(columns))
@@ -186,10 +189,11 @@ def _tables_of(reading: Reading, contents: Contents, names: tuple[str, ...]) -> 
         for path in contents.images:
             folder, _, name = path.rpartition("/")
             place = places.of_file(folder, name)
-            if isinstance(place, str) or not place.class_name or (lists and path not in listed):
+            if isinstance(place, str) or (lists and path not in listed):
                 continue
-            split = listed.get(path, place.split) or (TRAIN if reading.tests else "")
-            rows.append((path, place.class_name, split, stem_of(name)))
+            if label := place.class_name or flat.get(path, ""):
+                split = listed.get(path, place.split) or (TRAIN if reading.tests else "")
+                rows.append((path, label, split, stem_of(name)))
         columns = zip(*rows, strict=True) if rows else [()] * 4
         yield table(lists.where if lists else "folders", (1,) * len(rows), *columns)
     template = by_table.template if by_table else ""
@@ -351,7 +355,8 @@ def _labels_line(reading: Reading) -> str:
     by_table = reading.by_table
     if by_table is None:
         by = "file names" if reading.by_folder and reading.by_folder.label_regex else "folders"
-        return f"classes from {by}{splits}"
+        flat = f", and for others from {', '.join(reading.flat.files)}" if reading.flat else ""
+        return f"classes from {by}{splits}{flat}"
     names = by_table.target_names
     where = ", ".join(part.name for part in by_table.tables)
     if by_table.target.is_onehot:

@@ -12,11 +12,13 @@ from imgrec.source.columns import Header, is_path_column, squashed
 from imgrec.source.download_contents import Contents, label_names_in
 from imgrec.source.download_tables import (
     Agreement,
+    FlatLabels,
     ImageTable,
     ListedSplits,
     TestSet,
     compare_labels,
     find_test_sets,
+    flat_labels,
     given_test_set,
     is_test_table,
     lists_of_images,
@@ -92,6 +94,8 @@ class Reading:
     by_folder: FolderReading | None = None
     lists: ListedSplits | None = None
     """The split of each image, where text files list the images of each split."""
+    flat: FlatLabels | None = None
+    """Labels of images that are in no class folder."""
     tests: tuple[TestSet, ...] = ()
     """The images to predict, one set for each table or folder that lists them."""
     notes: tuple[str, ...] = ()
@@ -102,7 +106,11 @@ def choose_reading(contents: Contents, options: SourceOptions) -> Reading:
     """Decide how a download is read; raise SourceError where two readings are possible."""
     if not contents.images:  # there may be files that were meant as images
         return Reading(by_folder=FolderReading(roots={"": ""}))
-    return _Reader(contents, options).read()
+    reader = _Reader(contents, options)
+    is_named = reader.table_option() or options.label_regex or options.class_depth not in (None, 1)
+    if not contents.sample and not is_named:
+        reader = replace(reader, flat=flat_labels(contents))
+    return reader.read()
 
 
 def group_offer(column: str) -> str:
@@ -114,6 +122,7 @@ def group_offer(column: str) -> str:
 class _Reader:
     contents: Contents
     options: SourceOptions
+    flat: FlatLabels | None = None
 
     def refusal(self, message: str, hint: str) -> SourceError:
         root = self.contents.root
@@ -122,6 +131,8 @@ class _Reader:
     def read(self) -> Reading:
         contents, sample = self.contents, self.contents.sample
         tables = tables_of_images(contents, self.options)
+        flat = self.flat or FlatLabels({}, ())
+        tables = [part for part in tables if part.name not in flat.files]
         notes = [f"{path} was not read: {why}" for path, why in sorted(contents.unread.items())]
         test = given_test_set(contents)
         if tables and not self.folders_decide():
@@ -140,7 +151,7 @@ class _Reader:
             ]
         if option := self.table_option():
             raise self.no_table(option)
-        known = {part.name for part in tables}
+        known = {part.name for part in tables} | {*flat.files}
         notes += [
             f"{path} is not used: none of its columns names images"
             for path in sorted(contents.tables)
@@ -149,13 +160,23 @@ class _Reader:
         if not self.folders_decide():
             self.refuse_partial_ids()
         reading = self.read_folders()
+        if not flat.folders <= reading.unlabelled:
+            return replace(self, flat=None).read()
         if reading.flat:
             raise self.no_labels(reading)
+        if test is None and self.flat:
+            bare = [
+                f"{folder}/{name}"
+                for folder in sorted(reading.unlabelled - flat.folders)
+                for name in contents.folders[folder]
+            ]
+            test = TestSet.of_paths(bare) if bare else None
         if test is None and sample and reading.unlabelled:
             test = TestSet.of_sample(sample)
         return Reading(
             by_folder=reading,
             lists=self.lists_beside_folders(reading),
+            flat=self.flat,
             tests=(test,) if test else (),
             notes=tuple(notes),
         )
@@ -165,7 +186,13 @@ class _Reader:
         options = replace(self.options, yes=False) if asking else self.options
         contents = self.contents
         has_sample = contents.sample is not None
-        return read_folders(contents.root, contents.folders, options, has_sample=has_sample)
+        return read_folders(
+            contents.root,
+            contents.folders,
+            options,
+            has_sample=has_sample,
+            labelled=self.flat.folders if self.flat else frozenset(),
+        )
 
     # Tables of labels
 

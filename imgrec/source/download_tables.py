@@ -9,7 +9,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from imgrec.errors import SourceError
-from imgrec.model import TEST, TRAIN
+from imgrec.model import TEST, TRAIN, VAL
 from imgrec.options import NONE, SourceOptions
 from imgrec.source.columns import (
     Header,
@@ -26,6 +26,7 @@ from imgrec.source.label_columns import Target, are_one_to_one, may_be_labels
 from imgrec.source.manifest import is_submission
 from imgrec.source.tables import Table
 from imgrec.source.words import are_splits, is_side, split_of_name, split_word
+from imgrec.spelling import spelling_key
 
 _SAMPLED = 400
 _SHOWN = 5
@@ -210,6 +211,62 @@ def compare_labels(
             has_more = any(value for value, name in pairs if not name)
             return Agreement.MORE if has_more else Agreement.SAME
     return Agreement.OTHER
+
+
+class FlatLabels(NamedTuple):
+    """Labels of images in split folders without class folders, from tables or lists."""
+
+    labels: Mapping[str, str]
+    """By the path of the image."""
+    files: Sequence[str]
+
+    @property
+    def folders(self) -> set[str]:
+        """The folders of the images."""
+        return {path.rpartition("/")[0] for path in self.labels}
+
+
+def flat_labels(contents: Contents) -> FlatLabels | None:
+    """Find tables and lists that label all images of a split by the class folders of train."""
+    index = contents.index
+    train = (path for path in contents.folders if index.split_of(f"{path}/") == TRAIN)
+    classes = {spelling_key(name): name for path in train for name in path.split("/")}
+    labels: dict[str, str] = {}
+    files = []
+    for path, table in sorted({**contents.lists, **contents.tables}.items()):
+        found = _labels_of_split(table, path, contents, classes)
+        if any(labels.get(image, label) != label for image, label in found.items()):
+            return None  # two tables differ
+        if found:
+            labels |= found
+            files.append(path)
+    return FlatLabels(labels, files) if labels else None
+
+
+def _labels_of_split(
+    table: Table, path: str, contents: Contents, classes: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the label of each image; empty unless all of a folder have one class of train."""
+    index = contents.index
+    split = split_of_name(path) or index.split_of(path)
+    if is_submission(path) or split not in (VAL, TEST) or len(table.columns) < 2:
+        return {}
+    table = replace(table, names=table.names or numbered_columns(len(table.columns)))
+    id_at = _id_column(table, "", index, SourceOptions())
+    others = [
+        at
+        for at in range(len(table.columns))
+        if at != id_at and all(spelling_key(cell) in classes for cell in set(table.texts(at)))
+    ]
+    others = [at for at in others if is_label_column(table.names[at])] or others
+    if id_at is None or len(others) != 1:
+        return {}
+    rows = zip(table.texts(id_at), table.texts(others[0]), strict=True)
+    pairs = [(index.find(text, split), classes[spelling_key(label)]) for text, label in rows]
+    found = {paths[0]: label for paths, label in pairs if len(paths) == 1}
+    folders = {one.rpartition("/")[0] for one in found}
+    is_whole = len(found) == len(pairs) == sum(len(contents.folders[folder]) for folder in folders)
+    return found if is_whole and all(index.split_of(one) == split for one in found) else {}
 
 
 # Images to predict

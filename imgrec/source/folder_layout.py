@@ -77,7 +77,7 @@ class FolderReading:
     roots: Mapping[str, str]
     """The folders that hold classes, with their splits; "" is the source, or no split."""
     unlabelled: frozenset[str] = frozenset()
-    """The roots whose images have no class."""
+    """The roots whose images get no class from folders."""
     flat: frozenset[str] = frozenset()
     """The roots that hold images but no class folders. They need labels from elsewhere."""
     class_depth: int = 1
@@ -93,14 +93,20 @@ class FolderReading:
 
 
 def read_folders(
-    root: str, folders: Mapping[str, Sequence[str]], options: SourceOptions, *, has_sample: bool
+    root: str,
+    folders: Mapping[str, Sequence[str]],
+    options: SourceOptions,
+    *,
+    has_sample: bool,
+    labelled: Set[str] = frozenset(),
 ) -> FolderReading:
     """Decide the meaning of folders, from the names of the images directly in each.
 
     Beside a sample submission (`has_sample`), the names of flat train images may hold the classes.
+    A table labels all images in the folders `labelled`.
     Raises SourceError where two readings are possible.
     """
-    reader = _FolderReader(root, options, has_sample)
+    reader = _FolderReader(root, options, has_sample, labelled)
     top = _tree_of(folders)
     if options.layout is FolderLayout.SPLITS:
         reading = reader.read_splits(top, reader.named_splits(top))
@@ -123,6 +129,7 @@ class _FolderReader:
     root: str
     options: SourceOptions
     has_sample: bool
+    labelled: Set[str]
 
     def refusal(self, message: str, hint: str, node: _Node | None = None) -> SourceError:
         """Return an error about the source, or about a folder in it."""
@@ -234,7 +241,10 @@ class _FolderReader:
         }
         unlabelled, flat = set[str](), set[str]()
         for holder in nodes:
-            if holders[holder.path] == TEST and self.has_no_labels(holder, train_classes):
+            is_test = holders[holder.path] == TEST
+            if holder.path in self.labelled or (
+                is_test and self.has_no_labels(holder, train_classes)
+            ):
                 unlabelled.add(holder.path)
             elif not holder.below:
                 flat.add(holder.path)

@@ -326,6 +326,17 @@ TABLES: dict[str, tuple[list[str], dict[str, str], dict[str, str]]] = {
             for split in ("train", "test") for name in ("air hockey", "polo")))},
         {"train": "air hockey polo", "test": "air hockey polo"},
     ),
+    "labels of val in a list": (
+        ["train/cat/images/a{n}.jpg", "train/dog/images/b{n}.jpg", "val/images/v{n}.jpg",
+         "test/images/t{n}.jpg"],
+        {"val/val_annotations.txt": "v0.jpg\tdog\t0\t62\nv1.jpg\tcat\t0\t9\nv2.jpg\tdog\t3\t9\n"},
+        {"train": "cat dog", "val": "cat dog", "test": ""},
+    ),
+    "labels of test in a table, without leading zeros": (
+        ["train/00000/{n}.jpg", "train/00001/{n}.jpg", "test/images/{n}.jpg"],
+        {"GT-test.csv": "Filename;X;ClassId\n0.jpg;0;1\n1.jpg;1;0\n2.jpg;0;1\n"},
+        {"train": "00000 00001", "test": "00000 00001"},
+    ),
     "paths in a bucket, splits, and no header": (
         ["flowers/cat/{n}.jpg", "flowers/dog/{n}.jpg"],
         {"import.csv": "".join(
@@ -439,6 +450,20 @@ def test_a_table_whose_ids_name_copies_does_not_agree_with_the_folders(tmp_path:
     assert "--exclude 'twin_a/*'" in refusal(source, label_col="dx")
     found = read(source, label_col="dx", exclude="twin_*")
     assert classes(found) == {"train": "df nv"}
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"val/a.txt": "v0 cat\nv1 cat\n"},
+        {"val/a.txt": "v0 cat\nv1 cat\nv2 cow\n"},
+        {"val/a.txt": "v0 cat\nv1 cat\nv2 dog\n", "val/b.txt": "v0 cat\nv1 cat\nv2 cat\n"},
+    ],
+    ids=["not all", "not a class", "two lists differ"],
+)
+def test_a_list_that_leaves_labels_of_val_open_is_asked_about(lists: Any, tmp_path: Path) -> None:
+    source = tree(tmp_path / "s", "train/cat/", "train/dog/", "val/v{n}.jpg", **lists)
+    assert "--exclude 'val/*'" in refusal(source)
 
 
 def test_images_in_class_folders_of_a_test_set_are_not_taken_as_unlabelled(tmp_path: Path) -> None:
