@@ -325,8 +325,10 @@ def _read_json(path: str, copy: str, contents: Contents) -> None:
         return
     if names := _label_names_of_json(document):
         contents.maps[path] = names
-    else:
-        _read_coco(document, path, contents)
+        return
+    _read_coco(document, path, contents)
+    if path not in contents.tables and (table := _table_of_objects(document, path)):
+        contents.tables[path] = table
 
 
 def label_names_in(table: Table) -> Mapping[str, str]:
@@ -354,6 +356,22 @@ def _label_names_of_json(document: object) -> Mapping[str, str]:
     if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         return {str(value): str(key).strip() for key, value in document.items()}
     return {}
+
+
+def _table_of_objects(document: object, path: str) -> Table | None:
+    """Return a JSON list of objects of single values as a table; None for other documents."""
+    rows = _objects(document)
+    names = tuple(dict.fromkeys(key for row in rows for key in row))
+    values = (value for row in rows for value in row.values())
+    is_flat = all(value is None or isinstance(value, str | int | float) for value in values)
+    if not isinstance(document, list) or len(rows) < len(document) or not is_flat or not names:
+        return None
+    if len(names) > _MOST_COLUMNS:
+        raise SourceError(f"it has more than {_MOST_COLUMNS:,} columns")
+    cells = ([row.get(name) for row in rows] for name in names)
+    columns = tuple(["" if cell is None else str(cell) for cell in column] for column in cells)
+    lines = range(1, len(rows) + 1)
+    return Table(name=path, kind=TableKind.JSONL, names=names, columns=columns, lines=lines)
 
 
 def _read_coco(document: object, path: str, contents: Contents) -> None:

@@ -405,16 +405,14 @@ def read_split_lists(contents: Contents, labelled: Set[str]) -> ListedSplits | N
 
 
 def lists_of_images(contents: Contents) -> list[str]:
-    """Return the text files with a column of images and other columns, such as labels."""
-    return [
-        path
-        for path, table in sorted(contents.lists.items())
-        if len(table.columns) > 1
-        and any(
-            _share_of_images([*map(str, cells)], contents.index.knows) >= 0.5
-            for cells in table.columns
-        )
-    ]
+    """Return the text files with columns of images and labels, the likeliest first."""
+    found = []
+    for _, table in sorted(contents.lists.items()):
+        named = replace(table, names=numbered_columns(len(table.columns)))
+        id_at = _id_column(named, "", contents.index, SourceOptions())
+        if id_at is not None and len(named.names) > 1:
+            found.append(ImageTable(named, id_at, ""))
+    return [part.name for part in sorted(found, key=_promise, reverse=True)]
 
 
 def refuse_partial_lists(contents: Contents) -> None:

@@ -20,7 +20,8 @@ from imgrec.source.words import are_splits, words
 from imgrec.spelling import as_integer
 from imgrec.text import listed
 
-_SEPARATORS = " |,;"
+_SEPARATORS = "|;, "
+"""Blanks come last: names of labels hold them, too, and they follow commas."""
 _PLURALS = frozenset(
     {"labels", "tags", "classes", "categories", "targets", "attributes", "attributeids", "genres",
      "labelids", "classids", "categoryids", "tagids", "keywords", "species_list"}
@@ -211,7 +212,7 @@ def list_separator(name: str, cells: Iterable[Cell], where: str) -> str:
             raise SourceError(
                 f"{where}: {several[0]!r} in the column {name} is a label with numbers, as of a "
                 "box, so the table holds more than labels",
-                hint=_OTHER_COLUMN,
+                hint=f"{_OTHER_COLUMN}; if folders do, pass --class-depth 1",
             )
         alone = any(part in distinct for cell in several for part in parts[cell])
         if alone or _is_plural(name) or recurs or len(several) == len(distinct):

@@ -367,6 +367,19 @@ TABLES: dict[str, tuple[list[str], dict[str, str], dict[str, str]]] = {
             for n in range(3))},
         PETS,
     ),
+    "lists whose labels have blanks": (
+        ["images/a{n}.jpg"],
+        {"labels.csv": table("image,Finding Labels", "a0,No Finding", "a1,Mass",
+                             "a2,Mass|No Finding")},
+        {"train": "Mass No Finding"},
+    ),
+    "a JSON list of objects": (
+        ["images/a{n}.jpg"],
+        {"project-1.json": json.dumps([
+            {"image": f"/data/upload/1/a{n}.jpg", "choice": "cat" if n else "dog", "class": n % 2}
+            for n in range(3)])},
+        {"train": "0 1"},
+    ),
     "several tables of test images": (
         ["images/a{n}.jpg", "images/b{n}.jpg", "images/t{n}.jpg"],
         {"train.csv": table("id,label", "a{n},a", "b{n},b"), "test_1.csv": "id\nt0\nt1\n",
