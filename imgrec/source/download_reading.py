@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 from shlex import quote
 
 from imgrec.errors import SourceError, UsageError
@@ -39,6 +40,7 @@ from imgrec.source.label_columns import (
 from imgrec.source.manifest import is_submission
 from imgrec.source.tables import Table
 from imgrec.source.words import suggested_regex
+from imgrec.text import name_of
 
 _SAMPLED = 400
 _SHOWN = 5
@@ -460,13 +462,18 @@ class _Reader:
         regex = suggested_regex(names)
         pattern = f"--label-regex '{regex}'" if regex else "--label-regex with a pattern"
         flat = ", ".join(sorted(path or "." for path in reading.flat))
-        foreign = f"; imgrec does not read {contents.foreign}: if it holds the labels, write them "
-        foreign = f"{foreign}as a CSV" if contents.foreign else ""
-        lists = "".join(
-            f", as in --manifest {quote(path)}" for path in lists_of_images(contents)[:1]
-        )
+        others = ""
+        if contents.foreign:
+            others = (
+                f"; imgrec does not read {contents.foreign}: if it has labels, write them to a CSV"
+            )
+        if contents.pixels:
+            table = name_of(basename(contents.pixels[0]))
+            others += f"; to pack the pixels in {table}, name that table alone"
+        lists = lists_of_images(contents)
+        as_in = f", as in --manifest {quote(lists[0])}" if lists else ""
         return self.refusal(
             f"the images in {flat} have no class folders{named}{''.join(unread[:_SHOWN])}",
             f"pass {pattern} if names such as {names[0]} hold the class, name a table with "
-            f"--manifest{lists}, or put the images of each class into a folder{foreign}",
+            f"--manifest{as_in}, or put the images of each class into a folder{others}",
         )

@@ -431,6 +431,10 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     ),
     "links": ({"images.csv": table("id,link", "a{n},https://x/{n}")}, "holds URLs"),
     "labels in a format that is not read": ({"labels.xlsx": "PK"}, "does not read labels.xlsx"),
+    "pixels beside pictures": (
+        {"digits.csv": "label," + ",".join(f"pixel{n}" for n in range(64)) + "\n1" + ",0" * 64},
+        "the pixels in digits.csv",
+    ),
     "a list with labels": ({"labels.lst": "a0.jpg 1\na1.jpg 2\nb0.jpg 1\n"},
                            "--manifest labels.lst"),
     "one-hot columns have names": (
