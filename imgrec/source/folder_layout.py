@@ -178,6 +178,8 @@ class _FolderReader:
         splits = splits_of(node.below)
         named = {name: split for name, split in splits.items() if split}
         if self.options.label_regex and not named:
+            if not self.options.yes:
+                self.refuse_derived(node)
             return FolderReading(roots={node.path: ""})
         if not node.below:
             regex = leading_word_regex(node.images) if self.has_sample else ""

@@ -155,6 +155,10 @@ ASKED: dict[str, tuple[list[str], str, dict[str, Any], dict[str, str]]] = {
         ["sick/images/{n}.png", "sick/masks/{n}.png", "well/"], "--exclude '*/masks/*'",
         {"exclude": "*/masks/*"}, {"train": "sick well"},
     ),
+    "masks whose names hold the class": (
+        ["images/cat_{n}.jpg", "images/dog_{n}.jpg", "annotations/trimaps/cat_{n}.png"],
+        "--label-regex", {"label_regex": "^[a-z]+", "exclude": "*/trimaps/*"}, PETS,
+    ),
     "masks beside images": (
         ["sick/x{n}.png", "sick/x{n}_mask.png", "well/"], "--exclude '*mask*'",
         {"exclude": "*mask*"}, {"train": "sick well"},
@@ -228,6 +232,11 @@ def test_unclear_folders_are_asked_about_and_an_option_answers(case: Any, tmp_pa
     source = tree(tmp_path / "s", *paths)
     assert asked in refusal(source)
     assert classes(read(source, **options)) == expected
+
+
+def test_masks_are_not_packed_beside_images_whose_names_hold_the_class(tmp_path: Path) -> None:
+    source = tree(tmp_path / "s", "images/cat_{n}.jpg", "images/dog_{n}.jpg", "trimaps/cat_{n}.png")
+    assert "--exclude '*/trimaps/*'" in refusal(source, label_regex="^[a-z]+")
 
 
 # Lists of the images of each split
