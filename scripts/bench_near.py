@@ -3,9 +3,10 @@
 
     .venv/bin/python scripts/bench_near.py FOLDER [--count 300] [--alike 80] [--sheet pairs.png]
 
-Each photograph of FOLDER is changed in many ways, stored as JPEG, and looked for among all of them.
-The table says how many of the copies lead to their original. Then the photographs are compared with
-each other: all that is found there should be copies in truth, which the sheet shows.
+The photographs of FOLDER are compared with each other: all that is found should be copies in truth,
+which the sheet shows. Copies are left out, and so are those that are too plain to compare. Each of
+the others is changed in many ways, stored as JPEG, and looked for among all of them. The table says
+how many of the copies lead to their original.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from imgrec.errors import BadImage
 from imgrec.near.clusters import ALIKE, components
 from imgrec.near.descriptor import describe
 from imgrec.near.duplicates import Images as Compared
-from imgrec.near.duplicates import Pair, Run, Sight, find_among, find_similar
+from imgrec.near.duplicates import Pair, Sight, find_among, find_similar
+from imgrec.near.search import Run
 
 Change = Callable[[Image.Image], Image.Image]
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
@@ -165,14 +167,34 @@ class Photos(NamedTuple):
         """How to look at them."""
         return sight(self.files, self.looks)
 
+    @property
+    def images(self) -> Compared:
+        """What to compare."""
+        return Compared(list(map(str, self.paths)), self.files, describe(self.looks))
+
+    def pick(self, places: Sequence[int]) -> Photos:
+        """Return some of them."""
+        return Photos(*([column[place] for place in places] for column in self))
+
 
 def recall(photos: Photos, change: Change, alike: int, run: Run) -> float:
     """Return the share of changed copies that lead to their originals."""
     copies = [encoded(change(opened(path))) for path in photos.paths]
-    looks = looks_of(copies)
-    sights = sight(copies, looks), photos.sight
-    pairs = find_among(describe(looks), describe(photos.looks), alike, run, sights)
+    changed = Photos(photos.paths, copies, looks_of(copies))
+    pairs = find_among(changed.images, photos.images, alike, run, (changed.sight, photos.sight))
     return len({pair.first for pair in pairs if pair.first == pair.second}) / len(copies)
+
+
+def find_pairs(photos: Photos, alike: int, run: Run) -> list[Pair]:
+    """Return the photographs that look alike, or are the same."""
+    similar = find_similar(photos.images, alike, run, photos.sight)
+    return [*similar.pairs(), *similar.copies(range(len(similar.pictures)))]
+
+
+def without_plain(photos: Photos, run: Run) -> Photos:
+    """Leave out photographs that are not even found alike to themselves."""
+    pairs = find_among(photos.images, photos.images, ALIKE, run, (photos.sight, photos.sight))
+    return photos.pick(sorted({pair.first for pair in pairs if pair.first == pair.second}))
 
 
 def draw(photos: Sequence[Path], pairs: Sequence[Pair], path: Path) -> None:
@@ -208,17 +230,19 @@ def main() -> None:
             photos.files.append(data)
     count = len(photos.paths)
     with LocalEngine() as engine:
-        print(f"{count} photographs, alike by {options.alike} % or more\n")
+        pairs = find_pairs(photos, options.alike, engine.run)
+        roots = components(count, (pair[:2] for pair in pairs))
+        sizes = np.bincount(roots, minlength=1)
+        alike, groups = sizes[sizes > 1].sum(), (sizes > 1).sum()
+        print(f"{count} photographs; {alike} of them are alike, in {groups} groups")
+        if options.sheet and pairs:
+            draw(photos.paths, pairs, options.sheet)
+        single = photos.pick(sorted({*roots}))
+        known = without_plain(single, engine.run)
+        print(f"{len(single.paths) - len(known.paths)} of {len(single.paths)} are too plain\n")
         for name, change in CHANGES.items():
-            found = recall(photos, change, options.alike, engine.run)
+            found = recall(known, change, options.alike, engine.run)
             print(f"{name:28}{found:6.1%}", flush=True)
-        images = Compared(list(map(str, photos.paths)), photos.files, describe(photos.looks))
-        similar = find_similar(images, options.alike, engine.run, photos.sight)
-        pairs = list(similar.pairs())
-    sizes = np.bincount(components(count, (pair[:2] for pair in pairs)), minlength=1)
-    print(f"\n{sizes[sizes > 1].sum()} of them are alike, in {(sizes > 1).sum()} groups")
-    if options.sheet and pairs:
-        draw(photos.paths, pairs, options.sheet)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from conftest import ROOT
 from imgrec.cli.main import topics
 from imgrec.cli.parser import VERBS as NAMES
 from imgrec.cli.parser import verb_parser
+from imgrec.near.clusters import ALIKE
 
 README = (ROOT / "README.md").read_text()
 MANUAL = {path.stem: path.read_text() for path in sorted((ROOT / "imgrec/manual").glob("*.md"))}
@@ -194,3 +195,8 @@ def test_every_option_that_a_page_names_exists(page: str) -> None:
         for option in re.findall(r"(?<!\w)--[a-z][a-z0-9-]*", line)
     }
     assert sorted(named - {"--help"} - set().union(*map(options_of, VERBS))) == []
+
+
+def test_the_manual_names_the_default_likeness() -> None:
+    assert f"`--alike PERCENT` | {ALIKE} |" in MANUAL["pack"]
+    assert f"the line: {ALIKE} unless you say otherwise" in MANUAL["leaks"]

@@ -118,7 +118,7 @@ def _source_value(found: Plan | Report, rows: Sequence[SplitRow]) -> dict[str, o
         "splits": split_values(rows),
         **findings_value(found),
         "near_duplicates": near
-        and pick(near, "looked_at groups across_splits across_classes large"),
+        and pick(near, "looked_at groups across_splits across_classes large not_compared"),
     }
 
 
@@ -305,7 +305,7 @@ def copies_lines(found: Plan | Report, where: str) -> Iterator[str]:
     yield from _same_lines("leaks", leaks, found.leaks, where)
     yield from _same_lines("conflicts", "under more than one label", found.conflicts, where)
     near = found.near_duplicates
-    if near and (near.groups or near.large):
+    if near and (near.groups or near.large or near.not_compared):
         yield from _near_lines(near, is_grouped=found.options.get("near_dups") == NearDups.GROUP)
 
 
@@ -340,6 +340,9 @@ def _near_lines(near: NearDuplicates, *, is_grouped: bool) -> Iterator[str]:
         shown = " ~ ".join(group.files[:_SHOWN])
         yield line("", f"{shown}{more} ({group.alike} %{mirrored})")
     yield from _more_lines(near.groups - _SHOWN, "group", "imgrec leaks shows them")
+    if near.not_compared:
+        pairs = number(near.not_compared, "more pair")
+        yield line("", f"{pairs} may be alike, and were not compared: imgrec leaks does that")
     if near.large:
         large = number(near.large, "larger group")
         yield line("", f"{large} of more than 5 % of a class: probably not one picture")

@@ -199,6 +199,7 @@ def _decode_near(value: Any) -> NearDuplicates | None:  # JSON has no types
     if "pairs" in value:  # of an earlier version, which listed pairs and how much they differ
         examples = list(map(_group_of_pair, list_of(value["examples"])))
         value = {**value, "groups": value["pairs"], "large": 0, "examples": examples}
+    value = {"not_compared": 0, **value}  # earlier versions compared all
     counted = [key for key in NearDuplicates._fields if key not in ("examples", "embeddings")]
     groups = tuple(
         NearGroup(

@@ -145,10 +145,14 @@ def _look_closely_at(decoded: _Decoded, orientation: int) -> bytes:
     if levels.ndim == 2:
         grey = light = levels
     else:
-        wide = levels.astype(np.int32)
-        red, green, blue = (wide[:, :, at] * share for at, share in enumerate(_TO_GREY))
-        grey = ((red + green + blue + (1 << 15)) >> 16).astype(np.uint8)
-        light = ((wide.max(axis=2) + wide.min(axis=2) + 1) // 2).astype(np.uint8)
+        red, green, blue = (levels[:, :, at] for at in range(3))
+        shares = zip((red, green, blue), _TO_GREY, strict=True)
+        parts = [colour.astype(np.int32) * share for colour, share in shares]
+        grey = ((parts[0] + parts[1] + parts[2] + (1 << 15)) >> 16).astype(np.uint8)
+        # Several times as fast as `levels.max(axis=2)`.
+        strongest = np.maximum(np.maximum(red, green), blue)
+        weakest = np.minimum(np.minimum(red, green), blue)
+        light = strongest - (strongest - weakest) // 2
     inside = _inside(grey)
     both = (_scaled(each, inside, decoded, CLOSE_SIDE) for each in (grey, light))
     return b"".join([_upright(each, orientation).tobytes() for each in both])

@@ -58,6 +58,8 @@ class NearDuplicates(NamedTuple):
     """The most important groups: those across splits first, then those across labels."""
     embeddings: str = ""
     """A hash of the embeddings by which they were found; empty if there were none."""
+    not_compared: int = 0
+    """Pairs that may be alike, too, but were left to a thorough search."""
 
     def among(
         self, splits: Mapping[str, str], labels: Mapping[str, Hashable], removed: int

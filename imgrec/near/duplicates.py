@@ -11,7 +11,7 @@ from imgrec.near.clusters import NearPair, NearPairs, components, is_large
 from imgrec.near.confirm import Confirm, Sift, Sifted, confirm, join_sifted, sift
 from imgrec.near.descriptor import CLOSE_BYTES, DESCRIPTOR_BYTES, FLAT, LOOK_BYTES
 from imgrec.near.embeddings import digest_rows, embedded_candidates
-from imgrec.near.search import THOROUGH, Candidates, Effort, Run, find_candidates
+from imgrec.near.search import QUICK, THOROUGH, Candidates, Effort, Run, find_candidates, numbered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.int32]
 
-_SIFT_PAIRS, _CLOSE_PAIRS = 4096, 512
+_SIFT_PAIRS, _CLOSE_PAIRS = 4096, 128
 """Pairs that one task compares."""
+_LEAST_COMPARED, _IMAGES_PER_COMPARED = 30, 200
+"""A default pack compares so many pairs at least, or one for so many images. Each takes as long as
+packing three images."""
 
 See: TypeAlias = Callable[[Sequence[int]], bytes]
 
@@ -173,31 +176,65 @@ class SimilarImages:
         return dropped
 
 
-def find_similar(
-    images: Images, alike: int, run: Run, sight: Sight, effort: Effort = THOROUGH
-) -> SimilarImages:
+def find_similar(images: Images, alike: int, run: Run, sight: Sight) -> SimilarImages:
     """Find near-duplicates: images that are alike by `alike` per cent or more.
 
     The work is done wherever `run` runs its tasks; `sight` is used for images that may be alike.
     """
-    descriptors = _split(images.descriptors, DESCRIPTOR_BYTES)
+    pictures = _pictures(images)
+    candidates = _candidates(images, pictures, run, THOROUGH)
+    edges = _each_once(confirmed(candidates, alike, run, (_of_pictures(sight, pictures), None)))
+    return SimilarImages(images=images, pictures=pictures, edges=edges)
+
+
+def find_clear(
+    images: Images, splits: Sequence[str], alike: int, run: Run, sight: Sight
+) -> tuple[SimilarImages, int]:
+    """Find the clear near-duplicates quickly; return also how many pairs were not compared.
+
+    Pairs across splits are compared first, then those with the most similar descriptors.
+    """
+    import numpy as np
+
+    pictures = _pictures(images)
+    candidates = _candidates(images, pictures, run, QUICK)
+    known = {split: number for number, split in enumerate(dict.fromkeys(splits))}
+    sides = np.array([known[splits[places[0]]] for places in pictures], np.int32)
+    is_within = sides[candidates.first] == sides[candidates.second]
+    most = max(_LEAST_COMPARED, len(pictures) // _IMAGES_PER_COMPARED)
+    chosen = np.sort(np.lexsort((-candidates.score, is_within))[:most])
+    clear = Candidates(*(column[chosen] for column in candidates))
+    edges = confirmed(clear, alike, run, (_of_pictures(sight, pictures), None))
+    found = SimilarImages(images=images, pictures=pictures, edges=edges)
+    return found, len(candidates.first) - len(chosen)
+
+
+def _pictures(images: Images) -> list[list[int]]:
+    """Return the images of each content, sorted by name."""
     by_content: dict[bytes, list[int]] = {}
     for place in sorted(range(len(images.names)), key=images.names.__getitem__):
         by_content.setdefault(images.contents[place], []).append(place)
-    pictures = list(by_content.values())
-    joined = b"".join([descriptors[places[0]] for places in pictures])
-    if images.embeddings is None:
-        candidates = find_candidates(joined, None, run, effort)
-    else:
+    return list(by_content.values())
+
+
+def _candidates(
+    images: Images, pictures: Sequence[Sequence[int]], run: Run, effort: Effort
+) -> Candidates:
+    if images.embeddings is not None:
         firsts = [places[0] for places in pictures]
-        candidates = embedded_candidates(images.embeddings[firsts], None, run)
+        return embedded_candidates(images.embeddings[firsts], None, run)
+    descriptors = _split(images.descriptors, DESCRIPTOR_BYTES)
+    joined = b"".join([descriptors[places[0]] for places in pictures])
+    return find_candidates(joined, None, run, effort)
+
+
+def _of_pictures(sight: Sight, pictures: Sequence[Sequence[int]]) -> Sight:
+    """Return how to look at pictures, by their numbers."""
 
     def of_pictures(see: See) -> See:
         return lambda numbers: see([pictures[number][0] for number in numbers])
 
-    own = Sight(of_pictures(sight.see_closely), sight.see and of_pictures(sight.see))
-    edges = _each_once(confirmed(candidates, alike, run, (own, None)))
-    return SimilarImages(images=images, pictures=pictures, edges=edges)
+    return Sight(of_pictures(sight.see_closely), sight.see and of_pictures(sight.see))
 
 
 def find_among(
@@ -262,12 +299,10 @@ def _looked_at(
 
     first, second = candidates.first, candidates.second
     if see_others is None:
-        known = np.unique(np.concatenate([first, second]))
-        own, other = np.searchsorted(known, first), np.searchsorted(known, second)
+        known, (own, other) = numbered(np.stack([first, second]))
         looks = see(known.tolist()) if len(known) else b""
     else:
-        ours, own = np.unique(first, return_inverse=True)
-        theirs, other = np.unique(second, return_inverse=True)
+        (ours, own), (theirs, other) = numbered(first), numbered(second)
         other = other + len(ours)
         looks = see(ours.tolist()) + see_others(theirs.tolist()) if len(ours) else b""
     pairs: Numbers = np.column_stack([own, other, candidates.is_mirrored]).astype(np.int32)
@@ -282,8 +317,8 @@ def _parts(
 
     for start in range(0, len(pairs), size):
         part = pairs[start : start + size]
-        used, numbers = np.unique(part[:, :2], return_inverse=True)
-        own = np.column_stack([numbers.reshape(-1, 2), part[:, 2]]).astype(np.int32)
+        used, numbers = numbered(part[:, :2])
+        own = np.column_stack([numbers, part[:, 2]]).astype(np.int32)
         yield start, own, b"".join([looks[at] for at in used.tolist()])
 
 

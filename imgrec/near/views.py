@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.near.align import Maps
 from imgrec.near.descriptor import SIDE
+from imgrec.near.search import numbered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,12 +52,11 @@ class Placed(NamedTuple):
     """The square of the correlation."""
 
 
-def place(fields: Floats, first: Numbers, second: Numbers) -> Placed:
-    """Find roughly how the pictures of pairs lie on each other, given their eased gradients."""
+def place(halves: Floats, first: Numbers, second: Numbers) -> Placed:
+    """Find roughly how the pictures of pairs lie on each other, given their halved gradients."""
     import numpy as np
 
-    halves = _halved(fields)
-    laid, at = np.unique(first, return_inverse=True)
+    laid, at = numbered(first)
     views = _half_views(halves[laid])[at]
     windows = _windows(halves[second])
     dots = (windows @ views.swapaxes(1, 2)).astype(np.float64)
@@ -76,7 +76,7 @@ def place(fields: Floats, first: Numbers, second: Numbers) -> Placed:
     return Placed(is_back, maps, ratios[np.arange(len(first)), best])
 
 
-def _halved(fields: Floats) -> Floats:
+def halved(fields: Floats) -> Floats:
     """Return gradients at half the size, as whole numbers."""
     import numpy as np
 

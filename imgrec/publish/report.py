@@ -23,8 +23,8 @@ from imgrec.model import (
     split_order,
 )
 from imgrec.near.clusters import NearDuplicates
-from imgrec.near.duplicates import Images, Sight, find_similar
-from imgrec.near.search import QUICK, Run
+from imgrec.near.duplicates import Images, Sight, find_clear
+from imgrec.near.search import Run
 from imgrec.notes import Note, NoteCollector, unlisted_warnings, warnings_of
 from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, ShardResult, SplitInfo
@@ -156,7 +156,7 @@ def near_duplicates(
 ) -> NearDuplicates | None:
     """Sum up the near-duplicates among records with a descriptor; None if none has.
 
-    Only images that may be alike are read again, from where the plan found them.
+    Only some images that may be alike are read again, from where the plan found them.
     """
     described = [result for result in results if result.records.descriptors]
     if not described:
@@ -179,8 +179,9 @@ def near_duplicates(
         return close_sight(samples, run)(range(len(samples)))
 
     images = Images(names, contents, descriptors)
-    found = find_similar(images, alike, run, Sight(see_closely), QUICK)
-    return found.near_pairs().sum_up(splits, labels)
+    sides = [splits[name] for name in names]
+    found, not_compared = find_clear(images, sides, alike, run, Sight(see_closely))
+    return found.near_pairs().sum_up(splits, labels)._replace(not_compared=not_compared)
 
 
 def _pick_files(plan: Plan, names: Sequence[str]) -> Samples:

@@ -32,7 +32,7 @@ from imgrec.near.duplicates import Pair, Sight, confirmed, find_among
 from imgrec.near.search import Candidates
 
 GOLDEN_LOOK = "000419316490e10110245179c4010f224e76c0a7"
-GOLDEN = "dce5ee0509d0e8060ffce506060f0809050c0f101923252022"
+GOLDEN = "dadae0f801d6e602fb03ebec04feff01070efe080e19100602"
 FLOWERS = [
     path
     for path in sorted((ROOT / "sample_data" / "flowers").glob("*/*"))

@@ -20,7 +20,6 @@ import imgrec
 from imgrec.api import leaks
 from imgrec.errors import ImgrecError, SourceError, UsageError
 from imgrec.inspect.leaks import Leaks
-from imgrec.near import search
 from imgrec.near.embeddings import embedded_candidates, quantize
 from imgrec.near.search import Effort, search_rows
 from imgrec.source.embeddings import open_embeddings
@@ -262,11 +261,10 @@ def test_a_search_finds_the_nearest_vectors_of_any_width_and_scale(
     assert not found.is_mirrored.any()
 
 
-def test_many_vectors_are_searched_in_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_CELL", 10)
+def test_many_vectors_are_searched_in_cells() -> None:
     rows = quantize(np.random.default_rng(1).normal(size=(100, 7)))
     pairs = np.repeat(rows, 2, axis=0)
-    found = search_rows(pairs, None, here, Effort(1, 0.0, 0), mirrors=False)  # type: ignore[arg-type]
+    found = search_rows(pairs, None, here, Effort(1, 0.0, 0, 10), mirrors=False)  # type: ignore[arg-type]
     expected = list(zip(range(0, 200, 2), range(1, 200, 2), strict=True))
     assert list(zip(found.first.tolist(), found.second.tolist(), strict=True)) == expected
 

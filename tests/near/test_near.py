@@ -18,7 +18,15 @@ from imgrec.near import duplicates
 from imgrec.near.align import Maps, align, ease, straight
 from imgrec.near.clusters import NearPair, NearPairs
 from imgrec.near.descriptor import BLANK, CLOSE_SIDE, FLAT, LENGTH, SIDE, describe, mirrored
-from imgrec.near.duplicates import Images, Large, Pair, Sight, SimilarImages, find_similar
+from imgrec.near.duplicates import (
+    Images,
+    Large,
+    Pair,
+    Sight,
+    SimilarImages,
+    find_clear,
+    find_similar,
+)
 from imgrec.near.search import QUICK, THOROUGH, Effort, find_candidates
 
 Rows = NDArray[np.int8]
@@ -135,6 +143,18 @@ def test_how_much_pictures_are_alike_does_not_depend_on_others(
     monkeypatch.setattr(duplicates, "_CLOSE_PAIRS", 2)
     again = find_similar(images_of(looks), 50, backwards, seen(looks))
     assert again.edges == found.edges
+
+
+def test_a_pack_compares_pairs_across_splits_first_and_counts_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = textures(6)
+    faint = np.clip(base.astype(int) + np.arange(6)[:, None, None] % 3, 0, 255).astype(np.uint8)
+    looks = [look.tobytes() for look in (*base, *faint)]
+    splits = ["train"] * 9 + ["val", "train", "val"]
+    monkeypatch.setattr(duplicates, "_LEAST_COMPARED", 2)
+    found, not_compared = find_clear(images_of(looks), splits, 90, here, Sight(seen(looks)[0]))
+    assert ([edge[:2] for edge in found.edges], not_compared) == ([(3, 9), (5, 11)], 4)
 
 
 def photograph(seed: int) -> NDArray[np.uint8]:
