@@ -174,7 +174,11 @@ class Photos(NamedTuple):
 
     def pick(self, places: Sequence[int]) -> Photos:
         """Return some of them."""
-        return Photos(*([column[place] for place in places] for column in self))
+        return Photos(
+            [self.paths[place] for place in places],
+            [self.files[place] for place in places],
+            [self.looks[place] for place in places],
+        )
 
 
 def recall(photos: Photos, change: Change, alike: int, run: Run) -> float:
