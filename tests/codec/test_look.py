@@ -28,7 +28,7 @@ from imgrec.errors import BadImage
 from imgrec.model import Pixels
 from imgrec.near.clusters import ALIKE, LEAST_ALIKE
 from imgrec.near.descriptor import CLOSE_BYTES, DESCRIPTOR_BYTES, FLAT, describe
-from imgrec.near.duplicates import Pair, Sight, confirmed, find_among
+from imgrec.near.duplicates import Images, Pair, Sight, confirmed, find_among
 from imgrec.near.search import Candidates
 
 GOLDEN_LOOK = "000419316490e10110245179c4010f224e76c0a7"
@@ -57,9 +57,11 @@ def alike(one: bytes, other: bytes, *, is_mirrored: bool = False) -> int:
 
 def found_among(some: list[bytes], others: list[bytes]) -> list[Pair]:
     """The near-duplicates of some images among others."""
-    described = (describe([look(data, "").grey for data in images]) for images in (some, others))
-    sights = sight(some), sight(others)
-    return find_among(*described, ALIKE, map, sights)  # type: ignore[arg-type]
+    one, two = (
+        Images([""] * len(files), files, describe([look(data, "").grey for data in files]))
+        for files in (some, others)
+    )
+    return find_among(one, two, ALIKE, map, (sight(some), sight(others)))  # type: ignore[arg-type]
 
 
 def opened(path: Path) -> Image.Image:
