@@ -101,10 +101,7 @@ def _verified_lines(verified: Verified) -> Iterator[str]:
     yield from (line("not checked", what) for what in verified.not_checked)
     yield from _fault_lines(verified.faults)
     if verified.faults:
-        yield line(
-            "hint",
-            "restore these files from a copy, or make this version again: imgrec help verify",
-        )
+        yield line("hint", "restore these files from a copy, or make it again: imgrec help verify")
     if verified.notes:
         count = number(len(verified.notes), "image")
         yield line("note", f"{count} in more than one split, as in the source")

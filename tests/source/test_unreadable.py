@@ -343,10 +343,11 @@ def test_workers_tell_of_a_disk_that_fails_and_the_next_command_goes_on(
 
 
 def test_spark_executors_skip_only_rows_whose_file_is_at_fault(tmp_path: Path) -> None:
+    from imgrec.spark.job import Form
     from imgrec.spark.scan import Probe
 
     write_tree(tmp_path, {"1.jpg": jpeg(1)})
-    probe = Probe(is_path=True, extras=(), seed=0, root="", has_splits=False)
+    probe = Probe(is_path=True, form=Form(), seed=0, root="", has_splits=False)
 
     def fault(name: str) -> str:
         return probe._image(str(tmp_path / name), name, None).fault
