@@ -161,20 +161,33 @@ def ranked_members(pairs: Iterable[tuple[M, M, int, *tuple[object, ...]]]) -> li
     return sorted(likeness, key=lambda member: (-likeness[member], member))
 
 
-def components(count: int, links: Iterable[tuple[int, int]]) -> list[int]:
-    """Return for each of `count` places the lowest that links lead to."""
-    parents = list(range(count))
+class Forest:
+    """Places that links join into trees. The lowest place of a tree is its root."""
 
-    def root(place: int) -> int:
+    def __init__(self, count: int) -> None:
+        self._parents = list(range(count))
+
+    def root(self, place: int) -> int:
+        """Return the lowest place that links lead to."""
+        parents = self._parents
         while parents[place] != place:
             parents[place] = parents[parents[place]]
             place = parents[place]
         return place
 
-    for one, other in links:
-        low, high = sorted((root(one), root(other)))
-        parents[high] = low
-    return [root(place) for place in range(count)]
+    def link(self, one: int, other: int) -> bool:
+        """Join the trees of two places; return whether they were different ones."""
+        low, high = sorted((self.root(one), self.root(other)))
+        self._parents[high] = low
+        return low != high
+
+
+def components(count: int, links: Iterable[tuple[int, int]]) -> list[int]:
+    """Return for each of `count` places the lowest that links lead to."""
+    forest = Forest(count)
+    for link in links:
+        forest.link(*link)
+    return [forest.root(place) for place in range(count)]
 
 
 def is_large(labels: Iterable[Hashable], totals: Mapping[Hashable, int]) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from imgrec.near.clusters import NearPair, NearPairs, components, is_large
+from imgrec.near.clusters import Forest, NearPair, NearPairs, components, is_large
 from imgrec.near.confirm import Confirm, Sift, Sifted, confirm, join_sifted, sift
 from imgrec.near.descriptor import CLOSE_BYTES, DESCRIPTOR_BYTES, FLAT, LOOK_BYTES
 from imgrec.near.embeddings import digest_rows, embedded_candidates
@@ -176,15 +177,46 @@ class SimilarImages:
         return dropped
 
 
-def find_similar(images: Images, alike: int, run: Run, sight: Sight) -> SimilarImages:
+def find_similar(
+    images: Images, alike: int, run: Run, sight: Sight, *, only_groups: bool = False
+) -> SimilarImages:
     """Find near-duplicates: images that are alike by `alike` per cent or more.
 
     The work is done wherever `run` runs its tasks; `sight` is used for images that may be alike.
+    With `only_groups`, the edges are those that make the groups: others in a group are left out.
     """
     pictures = _pictures(images)
     candidates = _candidates(images, pictures, run, THOROUGH)
-    edges = _each_once(confirmed(candidates, alike, run, (_of_pictures(sight, pictures), None)))
-    return SimilarImages(images=images, pictures=pictures, edges=edges)
+    sights = _of_pictures(sight, pictures), None
+    compare = partial(confirmed, alike=alike, run=run, sights=sights)
+    edges = _linking(candidates, len(pictures), compare) if only_groups else compare(candidates)
+    return SimilarImages(images=images, pictures=pictures, edges=_each_once(edges))
+
+
+def _linking(
+    candidates: Candidates, count: int, compare: Callable[[Candidates], list[Pair]]
+) -> list[Pair]:
+    """Return the pairs that are alike, without those that others link already.
+
+    The most similar candidates that would link all pictures come first. If they are alike, most
+    others need not be compared: 20,000 photographs of few scenes take 25 s instead of 45.
+    """
+    import numpy as np
+
+    first, second, score, _ = candidates
+    forest = Forest(count)
+    order = np.lexsort((second, first, -score)).tolist()
+    ends = list(zip(first.tolist(), second.tolist(), strict=True))
+    is_link = np.zeros(len(ends), bool)
+    is_link[[at for at in order if forest.link(*ends[at])]] = True
+    edges = compare(_pick(candidates, is_link))
+    roots = np.array(components(count, (edge[:2] for edge in edges)), np.int64)
+    is_open = ~is_link & (roots[first] != roots[second])
+    return edges + compare(_pick(candidates, is_open))
+
+
+def _pick(candidates: Candidates, rows: NDArray[Any]) -> Candidates:
+    return Candidates(*(column[rows] for column in candidates))
 
 
 def find_clear(
@@ -203,7 +235,7 @@ def find_clear(
     is_within = sides[candidates.first] == sides[candidates.second]
     most = max(_LEAST_COMPARED, len(pictures) // _IMAGES_PER_COMPARED)
     chosen = np.sort(np.lexsort((-candidates.score, is_within))[:most])
-    clear = Candidates(*(column[chosen] for column in candidates))
+    clear = _pick(candidates, chosen)
     edges = confirmed(clear, alike, run, (_of_pictures(sight, pictures), None))
     found = SimilarImages(images=images, pictures=pictures, edges=edges)
     return found, len(candidates.first) - len(chosen)
@@ -266,7 +298,7 @@ def confirmed(
         pairs, looks = _looked_at(candidates, own.see, others and others.see, LOOK_BYTES)
         tasks = (Sift(*part, alike) for part in _parts(pairs, looks, _SIFT_PAIRS))
         sifted = join_sifted(list(run(sift, tasks)))
-        candidates = Candidates(*(column[sifted.rows] for column in candidates))
+        candidates = _pick(candidates, sifted.rows)
     sees = own.see_closely, others and others.see_closely
     pairs, looks = _looked_at(candidates, *sees, CLOSE_BYTES)
     closely = (

@@ -171,7 +171,8 @@ def refine_near_dups(
         rows = embed_images(source, names, detailed(seen.descriptors), decode)
     images = Images(names, samples.contents, seen.descriptors, rows)
     sight = Sight(close_sight(samples, run), seen.see)
-    found = find_similar(images, options.alike, run, sight)
+    only_groups = options.near_dups is NearDups.GROUP
+    found = find_similar(images, options.alike, run, sight, only_groups=only_groups)
     catalog = replace(catalog, near=found.near_pairs())
     if options.near_dups is NearDups.REPORT:
         return catalog
