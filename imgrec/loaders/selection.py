@@ -28,8 +28,9 @@ from imgrec.options.loading import LoadOptions
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_documents, read_info
 from imgrec.read.samples import read_labels
-from imgrec.read.shards import fetch_shards, shard_lengths
+from imgrec.read.shards import shard_lengths
 from imgrec.read.splits import cut, fold_names, part_of, record_ranges
+from imgrec.read.store_shards import fetch_shards
 from imgrec.read.tfds_files import Features
 
 if TYPE_CHECKING:

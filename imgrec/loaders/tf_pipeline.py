@@ -22,13 +22,13 @@ from imgrec.loaders.tf_decode import Decoder
 from imgrec.options import ColumnKind
 from imgrec.options.loading import Labels, LoadOptions
 from imgrec.read.shards import (
-    open_shards,
     read_shard,
     refuse_incomplete,
     shard_lengths,
     shard_paths,
 )
 from imgrec.read.splits import Piece, between, cut
+from imgrec.read.store_shards import open_shards
 from imgrec.storage.paths import is_remote
 from imgrec.text import name_of
 from imgrec.text import size as shown_size

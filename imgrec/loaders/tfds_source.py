@@ -21,8 +21,9 @@ from imgrec.errors import DatasetError, OutOfRange
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_documents, read_info
 from imgrec.read.files import fault_error
-from imgrec.read.shards import open_shards, shard_lengths, shard_paths
+from imgrec.read.shards import shard_lengths, shard_paths
 from imgrec.read.splits import joined
+from imgrec.read.store_shards import open_shards
 
 DECODED = tfds.decode.DeserializeMethod.DESERIALIZE_AND_DECODE
 

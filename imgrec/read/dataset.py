@@ -25,9 +25,10 @@ from imgrec.errors import (
 from imgrec.outcome import DatasetInfo
 from imgrec.read.documents import read_documents
 from imgrec.read.record import Record, parse
+from imgrec.read.records_by_number import Payload
 from imgrec.read.samples import SampleColumns, gather_columns, read_columns
-from imgrec.read.shards import Payload, open_shards
 from imgrec.read.splits import ALL, joined, record_ranges
+from imgrec.read.store_shards import open_shards
 from imgrec.spelling import same_name
 from imgrec.storage.paths import is_remote, refuse_remote, to_path
 from imgrec.text import printable, suggestion

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -85,7 +86,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", size if self.command == "HEAD" else str(len(data)))
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(data)
+                with suppress(ConnectionError):  # a client may stop reading
+                    self.wfile.write(data)
 
         def _cut(self, data: bytes = b"", headers: dict[str, str] | None = None) -> None:
             if data:
