@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.int32]
 
-_SIFT_PAIRS, _CLOSE_PAIRS = 4096, 128
+_SIFT_PAIRS, _CLOSE_PAIRS = 4096, 32
 """Pairs that one task compares."""
 _LEAST_COMPARED, _IMAGES_PER_COMPARED = 30, 200
 """A default pack compares so many pairs at least, or one for so many images. Each takes as long as
@@ -199,7 +199,7 @@ def _linking(
     """Return the pairs that are alike, without those that others link already.
 
     The most similar candidates that would link all pictures come first. If they are alike, most
-    others need not be compared: 20,000 photographs of few scenes take 25 s instead of 45.
+    others need not be compared: a pack of 20,000 photographs of few scenes takes 31 s, not 45.
     """
     import numpy as np
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from imgrec.near.search import Rows
     from imgrec.source.embeddings import Picture
 
-_BATCH = 256
+_BATCH, _CLOSE_BATCH = 256, 32
 _SHOWN = 5
 UPRIGHT_RGB = Decoding(orient=True)
 
@@ -81,7 +81,7 @@ def close_sight(samples: Samples, run: Run) -> See:
 
     def see_closely(places: Sequence[int]) -> bytes:
         chosen = samples.pick(places)
-        batches = image_batches(chosen.filenames, chosen.blobs, chosen.sizes, _BATCH)
+        batches = image_batches(chosen.filenames, chosen.blobs, chosen.sizes, _CLOSE_BATCH)
         parts = dict(run(_see_batch_closely, batches))
         return b"".join([parts[start] for start in sorted(parts)])
 

@@ -222,6 +222,16 @@ def test_the_order_of_images_makes_no_difference(seed: int, chance: random.Rando
     assert found(order) == found(range(len(looks)))
 
 
+@examples(30)
+@given(st.integers(0, 1 << 32), st.integers(50, 95))
+def test_groups_are_the_same_without_the_pairs_that_they_do_not_need(seed: int, alike: int) -> None:
+    looks = versions(seed)
+    whole = similar(looks, alike)
+    linked = find_similar(images_of(looks), alike, here, seen(looks), only_groups=True)
+    assert linked.groups() == whole.groups()
+    assert set(linked.edges) <= set(whole.edges)
+
+
 @given(st.data())
 def test_near_duplicates_are_grouped_and_dropped(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 9))
