@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from imgrec.options.card import DatasetCard
     from imgrec.options.loading import Crop, Labels
     from imgrec.outcome import DatasetInfo, Leftover, Packed, Report, SplitInfo
-    from imgrec.packing.update import Updated
+    from imgrec.packing.next_version import Updated
     from imgrec.read.dataset import Dataset, Split
     from imgrec.read.record import Record
 
@@ -103,7 +103,7 @@ _RESULTS = {
     "Split": "read.dataset",
     "Submitted": "inspect.submission",
     "Unpacked": "inspect.unpack",
-    "Updated": "packing.update",
+    "Updated": "packing.next_version",
     "Verified": "inspect.verify",
 }
 """The modules of results, most of which a caller never names."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from imgrec.model import Plan
     from imgrec.outcome import DatasetInfo, Leftover, Packed
     from imgrec.packing.catalog import OnProgress
-    from imgrec.packing.update import Updated
+    from imgrec.packing.next_version import Updated
     from imgrec.read.dataset import Dataset
 
 AnyPackOptions: TypeAlias = PackOptions | Mapping[str, object] | None

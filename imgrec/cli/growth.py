@@ -20,7 +20,7 @@ from imgrec.cli.render import emit, line, pick
 from imgrec.text import number, size, visible
 
 if TYPE_CHECKING:
-    from imgrec.packing.update import Updated
+    from imgrec.packing.next_version import Updated
 
 _VERSION = argument("--version", "X.Y.Z", "version to make; default: the next minor one")
 

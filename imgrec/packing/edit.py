@@ -24,8 +24,7 @@ from imgrec.options import OnBad, OnLeak, PackOptions, SourceOptions
 from imgrec.packing.catalog import OnProgress
 from imgrec.packing.corrections import decode_corrections, encode_corrections
 from imgrec.packing.earlier import EarlierVersion, raw_names, read_earlier
-from imgrec.packing.pack import Job, PackRequest, write_dataset
-from imgrec.packing.update import (
+from imgrec.packing.next_version import (
     Updated,
     carried_notes,
     for_next_version,
@@ -35,6 +34,7 @@ from imgrec.packing.update import (
     title,
     updated_version,
 )
+from imgrec.packing.pack import Job, PackRequest, write_dataset
 from imgrec.planning.build import missing_classes
 from imgrec.planning.classes import normal_name
 from imgrec.planning.corrections import (

@@ -15,7 +15,7 @@ from test_update import facts, faults, files, make_multilabel, pack, update, wit
 
 import imgrec
 from imgrec.errors import SourceError
-from imgrec.packing.update import Updated
+from imgrec.packing.next_version import Updated
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from sampling import examples
 
 import imgrec
 from imgrec.errors import DatasetExists, PlanError, SourceError, UsageError
-from imgrec.packing.update import Updated
+from imgrec.packing.next_version import Updated
 
 CLASSES = {"rose": 20, "tulip": 20}
 
