@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.int32]
 
 _SIFT_PAIRS, _CLOSE_PAIRS = 4096, 32
-"""Pairs that one task compares."""
+"""Pairs that one task compares. With 32, the few pairs of a default pack reach all workers: 100
+pairs of photographs take 0.15 s instead of 0.3."""
 _LEAST_COMPARED, _IMAGES_PER_COMPARED = 30, 200
 """A default pack compares so many pairs at least, or one for so many images. Each takes as long as
 packing three images."""

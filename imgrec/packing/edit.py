@@ -165,7 +165,7 @@ def _read_table(request: EditRequest, earlier: EarlierVersion, corrections: Corr
     faults = [(fault.line, fault.reason) for fault in table.faults]
     columns = _columns(table, path)
     found: dict[tuple[str, Action], Correction] = {}
-    flagged, restored = set[str](), set[str]()
+    flagged, restored, still_dropped = set[str](), set[str](), dict[str, int]()
     for row in _rows(table, columns):
         if row.filename not in places and row.filename not in dropped:
             row = row._replace(filename=row.filename.strip())
@@ -173,7 +173,9 @@ def _read_table(request: EditRequest, earlier: EarlierVersion, corrections: Corr
         if row.filename in dropped:
             if row.action.casefold() == RESTORE and is_plain:
                 restored.add(row.filename)
-            elif row.action.casefold() != Action.DROP:
+            elif row.action.casefold() == Action.DROP:
+                still_dropped[row.filename] = row.line
+            else:
                 reason = f"{row.filename} was dropped by an earlier edit: {RESTORE} it first"
                 faults.append((row.line, reason))
             continue
@@ -199,6 +201,8 @@ def _read_table(request: EditRequest, earlier: EarlierVersion, corrections: Corr
         else:
             found[made.filename, made.action] = made
     rows = list(found.values())
+    both = restored & still_dropped.keys()
+    faults += [(still_dropped[name], f"{name} is restored in another row") for name in both]
     faults += _contradictions(rows)
     faults += _divided_groups(rows, earlier)
     if sum(row.action is Action.DROP for row in rows) == len(old) and not faults:

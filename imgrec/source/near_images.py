@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from imgrec.source.embeddings import Picture
 
 _BATCH, _CLOSE_BATCH = 256, 32
+"""Images that a task looks at. Few are looked at closely: every worker gets some."""
 _SHOWN = 5
 UPRIGHT_RGB = Decoding(orient=True)
 

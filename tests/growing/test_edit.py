@@ -146,6 +146,8 @@ def test_a_dropped_image_is_restored_by_the_next_update(source: Path, data_dir: 
     edit(data_dir, "rose/002.jpg,drop,,", "rose/003.jpg,drop,,")
     with pytest.raises(SourceError, match=r"rose/002\.jpg was dropped by an earlier edit"):
         edit(data_dir, "rose/002.jpg,relabel,tulip,")
+    with pytest.raises(SourceError, match=r"line 3: rose/002\.jpg is restored in another row"):
+        edit(data_dir, "rose/002.jpg,restore,,", "rose/002.jpg,drop,,")
     edited = edit(data_dir, "rose/002.jpg,restore,,", "rose/003.jpg,drop,,")
     assert (edited.restored, edited.reused_shards) == (1, edited.shards)
     after = facts(update(data_dir).info.path)
