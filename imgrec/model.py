@@ -157,6 +157,9 @@ class Samples:
     """The label of each image; of several, the one that decides its split."""
     label_sets: tuple[tuple[int, ...], ...] = ()
     """All labels of each image where one may have several; empty where each has one."""
+    checked: tuple[bytes, ...] = ()
+    """For a JPEG that was decoded already, to its end and without a complaint: the XXH3 (128 bits)
+    of its bytes, and its tone (`codec.tone`). b"" for other images."""
 
     @classmethod
     def of(cls, rows: Iterable[Sample]) -> Samples:
@@ -189,8 +192,8 @@ class Samples:
         )
 
     def written(self, places: Sequence[int]) -> Samples:
-        """Return the samples at `places`, without their blobs and sizes."""
-        return replace(self, blobs=(), sizes=()).pick(places)
+        """Return the samples at `places`, without what only writing them needs."""
+        return replace(self, blobs=(), sizes=(), checked=()).pick(places)
 
     def count_classes(self) -> Counter[str]:
         """Count the images of each class."""

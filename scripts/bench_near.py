@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
-from imgrec.codec.look import look, look_closely
+from imgrec.codec.look import look
 from imgrec.engine.local import LocalEngine
 from imgrec.errors import BadImage
 from imgrec.near.clusters import ALIKE, components
@@ -150,7 +150,7 @@ def looks_of(images: Sequence[bytes]) -> list[bytes]:
 def sight(images: Sequence[bytes], looks: Sequence[bytes]) -> Sight:
     """Return how to look at images by their places."""
     return Sight(
-        lambda places: b"".join([look_closely(images[place], "x.jpg") for place in places]),
+        lambda places: b"".join([look(images[place], "x.jpg").close for place in places]),
         lambda places: b"".join([looks[place] for place in places]),
     )
 

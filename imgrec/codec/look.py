@@ -17,7 +17,7 @@ from imgrec.codec import exif, jpeg, pillow
 from imgrec.codec.image import known_format
 from imgrec.errors import BadImage
 from imgrec.model import Pixels
-from imgrec.near.descriptor import CLOSE_SIDE, SIDE
+from imgrec.near.descriptor import CLOSE_SIDE, SIDE, halve
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _BORDER = 8
 """The levels of 256 in which the pixels of a border differ at most."""
 _CACHED_LINES = 256
-"""The longest sides whose areas are cached: 128 KiB each at most."""
+"""The longest sides whose areas are cached: 128 KiB each at most, and 10 to 50 KiB usually."""
 _MOST_BORDER = 4
 """A border is at most this fraction of a side."""
 _TO_GREY = 19595, 38470, 7471
@@ -35,12 +35,18 @@ _TO_GREY = 19595, 38470, 7471
 
 
 class Look(NamedTuple):
-    """A picture at a small size."""
+    """What one decode shows of a picture."""
 
     grey: bytes
     """32 x 32 levels, row by row."""
+    close: bytes
+    """2 x 64 x 64 levels."""
     pixels: int
     """The number of pixels of the picture."""
+    levels: NDArray[np.uint8]
+    """Grey, at the scale of the decode."""
+    is_checked: bool
+    """Whether it is a JPEG that was decoded strictly, to its end."""
 
 
 class _Decoded(NamedTuple):
@@ -51,70 +57,52 @@ class _Decoded(NamedTuple):
     scale: int
     shape: tuple[int, ...]
     """The height and width of the picture."""
+    is_checked: bool = False
+    """As in `Look`."""
 
 
 def look(data: bytes, filename: str) -> Look:
     """Look at an image, decoded at the smallest sufficient scale; raise BadImage."""
-    return _look_at(_decode(data, filename, SIDE, "GRAY"), exif.orientation(data))
+    image_format = known_format(data, filename)
+    decoded = _decode_jpeg(data) if image_format == "JPEG" else None
+    if decoded is None:
+        with pillow.bad_images(image_format):
+            decoded = _reduced(pillow.decode_to_fit(data, image_format)[0])
+    return _look_at(decoded, exif.orientation(data))
 
 
 def look_at_pixels(data: bytes, blob: Pixels) -> Look:
     """Look at uncompressed pixels."""
-    return look_at_picture(pillow.picture_of(data, blob))
-
-
-def look_at_picture(picture: Image) -> Look:
-    """Look at a decoded picture of a mode that PNG has, ignoring alpha."""
-    return _look_at(_reduced(picture, SIDE, "GRAY"), exif.UPRIGHT)
+    return _look_at(_reduced(pillow.picture_of(data, blob)), exif.UPRIGHT)
 
 
 def look_at_checked(
     grey: NDArray[np.uint8] | None, data: bytes, shape: tuple[int, ...]
-) -> Look | None:
-    """Look at a JPEG from the output of `jpeg.strict_decode`; None if that is too small."""
+) -> bytes | None:
+    """Return 32 x 32 levels from the output of `jpeg.strict_decode`; None if that is too small."""
     if grey is None or min(shape[:2]) < SIDE * jpeg.CHECK_SCALE:
         return None
-    return _look_at(_Decoded(grey, jpeg.CHECK_SCALE, shape), exif.orientation(data))
+    levels = grey[:, :, 0]
+    decoded = _Decoded(levels, jpeg.CHECK_SCALE, shape)
+    return _upright(_scaled(levels, decoded, SIDE), exif.orientation(data)).tobytes()
 
 
-def look_closely(data: bytes, filename: str) -> bytes:
-    """Return a close look at an image: 2 x 64 x 64 levels; raise BadImage."""
-    return _look_closely_at(_decode(data, filename, CLOSE_SIDE, "RGB"), exif.orientation(data))
-
-
-def look_closely_at_pixels(data: bytes, blob: Pixels) -> bytes:
-    """Return a close look at uncompressed pixels."""
-    decoded = _reduced(pillow.picture_of(data, blob), CLOSE_SIDE, "RGB")
-    return _look_closely_at(decoded, exif.UPRIGHT)
-
-
-def _decode(data: bytes, filename: str, side: int, colours: str) -> _Decoded:
-    """Decode an image at the smallest scale that has enough pixels for a side."""
-    image_format = known_format(data, filename)
-    decoded = _decode_jpeg(data, side, colours) if image_format == "JPEG" else None
-    if decoded is None:
-        with pillow.bad_images(image_format):
-            picture = pillow.decode_to_fit(data, image_format)[0]
-            decoded = _reduced(picture, side, colours)
-    return decoded
-
-
-def _decode_jpeg(data: bytes, side: int, colours: str) -> _Decoded | None:
+def _decode_jpeg(data: bytes) -> _Decoded | None:
     """Decode a JPEG at a smaller scale; None if libjpeg-turbo rejects it."""
     header = jpeg.read_header(data)
     height, width, _ = header.shape
     pillow.refuse_bomb(height, width)
     if not header.is_common or header.colours not in jpeg.SIMPLE_COLOURS:
         return None
-    scale = next((s for s in jpeg.SCALES if min(height, width) >= s * side), 1)
+    scale = next((s for s in jpeg.SCALES if min(height, width) >= s * CLOSE_SIDE), 1)
     try:
-        decoded = jpeg.turbo_decode(data, header.shape, colours, scale=scale, strict=True)
+        decoded = jpeg.turbo_decode(data, header.shape, "RGB", scale=scale, strict=True)
     except BadImage:
         return None
-    return _Decoded(decoded, scale, (height, width))
+    return _Decoded(decoded, scale, (height, width), is_checked=True)
 
 
-def _reduced(picture: Image, side: int, colours: str) -> _Decoded:
+def _reduced(picture: Image) -> _Decoded:
     import numpy as np
 
     shape = picture.height, picture.width
@@ -122,48 +110,48 @@ def _reduced(picture: Image, side: int, colours: str) -> _Decoded:
         return _Decoded((np.asarray(picture) >> 8).astype(np.uint8), 1, shape)
     if picture.mode not in ("1", "L", "LA", "RGB"):
         picture = picture.convert("RGB")
-    if colours == "GRAY" or picture.mode != "RGB":
+    if picture.mode != "RGB":
         picture = picture.convert("L")
-    scale = max(1, min(shape) // (2 * side))
+    scale = max(1, min(shape) // (2 * CLOSE_SIDE))
     if scale > 1:
         picture = picture.reduce(scale)
     return _Decoded(np.asarray(picture), scale, shape)
 
 
 def _look_at(decoded: _Decoded, orientation: int) -> Look:
-    levels = decoded.levels
-    grey = levels[:, :, 0] if levels.ndim == 3 else levels
-    scaled = _scaled(grey, _inside(grey), decoded, SIDE)
-    height, width = decoded.shape[:2]
-    return Look(_upright(scaled, orientation).tobytes(), height * width)
-
-
-def _look_closely_at(decoded: _Decoded, orientation: int) -> bytes:
     import numpy as np
 
     levels = decoded.levels
-    if levels.ndim == 2:
-        grey = light = levels
-    else:
-        red, green, blue = (levels[:, :, at] for at in range(3))
-        shares = zip((red, green, blue), _TO_GREY, strict=True)
-        parts = [colour.astype(np.int32) * share for colour, share in shares]
-        grey = ((parts[0] + parts[1] + parts[2] + (1 << 15)) >> 16).astype(np.uint8)
-        # Several times as fast as `levels.max(axis=2)`.
-        strongest = np.maximum(np.maximum(red, green), blue)
-        weakest = np.minimum(np.minimum(red, green), blue)
-        light = strongest - (strongest - weakest) // 2
-    inside = _inside(grey)
-    both = (_scaled(each, inside, decoded, CLOSE_SIDE) for each in (grey, light))
-    return b"".join([_upright(each, orientation).tobytes() for each in both])
+    both = np.stack([levels, levels]) if levels.ndim == 2 else _grey_and_light(levels)
+    close = _upright(_scaled(both, decoded, CLOSE_SIDE), orientation)
+    height, width = decoded.shape[:2]
+    return Look(
+        halve(close[0]).tobytes(), close.tobytes(), height * width, both[0], decoded.is_checked
+    )
+
+
+def _grey_and_light(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a picture in grey, and as the means of its strongest and weakest colours."""
+    import numpy as np
+
+    red, green, blue = (np.ascontiguousarray(levels[:, :, at]) for at in range(3))
+    shares = zip((red, green, blue), _TO_GREY, strict=True)
+    parts = [colour.astype(np.int32) * share for colour, share in shares]
+    both = np.empty((2, *red.shape), np.uint8)
+    both[0] = (parts[0] + parts[1] + parts[2] + (1 << 15)) >> 16
+    # Several times as fast as `levels.max(axis=2)`.
+    strongest = np.maximum(np.maximum(red, green), blue)
+    weakest = np.minimum(np.minimum(red, green), blue)
+    both[1] = strongest - (strongest - weakest) // 2
+    return both
 
 
 def _upright(scaled: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
     if orientation == exif.UPRIGHT:
         return scaled
-    scaled = scaled.T if orientation >= exif.TURNED else scaled
-    scaled = scaled[::-1] if orientation in exif.UPSIDE_DOWN else scaled
-    return scaled[:, ::-1] if orientation in exif.MIRRORED else scaled
+    scaled = scaled.swapaxes(-1, -2) if orientation >= exif.TURNED else scaled
+    scaled = scaled[..., ::-1, :] if orientation in exif.UPSIDE_DOWN else scaled
+    return scaled[..., ::-1] if orientation in exif.MIRRORED else scaled
 
 
 def _inside(grey: NDArray[np.uint8]) -> tuple[slice, slice]:
@@ -173,23 +161,27 @@ def _inside(grey: NDArray[np.uint8]) -> tuple[slice, slice]:
     return rows, slice(_border(turned), len(turned) - _border(turned[::-1]))
 
 
-def _scaled(
-    levels: NDArray[np.uint8], inside: tuple[slice, slice], decoded: _Decoded, side: int
-) -> NDArray[np.uint8]:
-    """Scale a part of a picture to `side` x `side` pixels.
+def _scaled(levels: NDArray[np.uint8], decoded: _Decoded, side: int) -> NDArray[np.uint8]:
+    """Scale what is inside the borders of a picture to `side` x `side` pixels.
 
-    Each pixel of the result is the mean of an area, rounded.
+    Of several planes, the first decides where the borders are. Each pixel of the result is the mean
+    of an area, rounded.
     """
     import numpy as np
 
+    inside = _inside(levels.reshape(-1, *levels.shape[-2:])[0])
     areas, total = [], 1
     for part, extent in zip(inside, decoded.shape, strict=False):
         of = _cached_areas if part.stop - part.start <= _CACHED_LINES else _areas
         areas.append(of(part.start, part.stop, decoded.scale, extent, side))
         total *= min(part.stop * decoded.scale, extent) - part.start * decoded.scale
     down, across = areas
-    sums = down @ levels[inside].astype(np.float64) @ across.T
-    return ((sums.astype(np.int64) + total // 2) // total).astype(np.uint8)
+    # Whole numbers: below 2^24 after one product, as a JPEG has 65,535 lines at most, and below
+    # 2^53 after the other.
+    exact = np.float32 if decoded.shape[0] < 1 << 16 else np.float64
+    sums = (down.astype(exact) @ levels[(..., *inside)].astype(exact)).astype(np.float64)
+    scaled: NDArray[np.uint8] = np.floor((sums @ across.T + total // 2) / total).astype(np.uint8)
+    return scaled
 
 
 def _border(grey: NDArray[np.uint8]) -> int:
@@ -229,4 +221,4 @@ def _areas(start: int, end: int, scale: int, extent: int, side: int) -> NDArray[
     return areas
 
 
-_cached_areas = lru_cache(maxsize=256)(_areas)
+_cached_areas = lru_cache(maxsize=1024)(_areas)

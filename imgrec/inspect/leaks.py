@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xxhash import xxh3_128_digest
 
 from imgrec.codec.decode import decode_covering
-from imgrec.codec.look import Look, look, look_closely
+from imgrec.codec.look import Look, look
 from imgrec.errors import BadImage, UsageError
 from imgrec.inspect.contact_sheet import (
     Captioned,
@@ -39,7 +39,6 @@ from imgrec.inspect.subject import (
 )
 from imgrec.model import TRAIN, Catalog
 from imgrec.near.clusters import ALIKE, LEAST_ALIKE, ranked_members
-from imgrec.near.descriptor import CLOSE_BYTES
 from imgrec.near.duplicates import (
     Images,
     Large,
@@ -58,14 +57,16 @@ from imgrec.planning.build import choose_limited
 from imgrec.read.dataset import Dataset
 from imgrec.read.shards import refuse_impossible
 from imgrec.source.embeddings import EmbeddingFile, embed_images, match_names, open_embeddings
-from imgrec.source.near_images import (
+from imgrec.source.looking import (
+    UNSEEN,
     UPRIGHT_RGB,
+    Album,
     Seen,
+    SeenPart,
     close_sight,
     decode_pictures,
-    join_seen,
     see_images,
-    seen_of,
+    seen_part,
 )
 from imgrec.storage.named_files import refuse_no_file, write_out
 from imgrec.text import number
@@ -249,20 +250,23 @@ def find_leaks(request: Request, job: Job, spool: str) -> Leaks:
         def find(what: str, options: SourceOptions) -> Subject:
             return stack.enter_context(open_subject(what, options, request.data_dir))
 
+        def read(subject: Subject, what: str, spool: str) -> _Images:
+            return _read(subject, what, job, spool, stack.enter_context(Album()))
+
         # Find all before reading any, so that a wrong name is reported at once.
         source = open_embeddings(request.embeddings)
         subject = find(request.what, request.source)
         if request.against:
             other = find(request.against, SourceOptions())
             of_others = open_embeddings(request.against_embeddings) or source
-            images = _read(subject, request.what, job, os.path.join(spool, "0"))
-            others = _read(other, request.against, job, os.path.join(spool, "1"))
+            images = read(subject, request.what, os.path.join(spool, "0"))
+            others = read(other, request.against, os.path.join(spool, "1"))
             known = images.described(source), others.described(of_others)
             _refuse_other_width(*known)
             groups = _groups_between(images, others, known, request.alike, job)
             against = f"{others.name} {others.version}".strip()
         else:
-            images, against = _read(subject, request.what, job, spool), ""
+            images, against = read(subject, request.what, spool), ""
             groups, large = _groups_within(images, images.described(source), request.alike, job)
         groups.sort(key=LeakGroup.order)
         sheet = request.sheet if groups else ""
@@ -294,18 +298,20 @@ def _refuse_other_width(images: Images, others: Images) -> None:
         )
 
 
-def _read(subject: Subject, what: str, job: Job, spool: str) -> _Images:
+def _read(subject: Subject, what: str, job: Job, spool: str, album: Album) -> _Images:
     """Read all images of what was asked for. Archives are unpacked to `spool`."""
     found, options = subject
     if isinstance(found, Path):
-        return _images_of_dataset(found, job)
+        return _images_of_dataset(found, job, album)
     catalog = scan_for(job, found, options, spool)
-    return _images_of_source(choose_limited(catalog, options, PackOptions().seed), what, job)
+    chosen = choose_limited(catalog, options, PackOptions().seed)
+    return _images_of_source(chosen, what, job, album)
 
 
-def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
+def _images_of_source(catalog: Catalog, source: str, job: Job, album: Album) -> _Images:
     samples = catalog.samples
-    seen = see_images(samples, job.run, lambda done, total: job.progress("look", done, total))
+    progress = partial(job.progress, "look")
+    seen = see_images(samples, job.run, progress, album)
     is_split = any(samples.splits)
     return _Images(
         name=source,
@@ -313,7 +319,7 @@ def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
         splits=[split or TRAIN for split in samples.splits] if is_split else samples.splits,
         labels=samples.class_sets or [(name,) if name else () for name in samples.class_names],
         seen=seen,
-        see_closely=close_sight(samples, job.run),
+        see_closely=partial(album.see, see_again=close_sight(samples, job.run)),
         place_of=lambda at: InSource(samples.blobs[at], samples.sizes[at], samples.filenames[at]),
         decode=partial(decode_pictures, samples),
         bad=len(catalog.bad),
@@ -323,23 +329,23 @@ def _images_of_source(catalog: Catalog, source: str, job: Job) -> _Images:
 class _Batch(NamedTuple):
     """Some records of a dataset by column."""
 
-    start: int
     names: list[str]
     labels: list[tuple[str, ...]]
-    seen: Seen
+    part: SeenPart
 
 
-def _images_of_dataset(folder: Path, job: Job) -> _Images:
+def _images_of_dataset(folder: Path, job: Job, album: Album) -> _Images:
     info = Dataset(folder).info
     refuse_impossible(info)
     count = sum(split.examples for split in info.splits)
     found: list[_Batch] = []
-    for batch in job.run(_read_batch, list(record_batches(info))):
-        found.append(batch)
+    for batch in job.run(partial(_read_batch, album.most), list(record_batches(info))):
+        found.append(batch._replace(part=album.take(batch.part)))
         job.progress("look", len(batch.names), count)
-    found.sort(key=lambda batch: batch.start)
+    found.sort(key=lambda batch: batch.part.start)
     names = chain.from_iterable(batch.names for batch in found)
-    seen = join_seen([batch.seen for batch in found])
+    see_again = partial(_see_records_closely, info.path, job)
+    seen = album.gather([batch.part for batch in found])
     return _Images(
         name=info.name,
         version=info.version,
@@ -347,7 +353,7 @@ def _images_of_dataset(folder: Path, job: Job) -> _Images:
         splits=[split.name for split in info.splits for _ in range(split.examples)],
         labels=[labels for batch in found for labels in batch.labels],
         seen=seen,
-        see_closely=partial(_see_records_closely, info.path, job),
+        see_closely=partial(album.see, see_again=see_again),
         place_of=lambda number: InDataset(info.path, number),
         decode=partial(_decode_records, info.path),
     )
@@ -363,11 +369,11 @@ def _see_records_closely(folder: str, job: Job, numbers: Sequence[int]) -> bytes
 
 
 def _read_closely(folder: str, numbers: Sequence[int]) -> dict[int, bytes]:
-    looks = dict.fromkeys(numbers, bytes(CLOSE_BYTES))
+    looks = dict.fromkeys(numbers, UNSEEN)
     records = open_dataset(folder).read_all(numbers)
     for place, record in zip(numbers, records, strict=True):
         with suppress(BadImage):
-            looks[place] = look_closely(record.image, record.filename)
+            looks[place] = look(record.image, record.filename).close
     return looks
 
 
@@ -380,7 +386,7 @@ def _decode_records(folder: str, numbers: Sequence[int]) -> dict[int, Picture]:
     return pictures
 
 
-def _read_batch(batch: RecordBatch) -> _Batch:
+def _read_batch(most_kept: int, batch: RecordBatch) -> _Batch:
     names, labels, hashes = [], [], []
     looks: list[Look | None] = []
     for record in open_dataset(batch.folder).read_all(range(batch.start, batch.stop)):
@@ -391,7 +397,8 @@ def _read_batch(batch: RecordBatch) -> _Batch:
             looks.append(look(record.image, record.filename))
         except BadImage:
             looks.append(None)
-    return _Batch(batch.start, names, labels, seen_of(looks, hashes))
+    part = seen_part(batch.start, looks, hashes, most_kept, checks=False)
+    return _Batch(names, labels, part)
 
 
 def _groups_within(

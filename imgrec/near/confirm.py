@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.near.align import CLEAR, Maps, align, doubled, ease, straight
-from imgrec.near.descriptor import CLOSE_SIDE, SIDE, gradients
+from imgrec.near.descriptor import CLOSE_SIDE, SIDE, gradients, halve
 from imgrec.near.search import numbered
 from imgrec.near.views import halved, place
 
@@ -156,7 +156,7 @@ def confirm(task: Confirm) -> tuple[int, NDArray[np.uint8]]:
 
     looks, first, second = _flipped(_pictures(task.looks, 2, CLOSE_SIDE), task.pairs)
     grey, light = looks[:, 0], looks[:, 1]
-    halves, fields = _halved(grey), ease(grey)
+    halves, fields = halve(grey), ease(grey)
     coarse = ease(halves)
     as_is = _Laid(first, second, straight(len(first)))
     # Most copies are only encoded or sized differently. They need no map.
@@ -221,14 +221,6 @@ def _flipped(pictures: Bytes, pairs: NDArray[np.int32]) -> tuple[Bytes, Numbers,
     first = first.copy()
     first[mirror == 1] = len(pictures) + at
     return np.concatenate([pictures, pictures[flipped][..., ::-1]]), first, second
-
-
-def _halved(greys: Bytes) -> Bytes:
-    import numpy as np
-
-    wide = greys.astype(np.uint16)
-    sums = wide[:, ::2] + wide[:, 1::2]
-    return ((sums[:, :, ::2] + sums[:, :, 1::2] + 2) // 4).astype(np.uint8)
 
 
 def measure_evidence(fields: Floats) -> Doubles:

@@ -28,7 +28,7 @@ from imgrec.near.search import Run
 from imgrec.notes import Note, NoteCollector, unlisted_warnings, warnings_of
 from imgrec.options import OnBad, PackOptions
 from imgrec.outcome import Report, ShardResult, SplitInfo
-from imgrec.source.near_images import close_sight
+from imgrec.source.looking import close_sight
 from imgrec.storage.files import Seal
 from imgrec.text import are, number, printable, without_line
 

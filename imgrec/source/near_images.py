@@ -2,155 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Container, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from xxhash import xxh3_128_digest
-
-from imgrec.codec.decode import Decoding, decode_covering
-from imgrec.codec.image import pack_pixels, prepare
-from imgrec.codec.look import Look, look, look_at_pixels, look_closely, look_closely_at_pixels
-from imgrec.errors import BadImage
-from imgrec.model import TRAIN, Catalog, Pixels, Samples, split_order
-from imgrec.near.descriptor import BLANK, CLOSE_BYTES, describe
-from imgrec.near.duplicates import (
-    Images,
-    Large,
-    See,
-    Sight,
-    SimilarImages,
-    detailed,
-    find_similar,
-)
+from imgrec.model import TRAIN, Catalog, Samples, split_order
+from imgrec.near.duplicates import Images, Large, Sight, SimilarImages, detailed, find_similar
 from imgrec.near.search import Run
 from imgrec.notes import Note, NoteKind
 from imgrec.options import Check, NearDups, PackOptions
 from imgrec.source.embeddings import embed_images, match_names, open_embeddings
-from imgrec.source.probe import ImageBatch, image_batches
-from imgrec.storage.blobs import close_files, read_blob
-from imgrec.storage.read_ahead import reader
+from imgrec.source.looking import Album, OnProgress, close_sight, decode_pictures, see_images
 from imgrec.text import number, printable
 
 if TYPE_CHECKING:
     from imgrec.near.search import Rows
-    from imgrec.source.embeddings import Picture
 
-_BATCH, _CLOSE_BATCH = 256, 32
-"""Images that a task looks at. Few are looked at closely: every worker gets some."""
 _SHOWN = 5
-UPRIGHT_RGB = Decoding(orient=True)
-
-OnProgress = Callable[[int, int], object]
-"""Called with how many more images were decoded, and of how many."""
-
-
-class Seen(NamedTuple):
-    """What images look like, by column."""
-
-    looks: list[bytes]
-    """1,024 bytes each: see `codec.look`."""
-    descriptors: bytes
-    """200 bytes each: see `near.descriptor`."""
-    pixels: list[int]
-    """How many each has; 0 for an image that cannot be read."""
-    hashes: list[bytes]
-    """The XXH3 (128 bits) of the bytes of each; b"" if they cannot be read."""
-
-    def see(self, places: Sequence[int]) -> bytes:
-        """Return the looks of the images at some places."""
-        return b"".join([self.looks[place] for place in places])
-
-
-def see_images(samples: Samples, run: Run, on_progress: OnProgress) -> Seen:
-    """Decode all images at a small scale; those that cannot be read look blank."""
-    parts: dict[int, Seen] = {}
-    batches = list(image_batches(samples.filenames, samples.blobs, samples.sizes, _BATCH))
-    for start, part in run(_see_batch, batches):
-        parts[start] = part
-        on_progress(len(part.pixels), len(samples))
-    return join_seen([parts[start] for start in sorted(parts)])
-
-
-def close_sight(samples: Samples, run: Run) -> See:
-    """Return a function that decodes some images again, to look at them closely.
-
-    Those that cannot be read look blank.
-    """
-
-    def see_closely(places: Sequence[int]) -> bytes:
-        chosen = samples.pick(places)
-        batches = image_batches(chosen.filenames, chosen.blobs, chosen.sizes, _CLOSE_BATCH)
-        parts = dict(run(_see_batch_closely, batches))
-        return b"".join([parts[start] for start in sorted(parts)])
-
-    return see_closely
-
-
-def join_seen(parts: Sequence[Seen]) -> Seen:
-    """Join parts, in their order."""
-    return Seen(
-        [look for part in parts for look in part.looks],
-        b"".join([part.descriptors for part in parts]),
-        [pixels for part in parts for pixels in part.pixels],
-        [value for part in parts for value in part.hashes],
-    )
-
-
-def seen_of(looks: Sequence[Look | None], hashes: list[bytes]) -> Seen:
-    """Describe looks; None is an image that cannot be read."""
-    greys = [one.grey if one else BLANK for one in looks]
-    return Seen(greys, describe(greys), [one.pixels if one else 0 for one in looks], hashes)
-
-
-def _see_batch(images: ImageBatch) -> tuple[int, Seen]:
-    looks: list[Look | None] = []
-    hashes: list[bytes] = []
-    read = reader(images.blobs, images.sizes)
-    for blob, size, name in zip(images.blobs, images.sizes, images.names, strict=True):
-        seen: Look | None = None
-        value = b""
-        with suppress(BadImage):  # the writer reports why
-            data = read(blob, size, name=name)
-            value = xxh3_128_digest(data)
-            seen = look_at_pixels(data, blob) if isinstance(blob, Pixels) else look(data, name)
-        looks.append(seen)
-        hashes.append(value)
-    close_files()
-    return images.start, seen_of(looks, hashes)
-
-
-def _see_batch_closely(images: ImageBatch) -> tuple[int, bytes]:
-    looks = []
-    read = reader(images.blobs, images.sizes)
-    for blob, size, name in zip(images.blobs, images.sizes, images.names, strict=True):
-        seen = bytes(CLOSE_BYTES)
-        with suppress(BadImage):
-            data = read(blob, size, name=name)
-            if isinstance(blob, Pixels):
-                seen = look_closely_at_pixels(data, blob)
-            else:
-                seen = look_closely(data, name)
-        looks.append(seen)
-    close_files()
-    return images.start, b"".join(looks)
-
-
-def decode_pictures(samples: Samples, places: Sequence[int]) -> dict[int, Picture]:
-    """Decode some images to RGB, as they would be packed, and upright. Bad ones are left out."""
-    pictures = {}
-    for place in places:
-        blob, name = samples.blobs[place], samples.filenames[place]
-        with suppress(BadImage):  # the writer reports why
-            data = read_blob(blob, samples.sizes[place], name=name)
-            if isinstance(blob, Pixels):
-                packed = pack_pixels(data, blob)
-            else:
-                packed = prepare(data, name, Check.DECODE)
-            pictures[place] = decode_covering(packed.data, UPRIGHT_RGB)
-    return pictures
 
 
 def refine_near_dups(
@@ -165,15 +34,23 @@ def refine_near_dups(
     samples = catalog.samples.pick(places)
     names = samples.filenames
     source = match_names(open_embeddings(options.embeddings), names)
-    seen = see_images(samples, run, on_progress)
-    rows: Rows | None = None
-    if source:
-        decode = partial(decode_pictures, samples)
-        rows = embed_images(source, names, detailed(seen.descriptors), decode)
-    images = Images(names, samples.contents, seen.descriptors, rows)
-    sight = Sight(close_sight(samples, run), seen.see)
-    only_groups = options.near_dups is NearDups.GROUP
-    found = find_similar(images, options.alike, run, sight, only_groups=only_groups)
+    is_checked_at_packing = options.check is Check.DECODE and options.shrink_options is None
+    with Album() as album:
+        seen = see_images(samples, run, on_progress, album, checks=is_checked_at_packing)
+        rows: Rows | None = None
+        if source:
+            decode = partial(decode_pictures, samples)
+            rows = embed_images(source, names, detailed(seen.descriptors), decode)
+        images = Images(names, samples.contents, seen.descriptors, rows)
+        see_closely = partial(album.see, see_again=close_sight(samples, run))
+        only_groups = options.near_dups is NearDups.GROUP
+        sight = Sight(see_closely, seen.see)
+        found = find_similar(images, options.alike, run, sight, only_groups=only_groups)
+    if is_checked_at_packing:
+        checked = [b""] * len(catalog.samples)
+        for place, value in zip(places, seen.checked, strict=True):
+            checked[place] = value
+        catalog = replace(catalog, samples=replace(catalog.samples, checked=tuple(checked)))
     catalog = replace(catalog, near=found.near_pairs())
     if options.near_dups is NearDups.REPORT:
         return catalog

@@ -28,6 +28,9 @@ from imgrec.storage.files import Seal, seal_of, write_file
 from imgrec.storage.read_ahead import Read, reader
 from imgrec.write.records import PLAIN, ArrayRecordFile, RecordFormat, create_records
 
+_LIGHT = Check.STRUCTURE
+"""The check of an image that was decoded before."""
+
 ReadStored: TypeAlias = Callable[[Sequence[Stored]], Iterator[tuple[bytes, Shape]]]
 """Yields the image and the shape in each of some records of an earlier version."""
 
@@ -119,6 +122,7 @@ class _Shard:
         Stored images were checked when they were first packed, and are not decoded again.
         """
         samples = self.task.samples
+        checked = samples.checked
         stored = [blob for blob in samples.blobs if type(blob) is Stored]
         images = read_stored(stored) if stored and read_stored else iter(())
         read = _reader_of_files(samples)
@@ -131,15 +135,20 @@ class _Shard:
                 continue
             try:
                 data = read(blob, size, newest_ns, filename)
+                content = xxh3_128_digest(data)
+                is_checked = bool(checked) and checked[place].startswith(content)
                 image = (
                     pack_pixels(data, blob, shrink_to)
                     if type(blob) is Pixels
-                    else prepare(data, filename, check, shrink_to)
+                    else prepare(data, filename, _LIGHT if is_checked else check, shrink_to)
                 )
             except BadImage as error:
                 self.notes.append(Note(filename, str(error), NoteKind.BAD))
                 continue
-            self._add(image, place, xxh3_128_digest(data))
+            self._add(image, place, content)
+            if is_checked:
+                self.tones.append(checked[place][len(content) :])
+                continue
             levels = image.grey
             if levels is None and type(blob) is Pixels:
                 levels = tone.levels_of_pixels(data)
@@ -168,8 +177,7 @@ class _Shard:
         turn = orientation or exif.orientation(data)
         self.rows.append((place, shape, image_format, end, content_hash, turn))
         if self.looks is not None:
-            known = look_at_checked(grey, data, shape)
-            self.looks.append(known.grey if known else BLANK)
+            self.looks.append(look_at_checked(grey, data, shape) or BLANK)
         if transcoded:
             self.notes.append(Note(filename, transcoded, NoteKind.TRANSCODED))
         if damaged:
