@@ -14,6 +14,7 @@ double holds exactly, and all other steps are single operations that IEEE 754 de
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from imgrec.near.descriptor import gradients
@@ -38,8 +39,6 @@ _LEAST_COMMON = 0.35
 """The part of the frame that the other picture must cover."""
 _SAMPLES = 30
 """About as many rows and columns of the frame are used to improve a map."""
-CLEAR = 0.98
-"""The correlation of pictures that need no better map."""
 _MOST_SHIFT, _MOST_CHANGE = 1.5, 0.08
 """How far one step may shift a map, in pixels, and change its scales and angles."""
 
@@ -90,18 +89,21 @@ def ease(greys: NDArray[np.uint8] | Floats) -> Floats:
     return np.clip(np.rint(eased), -_MOST, _MOST)
 
 
-def align(frames: Floats, greys: Bytes, maps: Maps, steps: int) -> tuple[Doubles, Maps]:
-    """Improve maps between pairs in some steps; return the best correlations and their maps.
+def align(
+    frames: Floats, greys: Bytes, maps: Maps, least: Sequence[float], enough: float
+) -> tuple[Doubles, Maps]:
+    """Improve maps between pairs step by step; return the best correlations and their maps.
 
-    `frames` are the eased gradients of the first pictures, `greys` the levels of the second. Pairs
-    that agree clearly, or no better after a step, are left as they are.
+    `frames` are the eased gradients of the first pictures, `greys` the levels of the second. A pair
+    takes a step for each number in `least` while its correlation is that or more, grew with the
+    step before, and is not `enough` yet.
     """
     import numpy as np
 
     every = max(1, greys.shape[-1] // _SAMPLES)
     best, best_maps = np.full(len(greys), -1.0), Maps(maps.matrix.copy(), maps.shift.copy())
     rows = np.arange(len(greys))
-    for step in range(steps + 1):
+    for at_least in (*least, None):
         fields, is_common = _laid(greys[rows], maps)
         found = _correlation(frames[rows], fields, is_common)
         is_better = found > best[rows]
@@ -109,8 +111,10 @@ def align(frames: Floats, greys: Bytes, maps: Maps, steps: int) -> tuple[Doubles
         best[better] = found[is_better]
         best_maps.matrix[better] = maps.matrix[is_better]
         best_maps.shift[better] = maps.shift[is_better]
-        going = np.flatnonzero(is_better & (found < CLEAR))
-        if step == steps or not len(going):
+        if at_least is None:
+            break
+        going = np.flatnonzero(is_better & (found >= at_least) & (found < enough))
+        if not len(going):
             break
         rows, maps = rows[going], maps.pick(going)
         maps = _improved(maps, _products(frames[rows], fields[going], is_common[going], every))
@@ -123,22 +127,25 @@ def _laid(greys: Bytes, maps: Maps) -> tuple[Floats, NDArray[np.bool_]]:
 
     count, side = greys.shape[:2]
     middle = (side - 1) / 2
-    offsets = np.arange(side) - middle
+    offsets = (np.arange(side) - middle).astype(np.float32)
     whole, part, is_common = [], [], np.ones(greys.shape, bool)
     for axis in range(2):
-        down, across = maps.matrix[:, axis, 0, None], maps.matrix[:, axis, 1, None]
-        start = maps.shift[:, axis, None] + middle
+        down, across = (maps.matrix[:, axis, by, None].astype(np.float32) for by in range(2))
+        start = (maps.shift[:, axis, None] + middle).astype(np.float32)
         places = (down * offsets + start)[:, :, None] + (across * offsets)[:, None, :]
         is_common &= (places >= _MARGIN) & (places <= side - 1 - _MARGIN)
-        rounded = np.clip(np.rint(places * _STEPS), 0, (side - 1) * _STEPS).astype(np.int32)
+        limited = np.minimum(np.maximum(np.rint(places * _STEPS), 0), (side - 1) * _STEPS)
+        rounded = limited.astype(np.int32)
         whole.append(np.minimum(rounded // _STEPS, side - 2))
         part.append(rounded - whole[-1] * _STEPS)
     (top, left), (below, beside) = whole, part
     corner = top * side + left
     corner += (np.arange(count, dtype=np.int32) * (side * side))[:, None, None]
     flat = greys.reshape(-1).astype(np.int32)
-    upper = flat[corner] * (_STEPS - beside) + flat[corner + 1] * beside
-    lower = flat[corner + side] * (_STEPS - beside) + flat[corner + side + 1] * beside
+    left_part = _STEPS - beside
+    upper = flat.take(corner) * left_part + flat.take(corner + 1) * beside
+    corner += side
+    lower = flat.take(corner) * left_part + flat.take(corner + 1) * beside
     levels = upper * (_STEPS - below) + lower * below
     # In 1/16 of a level, so that sums of a few are exact.
     laid = ((levels + 128) >> 8).astype(np.float32) * np.float32(1 / 16)

@@ -88,9 +88,13 @@ def _half_views(halves: Floats) -> Floats:
     """Return all views as vectors."""
     import numpy as np
 
-    flat = halves.reshape(len(halves), 2, -1)
-    seen = np.floor((flat @ _weights() + _STEPS * _STEPS // 2) / (_STEPS * _STEPS))
-    seen = seen.reshape(len(halves), 2, len(_VIEWS), _INNER * _INNER).swapaxes(1, 2)
+    places, weights = _taps()
+    flat = np.ascontiguousarray(halves.reshape(len(halves), 2, -1).swapaxes(0, 2))
+    seen = flat.take(places[0], axis=0) * weights[0]
+    for place, weight in zip(places[1:], weights[1:], strict=True):
+        seen += flat.take(place, axis=0) * weight
+    seen = np.floor((seen + _STEPS * _STEPS // 2) / (_STEPS * _STEPS))
+    seen = seen.reshape(len(_VIEWS), -1, 2, len(halves)).transpose(3, 0, 2, 1)
     return np.ascontiguousarray(seen).reshape(len(halves), len(_VIEWS), -1)
 
 
@@ -133,23 +137,19 @@ def _matrices() -> tuple[Doubles, Doubles]:
 
 
 @lru_cache(maxsize=1)
-def _weights() -> Floats:
-    """Return how much each pixel of a picture counts in each pixel of each view."""
+def _taps() -> tuple[Numbers, Floats]:
+    """Return the four pixels that make each pixel of all views, and their weights: 4 x n."""
     import numpy as np
 
-    weights = np.zeros((_HALF * _HALF, len(_VIEWS) * _INNER * _INNER), np.float32)
-    for number in range(len(_VIEWS)):
-        columns = np.arange(number * _INNER * _INNER, (number + 1) * _INNER * _INNER)
-        for corner, weight in _taps(number):
-            np.add.at(weights, (corner, columns), weight)
-    return weights
+    taps = [_taps_of(view) for view in _VIEWS]
+    places, weights = (np.concatenate(parts, axis=1) for parts in zip(*taps, strict=True))
+    return places, weights[:, :, None, None].astype(np.float32)
 
 
-def _taps(number: int) -> list[tuple[Numbers, Numbers]]:
-    """Return the four pixels, and their weights, that make each pixel of a view."""
+def _taps_of(view: tuple[float, float, int]) -> tuple[Numbers, Numbers]:
     import numpy as np
 
-    high, wide, angle = _VIEWS[number]
+    high, wide, angle = view
     offsets = np.arange(_INNER) - (_INNER - 1) / 2
     down, across = np.meshgrid(offsets / high, offsets / wide, indexing="ij")
     cosine, sine = _turn(angle)
@@ -159,9 +159,9 @@ def _taps(number: int) -> list[tuple[Numbers, Numbers]]:
     # The offset keeps halves from being rounded one way here and another way there.
     places = [np.clip(np.floor(spot * _STEPS + 0.500001), 0, limit).astype(int) for spot in spots]
     (top, below), (left, beside) = (np.divmod(place.ravel(), _STEPS) for place in places)
-    taps = []
+    corners, weights = [], []
     for row, tall in ((top, _STEPS - below), (top + 1, below)):
         for column, broad in ((left, _STEPS - beside), (left + 1, beside)):
-            corner = np.minimum(row, _HALF - 1) * _HALF + np.minimum(column, _HALF - 1)
-            taps.append((corner, tall * broad))
-    return taps
+            corners.append(np.minimum(row, _HALF - 1) * _HALF + np.minimum(column, _HALF - 1))
+            weights.append(tall * broad)
+    return np.stack(corners), np.stack(weights)
