@@ -37,7 +37,7 @@ _MARGIN = 2
 """Pixels around a place that its gradients depend on."""
 _LEAST_COMMON = 0.35
 """The part of the frame that the other picture must cover."""
-_SAMPLES = 30
+_SAMPLES = 20
 """About as many rows and columns of the frame are used to improve a map."""
 _MOST_SHIFT, _MOST_CHANGE = 1.5, 0.08
 """How far one step may shift a map, in pixels, and change its scales and angles."""
@@ -64,6 +64,15 @@ def straight(count: int) -> Maps:
     import numpy as np
 
     return Maps(np.tile(np.eye(2), (count, 1, 1)), np.zeros((count, 2)))
+
+
+def are_nearly_straight(maps: Maps) -> NDArray[np.bool_]:
+    """Return which maps of 32 x 32 pixels lay pictures nearly as they are."""
+    import numpy as np
+
+    turned = np.abs(maps.matrix - np.eye(2)).max(axis=(1, 2))
+    are_nearly: NDArray[np.bool_] = (turned < 0.06) & (np.abs(maps.shift).max(axis=1) < 1)
+    return are_nearly
 
 
 def doubled(maps: Maps) -> Maps:

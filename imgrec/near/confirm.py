@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from imgrec.near.align import Maps, align, doubled, ease, straight
+from imgrec.near.align import Maps, align, are_nearly_straight, doubled, ease, straight
 from imgrec.near.descriptor import CLOSE_SIDE, SIDE, gradients, halve
 from imgrec.near.search import numbered
 from imgrec.near.views import halved, place
@@ -105,7 +105,7 @@ def sift(task: Sift) -> Sifted:
     import numpy as np
 
     greys, first, second = _flipped(_pictures(task.looks, 1, SIDE)[:, 0], task.pairs)
-    fields = ease(greys)
+    fields = _eased(greys)
     halves = halved(fields)
     parts = []
     for start in range(0, len(first), _CHUNK):
@@ -176,18 +176,21 @@ def confirm(task: Confirm) -> tuple[int, NDArray[np.uint8]]:
     enough = max(wanted, _ENOUGH)
     looks, first, second = _flipped(_pictures(task.looks, 2, CLOSE_SIDE), task.pairs)
     grey, light = looks[:, 0], looks[:, 1]
-    halves, fields = halve(grey), ease(grey)
-    coarse = ease(halves)
+    halves, fields = halve(grey), _eased(grey)
+    coarse = _eased(halves)
     as_is = _Laid(first, second, straight(len(first)))
-    # Most copies are only encoded or sized differently. They need no map.
-    alike, _ = as_is.align(fields, grey, ())
-    rows = np.flatnonzero(alike < enough)
+    alike = np.full(len(first), -1.0)
     if task.sifted:
         _, is_back, maps = task.sifted
         frames, others = np.where(is_back, second, first), np.where(is_back, first, second)
-        laid = _Laid(frames, others, maps).pick(rows)
+        laid, plain = _Laid(frames, others, maps), np.flatnonzero(are_nearly_straight(maps))
     else:
-        laid = as_is.pick(rows)
+        laid, plain = as_is, np.arange(len(first))
+    # Most copies are only encoded or sized differently. They need no map.
+    alike[plain], _ = as_is.pick(plain).align(fields, grey, ())
+    rows = np.flatnonzero(alike < enough)
+    laid = laid.pick(rows)
+    if not task.sifted:
         found, laid = laid.align(coarse, halves, (_PROMISING, *_ROUGHLY[1:]), _ROUGHLY_ENOUGH)
         kept = np.flatnonzero(found >= wanted - _LIKELY)
         rows, laid = rows[kept], laid.pick(kept)
@@ -200,13 +203,24 @@ def confirm(task: Confirm) -> tuple[int, NDArray[np.uint8]]:
     rest = np.flatnonzero((found < enough) & (found >= wanted - _LIGHT_MORE))
     if len(rest):
         least = [wanted - gain for gain in _LIGHT_GAINS]
-        found, _ = laid.pick(rest).align(ease(light), light, least, enough)
+        found, _ = laid.pick(rest).align(_eased(light), light, least, enough)
         alike[rows[rest]] = np.maximum(alike[rows[rest]], found)
     likely = np.flatnonzero(alike >= wanted)
-    evidence = [measure_evidence(coarse[side[likely]]) for side in (first, second)]
-    alike[likely[np.minimum(*evidence) < _LEAST_EVIDENCE]] = 0
+    shown, ends = numbered(np.stack([first[likely], second[likely]]))
+    evidence = measure_evidence(coarse[shown])[ends]
+    alike[likely[evidence.min(axis=0) < _LEAST_EVIDENCE]] = 0
     # The smallest part lets 100 % be reached in spite of rounding.
     return task.start, np.floor(np.clip(alike, 0, 1) * 100 + 1e-6).astype(np.uint8)
+
+
+def _eased(greys: Bytes) -> Floats:
+    """Return the eased gradients of pictures, made from some at a time as in `_CHUNK`."""
+    import numpy as np
+
+    eased = np.empty((len(greys), 2, *greys.shape[1:]), np.float32)
+    for start in range(0, len(greys), _CHUNK):
+        eased[start : start + _CHUNK] = ease(greys[start : start + _CHUNK])
+    return eased
 
 
 def _are_faint(halves: Bytes, laid: _Laid) -> NDArray[np.bool_]:
