@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec.codec import exif, jpeg, pillow
 from imgrec.codec.image import known_format
+from imgrec.codec.tone import tone
 from imgrec.errors import BadImage
 from imgrec.model import Pixels
 from imgrec.near.descriptor import CLOSE_SIDE, SIDE, halve
@@ -43,10 +44,8 @@ class Look(NamedTuple):
     """2 x 64 x 64 levels."""
     pixels: int
     """The number of pixels of the picture."""
-    levels: NDArray[np.uint8]
-    """Grey, at the scale of the decode."""
-    is_checked: bool
-    """Whether it is a JPEG that was decoded strictly, to its end."""
+    tone: bytes
+    """The tone (`codec.tone`) of a JPEG that was decoded strictly, to its end; b"" for others."""
 
 
 class _Decoded(NamedTuple):
@@ -58,7 +57,7 @@ class _Decoded(NamedTuple):
     shape: tuple[int, ...]
     """The height and width of the picture."""
     is_checked: bool = False
-    """As in `Look`."""
+    """Whether it is a JPEG that was decoded strictly, to its end."""
 
 
 def look(data: bytes, filename: str) -> Look:
@@ -125,9 +124,20 @@ def _look_at(decoded: _Decoded, orientation: int) -> Look:
     both = np.stack([levels, levels]) if levels.ndim == 2 else _grey_and_light(levels)
     close = _upright(_scaled(both, decoded, CLOSE_SIDE), orientation)
     height, width = decoded.shape[:2]
-    return Look(
-        halve(close[0]).tobytes(), close.tobytes(), height * width, both[0], decoded.is_checked
-    )
+    toned = _tone(both[0], decoded.scale) if decoded.is_checked else b""
+    return Look(halve(close[0]).tobytes(), close.tobytes(), height * width, toned)
+
+
+def _tone(grey: NDArray[np.uint8], scale: int) -> bytes:
+    """Return the tone of a picture as `jpeg.strict_decode` would show it, which is smaller."""
+    import numpy as np
+
+    block = jpeg.CHECK_SCALE // scale
+    rows, columns = (length // block for length in grey.shape)
+    if block == 1 or not rows * columns:
+        return tone(grey)
+    blocks = grey[: rows * block, : columns * block].reshape(rows, block, columns, block)
+    return tone(np.rint(blocks.sum(axis=(1, 3), dtype=np.uint32) / block**2).astype(np.uint8))
 
 
 def _grey_and_light(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -14,7 +14,6 @@ from xxhash import xxh3_128_digest
 from imgrec.codec.decode import Decoding, decode_covering
 from imgrec.codec.image import pack_pixels, prepare
 from imgrec.codec.look import Look, look, look_at_pixels
-from imgrec.codec.tone import tone
 from imgrec.errors import BadImage
 from imgrec.model import Blob, Pixels, Samples
 from imgrec.near.descriptor import BLANK, CLOSE_BYTES, describe
@@ -160,7 +159,7 @@ def seen_part(
     greys = [one.grey if one else BLANK for one in looks]
     pixels = [one.pixels if one else 0 for one in looks]
     checked = [
-        value + tone(one.levels) if checks and one and one.is_checked else b""
+        value + one.tone if checks and one and one.tone else b""
         for one, value in zip(looks, hashes, strict=True)
     ]
     kept = looks[: max(most_kept - start, 0)]

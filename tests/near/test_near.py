@@ -189,7 +189,9 @@ def test_a_part_of_a_picture_is_laid_where_it_belongs(
     top, left, bottom, right = (side * share for share in cut)
     part = part_of(whole, (left, top, side - right, side - bottom))
     frames = ease((255 - part if is_negative else part)[None])
-    (alike,), maps = align(frames, part_of(whole, (0, 0, side, side))[None], straight(1), 12)
+    (alike,), maps = align(
+        frames, part_of(whole, (0, 0, side, side))[None], straight(1), [0] * 12, 1
+    )
     high, wide = 1 - cut[0] - cut[2], 1 - cut[1] - cut[3]
     middle = (cut[0] - cut[2]) / 2 * CLOSE_SIDE, (cut[1] - cut[3]) / 2 * CLOSE_SIDE
     assert alike > 0.95
@@ -200,8 +202,8 @@ def test_a_part_of_a_picture_is_laid_where_it_belongs(
 def test_pictures_that_hardly_overlap_are_not_compared() -> None:
     whole = part_of(photograph(1), (0, 0, 128, 128))[None]
     away = Maps(np.eye(2)[None], np.array([[0.0, 50.0]]))
-    assert align(ease(whole), whole, away, 0)[0].tolist() == [-1.0]
-    assert align(ease(whole), whole, straight(1), 0)[0].tolist() == [1.0]
+    assert align(ease(whole), whole, away, (), 1)[0].tolist() == [-1.0]
+    assert align(ease(whole), whole, straight(1), (), 1)[0].tolist() == [1.0]
 
 
 @examples(30)
