@@ -180,16 +180,16 @@ def _scaled(levels: NDArray[np.uint8], decoded: _Decoded, side: int) -> NDArray[
     import numpy as np
 
     inside = _inside(levels.reshape(-1, *levels.shape[-2:])[0])
+    # Whole numbers: below 2^24 after the first product, unless there are more lines than a JPEG can
+    # have, and below 2^53 after the second.
+    kinds = ("f4" if decoded.shape[0] < 1 << 16 else "f8"), "f8"
     areas, total = [], 1
-    for part, extent in zip(inside, decoded.shape, strict=False):
+    for part, extent, kind in zip(inside, decoded.shape, kinds, strict=False):
         of = _cached_areas if part.stop - part.start <= _CACHED_LINES else _areas
-        areas.append(of(part.start, part.stop, decoded.scale, extent, side))
+        areas.append(of(part.start, part.stop, decoded.scale, extent, side, kind))
         total *= min(part.stop * decoded.scale, extent) - part.start * decoded.scale
     down, across = areas
-    # Whole numbers: below 2^24 after one product, as a JPEG has 65,535 lines at most, and below
-    # 2^53 after the other.
-    exact = np.float32 if decoded.shape[0] < 1 << 16 else np.float64
-    sums = (down.astype(exact) @ levels[(..., *inside)].astype(exact)).astype(np.float64)
+    sums = (down @ levels[(..., *inside)].astype(kinds[0])).astype(kinds[1])
     scaled: NDArray[np.uint8] = np.floor((sums @ across.T + total // 2) / total).astype(np.uint8)
     return scaled
 
@@ -215,8 +215,10 @@ def _border(grey: NDArray[np.uint8]) -> int:
     return count + 1
 
 
-def _areas(start: int, end: int, scale: int, extent: int, side: int) -> NDArray[np.float64]:
-    """Return how much each of `side` cells covers of each line: whole numbers.
+def _areas(
+    start: int, end: int, scale: int, extent: int, side: int, kind: str
+) -> NDArray[np.floating]:
+    """Return how much each of `side` cells covers of each line: whole numbers, as `kind`.
 
     A line has `scale` pixels, but the last one may have less.
     """
@@ -227,7 +229,7 @@ def _areas(start: int, end: int, scale: int, extent: int, side: int) -> NDArray[
     cells = first + np.arange(side + 1) * ((last - first) // side)
     begins = np.maximum(cells[:-1, None], edges[None, :-1])
     ends = np.minimum(cells[1:, None], edges[None, 1:])
-    areas: NDArray[np.float64] = np.maximum(ends - begins, 0).astype(np.float64)
+    areas: NDArray[np.floating] = np.maximum(ends - begins, 0).astype(kind)
     return areas
 
 
