@@ -17,6 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from imgrec import __version__, layout
+from imgrec.errors import SourceError
 from imgrec.inspect.dataset_folders import (
     TFDS_DOCUMENTS,
     DatasetFolder,
@@ -30,7 +31,7 @@ from imgrec.inspect.tfrecord_files import Contents, list_names, read_contents
 from imgrec.read import files
 from imgrec.storage.hidden import INCOMPLETE
 from imgrec.storage.leftovers import find_leftovers
-from imgrec.storage.paths import to_path
+from imgrec.storage.paths import is_remote, to_path
 from imgrec.storage.urls import is_url, scheme_of
 
 _MOST_FOLDERS = 200
@@ -343,14 +344,25 @@ def _call_findings(facts: _Facts) -> Iterator[Finding]:
     elif facts.folders or facts.unfinished or not facts.asked:
         return
     elif facts.has_images:
-        what = f"{data_dir} holds images that are not packed yet"
-        yield Finding("images", what, f"imgrec pack {shlex.quote(data_dir)}")
+        yield _images_finding(data_dir)
     elif not text:
         yield Finding("nothing", f"{data_dir} holds no dataset and no TFRecords")
     else:
         there = f"there is {', '.join(facts.others)}" if facts.others else "there is none"
         fix = f"{there}; if it is elsewhere: imgrec doctor PATH"
         yield Finding("nothing", f"no dataset {text} in {data_dir}", fix)
+
+
+def _images_finding(folder: str) -> Finding:
+    if is_remote(folder):
+        from imgrec.storage.remote.trees import refuse_part
+
+        try:
+            refuse_part(folder)
+        except SourceError as error:
+            return Finding("images", error.message, error.hint)
+    what = f"{folder} holds images that are not packed yet"
+    return Finding("images", what, f"imgrec pack {shlex.quote(folder)}")
 
 
 def _place_findings(facts: _Facts) -> Iterator[Finding]:

@@ -73,6 +73,7 @@ def _refuse_copies(url: str) -> None:
 def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOptions]:
     from imgrec.storage.remote.read import objects, store_path
     from imgrec.storage.remote.transfer import download_all
+    from imgrec.storage.remote.trees import refuse_part
 
     above, _, name = url.rpartition("/")
     if store_path(url).is_file():
@@ -82,6 +83,7 @@ def _fetch(url: str, folder: str, options: SourceOptions) -> tuple[str, SourceOp
             options = replace(options, images=above)
         return next(iter(copies.values())), options
     paths = [found.path for found in objects(url) if not found.path.endswith("/")]
+    refuse_part(url)
     if not paths:
         raise SourceError(
             f"there is nothing at {url}",

@@ -22,6 +22,8 @@ _SIGNED = re.compile(
 )
 _KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
 _SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSW|ACCESS_KEY|KEY$|CREDENTIAL|CONNECTION_STRING", re.I)
+_ENDPOINT = re.compile(r"([^/]*//[^/?#]*)[/?#].+")
+"""The path of an endpoint may be a token, too."""
 _LEAST_SECRET = 6
 """Shorter values would also match harmless text."""
 
@@ -76,6 +78,8 @@ def redacted(text: str) -> str:
     for name, value in os.environ.items():
         if _SECRET_NAME.search(name) and len(value) >= _LEAST_SECRET:
             text = text.replace(value, "***")
+        if name.startswith("AWS_ENDPOINT_URL") and (found := _ENDPOINT.fullmatch(value)):
+            text = text.replace(value, f"{found[1]}/***")
     text = _BUCKET_KEY.sub(lambda found: f"{found[1]}***{'@' * found[0].endswith('@')}", text)
     text = _PASSWORD.sub(r"\1***@", text)
     text = _SIGNED.sub(lambda found: f"{found[0][0]}***", text)

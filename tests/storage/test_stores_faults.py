@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import shutil
 import threading
@@ -324,6 +325,17 @@ def test_an_endpoint_that_does_not_answer_is_named(
         imgrec.info(store / "data/flowers")
     assert "cannot be reached at http://127.0.0.1:1, or is too busy" in caught.value.message
     assert "check the endpoint" in caught.value.hint
+
+
+def test_a_token_in_the_path_of_an_endpoint_is_not_shown(
+    store: Store, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"{endpoint}/to/ken+1?key=hunter2")
+    done = cli("info", store / "data/flowers", "--verbose")
+    assert done.returncode == 6
+    assert f"{endpoint}/***" in done.stderr
+    assert not re.search("ken|hunter2", done.stdout + done.stderr)
 
 
 def test_a_page_of_the_web_that_cannot_be_reached_is_not_called_missing(store: Store) -> None:

@@ -11,7 +11,7 @@ from stores import Store
 from test_stores import FLOWERS, pack_there
 
 import imgrec
-from imgrec.errors import ExecutionError, UsageError
+from imgrec.errors import ExecutionError, SourceError, UsageError
 
 pytestmark = pytest.mark.stores
 
@@ -100,6 +100,23 @@ def test_a_run_that_fails_or_is_killed_leaves_nothing_that_stays(
     store.put(".out.imgrec-unpack/owner", b"0123456789abcdef machine 0")
     imgrec.unpack(dataset, store / "out")
     assert "rose/half.jpg" not in there(store)
+
+
+def test_a_part_of_a_tree_is_not_taken_for_the_whole(
+    store: Store, dataset: str, cli: Cli, tmp_path: Path
+) -> None:
+    imgrec.unpack(dataset, store / "out")
+    store.put(".out.imgrec-unpack/begun", b"")  # as a killed run leaves it
+    store.put(".out.imgrec-unpack/owner", b"0123456789abcdef machine 0")
+    only_a_part = f"{store / 'out'} is only a part: a run of unpack or export to it is not finished"
+    with pytest.raises(SourceError, match=only_a_part) as caught:
+        imgrec.pack(store / "out", data_dir=str(tmp_path))
+    assert f"delete {store / '.out.imgrec-unpack'}" in caught.value.hint
+    asked = cli("doctor", store / "out")
+    assert (asked.returncode, only_a_part in asked.stdout) == (1, True)
+    imgrec.unpack(dataset, store / "out")
+    (train,) = imgrec.pack(store / "out", data_dir=str(tmp_path)).info.splits
+    assert train.examples == len(files_of(FLOWERS))
 
 
 def test_a_run_that_writes_to_the_same_place_is_not_disturbed(store: Store, dataset: str) -> None:

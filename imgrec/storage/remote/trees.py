@@ -8,7 +8,8 @@ sent to a hidden folder, and the store copies it over the other when it is compl
     <parent>/.<name>.imgrec-unpack/begun    there if all files at the target are of such a run
     <parent>/.<name>.imgrec-unpack/files/   files that will replace those at the target
 
-A run that fails deletes what it sent. The files of a killed run are deleted by the next one.
+A run that fails deletes what it sent. The files of a killed run are deleted by the next one; until
+then `refuse_part` keeps others from taking them for the whole tree.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
 
-from imgrec.errors import ExecutionError, ImgrecError, UsageError
+from imgrec.errors import ExecutionError, ImgrecError, SourceError, UsageError
 from imgrec.storage.paths import FileSystem, refuse_miscount, refuse_unwritable, to_path
 from imgrec.storage.remote.owner import OWNER, Owner, has_ended
-from imgrec.storage.remote.read import at_once, objects
+from imgrec.storage.remote.read import at_once, objects, store_path
 from imgrec.storage.remote.transfer import Uploader, copy_inside, put_bytes, remove_objects
 from imgrec.text import visible
 
@@ -46,7 +47,7 @@ class StoreTree:
         self.target = to_path(target.rstrip("/"))
         if len(self.target.parts) <= _BUCKET_PARTS:
             raise UsageError(f"{target} is a whole bucket", hint="give a folder in it")
-        self._hidden = self.target.with_name(f".{self.target.name}{_STAGE}")
+        self._hidden = _hidden_beside(self.target)
         self._owner = Owner(self._hidden)
         self._is_replaceable = is_replaceable
         self._hint = hint or "nothing is overwritten"
@@ -123,6 +124,22 @@ class StoreTree:
             return
         at_once(lambda name: copy_inside(str(self.path / name), str(self.target / name)), names)
         _remove_below(self.target, but=names)
+
+
+def refuse_part(url: str) -> None:
+    """Raise SourceError if a run has not finished the tree at a URL."""
+    path = store_path(url.rstrip("/"))
+    if len(path.parts) > _BUCKET_PARTS and (_hidden_beside(path) / _BEGUN).is_file():
+        raise SourceError(
+            f"{url} is only a part: a run of unpack or export to it is not finished",
+            hint="wait for that run, or run it again if it was interrupted; if you want the part, "
+            f"delete {_hidden_beside(path)}",
+            path=url,
+        )
+
+
+def _hidden_beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}{_STAGE}")
 
 
 def _remove_below(folder: Path, but: list[str] | None = None) -> None:
