@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from inline import pack
-from pictures import class_tree
+from pictures import class_tree, encode, write_tree
+from PIL import Image
 from stores import Store
 
 import imgrec
@@ -238,6 +239,23 @@ def test_a_stream_from_a_store_reads_large_ranges_and_nothing_that_is_skipped(
     assert flat(batches(torch_stream(url, "train[3:20]", image_size=4))) == flat(
         batches(torch_stream(root, "train[3:20]", image_size=4))
     )
+
+
+@pytest.mark.stores
+def test_ranks_read_past_records_of_others_rather_than_request_each_of_theirs(
+    store: Store, tmp_path: Path
+) -> None:
+    # 40 images of about 40 KB: with a request for each run of records, there would be ten.
+    noise = [encode(Image.effect_noise((200, 200), 90 + n), "PNG") for n in range(40)]
+    tree = {f"{'ash' if n % 2 else 'fir'}/{n}.png": data for n, data in enumerate(noise)}
+    near = pack(write_tree(tmp_path / "noise", tree), tmp_path / "data", shards=1)
+    store.put_tree(near, "data/noise/1.0.0")
+    for rank in (0, 1):
+        options = {**OPTIONS, "rank": rank, "world_size": 2}
+        far = torch_stream(store / "data/noise", **options)
+        store.proxy.seen.clear()
+        assert batches(far) == batches(torch_stream(near, **options))
+        assert len(store.proxy.methods("of-00001$")) <= 2
 
 
 @pytest.mark.stores
