@@ -117,6 +117,8 @@ class GrainSource(DecodedSplit):
         """Return the elements of a batch, whose records are fetched at once."""
         return list(map(self._element, self._batch(places)))
 
+    _getitems = __getitems__  # as Grain calls it
+
     def _element(self, record: Record) -> Element:
         image = self._pixels(record)
         if size := self._decoding.image_size:

@@ -53,6 +53,9 @@ def test_an_element_is_an_image_channels_last_and_its_label(root: Path) -> None:
     assert sorted(element) == ["image", "label"]
     assert np.array_equal(element["image"], np.asarray(record.pil()))
     assert element["label"] == record.label
+    first, second = source._getitems([3, 0])  # as Grain calls it
+    assert np.array_equal(first["image"], element["image"])
+    assert second["label"] == source[0]["label"]
     for channels in (1, 3, 4):
         sized = grain_source(root, image_size=(8, 12), channels=channels)
         assert {sized[at]["image"].shape for at in range(16)} == {(8, 12, channels)}

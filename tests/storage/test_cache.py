@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from pictures import class_tree
 from stores import Store
 
 import imgrec
+from imgrec.storage.remote import cache
 from imgrec.storage.remote.cache import Cache
 
 pytestmark = pytest.mark.stores
@@ -68,6 +71,41 @@ def test_records_are_read_from_copies_of_the_shards_that_are_needed(
     assert sorted(fetched(store)) == [NAME.format(shard) for shard in (1, 2, 3)]
     assert list(imgrec.open_dataset(url, cache_dir=folder)["train"]) == list(wanted)
     assert fetched(store) == []
+
+
+def test_shards_of_a_list_of_records_are_fetched_at_once(
+    near: Path, store: Store, url: str, folder: Path
+) -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    def wait(method: str, path: str) -> str:
+        if re.search("0000[01]-of-00004$", path):
+            both.wait()
+        return ""
+
+    train, places = imgrec.open_dataset(url, cache_dir=folder)["train"], [0, 15, 25, 35]
+    store.proxy.fault = wait
+    assert list(train[places]) == list(imgrec.open_dataset(near)["train"][places])
+
+
+def test_shards_that_nobody_waits_for_are_not_fetched(store: Store, url: str, folder: Path) -> None:
+    dataset, released = imgrec.open_dataset(url, cache_dir=folder), threading.Event()
+
+    def wait(method: str, path: str) -> str:
+        if path.endswith("of-00004"):
+            released.wait(20)
+        return ""
+
+    store.proxy.fault = wait
+    # Four threads fetch. Let all of them wait for one shard.
+    held = [dataset.gather([0]) for _ in range(4)]
+    unwanted = dataset.gather([15, 25, 35])
+    del unwanted
+    released.set()
+    idle = threading.Barrier(4, timeout=20)
+    list(cache._fetchers(os.getpid()).map(lambda _: idle.wait(), range(4)))
+    assert {next(records).filename for records in held} == {dataset.read(0).filename}
+    assert sorted(fetched(store)) == [NAME.format(0)]
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:100], lambda data: bytes(len(data))])
