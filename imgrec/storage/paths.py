@@ -52,9 +52,14 @@ def refuse_remote(text: str, what: str) -> None:
         )
 
 
+def is_web(text: str) -> bool:
+    """Tell web URLs, which are read-only, from those of stores and from paths."""
+    return is_url(text) and scheme_of(text) in ("http", "https")
+
+
 def refuse_unwritable(text: str, option: str = "--data-dir ") -> None:
-    """Raise UsageError for web URLs, which are read-only."""
-    if is_url(text) and scheme_of(text) in ("http", "https"):
+    """Raise UsageError for web URLs."""
+    if is_web(text):
         raise UsageError(
             f"{option}{text} is a web URL, which is read-only",
             hint="give a folder, or the URL of a store, such as s3://bucket/datasets",

@@ -276,14 +276,15 @@ def race_stores(
 
 
 def _far_epoch(server: Server, expected: int, traffic: Traffic) -> dict[str, float]:
-    """Run an epoch; return its rate, and the requests and bytes of each image."""
-    requests, size = traffic.requests, traffic.bytes
+    """Run an epoch; return its rate, and the CPU time, requests and bytes of each image."""
+    requests, size, cpu_s = traffic.requests, traffic.bytes, server.cpu_s()
     got = server.epoch()
     # MosaicML fills up the last batches of its workers with images that come again.
     if not expected <= got.images <= expected * (1 + SIZE_SLACK):
         raise FailedError(f"gave {got.images:,} of {expected:,} images")
     return {
         "rate": got.images / got.wall_s,
+        "cpu_ms": (server.cpu_s() - cpu_s) / got.images * 1e3,
         "requests": (traffic.requests - requests) / got.images,
         "bytes": (traffic.bytes - size) / got.images,
     }

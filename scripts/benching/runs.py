@@ -181,6 +181,13 @@ def _resident_bytes(pid: int) -> int:
         return 0
 
 
+def _cpu_s(pid: int) -> float:
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0  # it has ended
+
+
 def environment() -> dict[str, str]:
     """Return an environment that runs the imgrec of this checkout, quietly."""
     here = str(CHECKOUT), str(CHECKOUT / "scripts"), os.environ.get("PYTHONPATH")
@@ -286,6 +293,10 @@ class Server:
             waited = time.perf_counter() - asked - epoch.wall_s
             self.first_s = asked - self._started + waited + epoch.first_s
         return epoch
+
+    def cpu_s(self) -> float:
+        """Return the CPU time of the process and all below it so far."""
+        return sum(map(_cpu_s, family(self._process.pid)))
 
     def stop(self) -> None:
         """End the process and all below it."""

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
 
 from imgrec.errors import ExecutionError, ImgrecError, SourceError, UsageError
-from imgrec.storage.paths import FileSystem, refuse_miscount, refuse_unwritable, to_path
+from imgrec.storage.paths import FileSystem, is_web, refuse_miscount, refuse_unwritable, to_path
 from imgrec.storage.remote.owner import OWNER, Owner, has_ended
 from imgrec.storage.remote.read import at_once, objects, store_path
 from imgrec.storage.remote.transfer import Uploader, copy_inside, put_bytes, remove_objects
@@ -129,7 +129,9 @@ class StoreTree:
 def refuse_part(url: str) -> None:
     """Raise SourceError if a run has not finished the tree at a URL."""
     path = store_path(url.rstrip("/"))
-    if len(path.parts) > _BUCKET_PARTS and (_hidden_beside(path) / _BEGUN).is_file():
+    if is_web(url) or len(path.parts) <= _BUCKET_PARTS:
+        return
+    if (_hidden_beside(path) / _BEGUN).is_file():
         raise SourceError(
             f"{url} is only a part: a run of unpack or export to it is not finished",
             hint="wait for that run, or run it again if it was interrupted; if you want the part, "
