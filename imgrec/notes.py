@@ -83,7 +83,7 @@ class Note(NamedTuple):
     reason: str
     kind: NoteKind = NoteKind.BAD
     other: str = ""
-    """The first file by name with the same bytes."""
+    """The file that this is a copy of: of those with the same bytes, the first by name."""
     unlisted: int = 0
     """How many unnamed files this note stands for; 0 for a note about one file."""
 

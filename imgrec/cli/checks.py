@@ -42,7 +42,7 @@ _GROUP_TITLES = {
 }
 _GROUP_PLACES = {
     "across splits": "across splits",
-    "across classes": "under other labels",
+    "across classes": "under different labels",
     "within": "in one split and class",
 }
 _PACKAGES = {"tensorflow_datasets": "TFDS", "tensorflow": "TensorFlow", "PIL": "Pillow"}

@@ -6,7 +6,7 @@ import os
 import shlex
 from argparse import Namespace
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from imgrec.cli.arguments import (
@@ -31,7 +31,7 @@ from imgrec.cli.render import (
     split_values,
     storage_lines,
 )
-from imgrec.model import UNLABELLED
+from imgrec.model import TEST, TRAIN, UNLABELLED, VAL
 from imgrec.notes import Ignored
 from imgrec.options import NearDups, OnLeak
 from imgrec.text import number, size, without_line
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _SHOWN = 3
 """How many files, groups or rows of a kind are shown."""
 _MOST_REASONS = 8
+_NEARLY_ALL = 0.9
 IN_REPORT = "see report.json"
 _AFTER_PACK = "pack lists all in report.json"
 
@@ -150,7 +151,7 @@ def _packed_lines(packed: Packed) -> Iterator[str]:
     if report.resized:
         resized = number(report.resized.total, "file")
         yield line("resized", f"{resized} to {_side(report.options)}")
-    yield from copies_lines(report, IN_REPORT)
+    yield from copies_lines(report, split_rows(info), IN_REPORT)
     yield from (line("warning", warning) for warning in report.warnings)
     sizes = f"{size(packed_bytes)} out / {size(report.source_bytes)} in"
     yield line("size", f"{sizes} = {ratio:.2f}")
@@ -181,7 +182,7 @@ def _plan_lines(planned: Plan) -> Iterator[str]:
     yield line("classes", number(len(planned.classes), "class", "classes"))
     yield from _class_lines(planned, [split for split, *_ in rows])
     yield from file_lines(planned, _AFTER_PACK)
-    yield from copies_lines(planned, _AFTER_PACK)
+    yield from copies_lines(planned, rows, _AFTER_PACK)
     if planned.shrink_to:
         how = f"larger images to {_side(planned.options)}, JPEGs of quality"
         yield line("resize", f"{how} {planned.shrink_to.quality}")
@@ -275,14 +276,19 @@ def _note_lines(title: str, notes: Sequence[Note], where: str) -> Iterator[str]:
     if not notes:
         return
     yield line(title, number(len(notes), "file"))
-    by_reason: dict[str, list[str]] = defaultdict(list)
+    by_reason: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for note in notes:
         reason = without_line(note.reason)
         table_line = note.reason.removesuffix(reason).removesuffix(": ")
-        by_reason[reason].append(f"{note.filename} ({table_line})" if table_line else note.filename)
+        file = f"{note.filename} ({table_line})" if table_line else note.filename
+        # Copies of different files are left out for one reason.
+        shared = reason.replace(f" {note.other}", " another file") if note.other else reason
+        by_reason[shared].append((file, reason))
     ranked = sorted(by_reason.items(), key=lambda item: -len(item[1]))
-    for reason, files in ranked[:_MOST_REASONS]:
-        yield line("", f"{len(files):,} x {reason}: {names(files, _SHOWN)}")
+    for shared, found in ranked[:_MOST_REASONS]:
+        files, reasons = zip(*found, strict=True)
+        what = shared if len({*reasons}) > 1 else reasons[0]
+        yield line("", f"{len(files):,} x {what}: {names(files, _SHOWN)}")
     yield from _more_lines(len(ranked) - _MOST_REASONS, "reason", where)
 
 
@@ -296,7 +302,7 @@ def resumed_lines(kept: int, shards: int) -> Iterator[str]:
         yield line("resumed", f"{kept:,} of {number(shards, 'shard')} kept from an earlier run")
 
 
-def copies_lines(found: Plan | Report, where: str) -> Iterator[str]:
+def copies_lines(found: Plan | Report, splits: Sequence[SplitRow], where: str) -> Iterator[str]:
     """Show duplicates, leaks, conflicting labels and near-duplicates."""
     leaks = "in more than one split: --on-leak drop leaves out the copies"
     if found.options.get("on_leak") == OnLeak.DROP:
@@ -306,7 +312,9 @@ def copies_lines(found: Plan | Report, where: str) -> Iterator[str]:
     yield from _same_lines("conflicts", "under more than one label", found.conflicts, where)
     near = found.near_duplicates
     if near and (near.groups or near.large or near.not_compared):
-        yield from _near_lines(near, is_grouped=found.options.get("near_dups") == NearDups.GROUP)
+        yield from _near_lines(near, sum(images for _, images, _, _ in splits))
+        if near.across_splits:
+            yield line("", _way_out(found.options, {name for name, *_ in splits}))
 
 
 def _same_lines(title: str, what: str, groups: Sequence[SameImage], where: str) -> Iterator[str]:
@@ -325,14 +333,17 @@ def _some_of(filenames: Sequence[str]) -> str:
     return " = ".join(sorted(shown)) + (f" = … {rest:,} more" if rest else "")
 
 
-def _near_lines(near: NearDuplicates, *, is_grouped: bool) -> Iterator[str]:
+def _near_lines(near: NearDuplicates, images: int) -> Iterator[str]:
     """Show how many near-duplicates there are, and the groups that matter most."""
     look = "looks" if near.groups == 1 else "look"
-    what = f"{number(near.groups, 'group')} {look} alike among {number(near.looked_at, 'image')}"
+    is_partial = near.looked_at < _NEARLY_ALL * images  # plain ones are never compared
+    among = f"{near.looked_at:,} of {number(images, 'image')}" if is_partial else ""
+    among = among or number(near.looked_at, "image")
+    what = f"{number(near.groups, 'group')} {look} alike among {among}"
     if near.across_splits:
         what += f", {near.across_splits:,} across splits"
     if near.across_classes:
-        what += f", {near.across_classes:,} under other labels"
+        what += f", {near.across_classes:,} under different labels"
     yield line("near-dups", what)
     for group in near.examples[:_SHOWN]:
         mirrored = ", mirrored" if group.is_mirrored else ""
@@ -343,9 +354,25 @@ def _near_lines(near: NearDuplicates, *, is_grouped: bool) -> Iterator[str]:
     if near.not_compared:
         pairs = number(near.not_compared, "more pair")
         yield line("", f"{pairs} may be alike, and were not compared: imgrec leaks does that")
+    elif is_partial:
+        yield line("", "imgrec leaks compares all images")
     if near.large:
         large = number(near.large, "larger group")
         yield line("", f"{large} of more than 5 % of a class: probably not one picture")
-    if near.across_splits:
-        first = "" if is_grouped else "--near-dups group keeps each group in one split; "
-        yield line("", f"{first}--on-leak drop leaves out copies in splits of the source")
+
+
+def _way_out(options: Mapping[str, object], splits: Set[str]) -> str:
+    """Name the options that end leaks of near-duplicates.
+
+    Grouping ends them in splits that imgrec makes, and leaves splits of the source as they are.
+    """
+    if options.get("near_dups") in (NearDups.GROUP, NearDups.DROP):
+        return "--on-leak drop leaves out the copies, as these splits are the source's"
+    made = {name for name in (VAL, TEST) if options.get(f"{name}_split")}
+    if not made and not options.get("folds"):
+        return "--near-dups group --on-leak drop leaves out the copies"
+    keeps = "--near-dups group keeps each group in one split"
+    is_divided = options.get("split_from") or options.get("split_file")
+    if is_divided or not (options.get("folds") or splits <= {TRAIN, *made}):
+        return f"{keeps}; with --on-leak drop, it leaves out copies in splits of the source"
+    return keeps

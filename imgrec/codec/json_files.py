@@ -125,7 +125,11 @@ def _encode_findings(report: Report) -> Iterator[tuple[str, object]]:
 
 
 def _files(notes: Sequence[Note]) -> list[dict[str, str]]:
-    return [{"file": printable(note.filename), "reason": note.reason} for note in notes]
+    return [
+        {"file": printable(note.filename), "reason": note.reason}
+        | ({"other": printable(note.other)} if note.other else {})
+        for note in notes
+    ]
 
 
 def _near(near: NearDuplicates) -> dict[str, object]:
@@ -190,7 +194,10 @@ def _decode_notes(value: Any) -> Iterator[Note]:  # JSON has no types
 
 
 def _decode_files(items: object, kind: NoteKind) -> list[Note]:
-    return [Note(text_of(it["file"]), text_of(it["reason"]), kind) for it in list_of(items)]
+    return [
+        Note(text_of(it["file"]), text_of(it["reason"]), kind, text_of(it.get("other", "")))
+        for it in list_of(items)
+    ]
 
 
 def _decode_near(value: Any) -> NearDuplicates | None:  # JSON has no types

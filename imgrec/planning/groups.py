@@ -107,7 +107,8 @@ def refuse_near_leaks(samples: Samples, groups: Sequence[Group], splits: Sequenc
             for group in divided[:_SHOWN]
         )
         raise PlanError(
-            f"{number(len(divided), 'group')} of near-duplicates in more than one split: {shown}",
+            f"{number(len(divided), 'group')} of near-duplicates {are(len(divided))} in more than "
+            f"one split: {shown}",
             hint="take out the copies, or pass --on-leak drop",
         )
 

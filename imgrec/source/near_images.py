@@ -11,7 +11,7 @@ from imgrec.model import TRAIN, Catalog, Samples, split_order
 from imgrec.near.duplicates import Images, Large, Sight, SimilarImages, detailed, find_similar
 from imgrec.near.search import Run
 from imgrec.notes import Note, NoteKind
-from imgrec.options import Check, NearDups, PackOptions
+from imgrec.options import Check, NearDups, OnLeak, PackOptions
 from imgrec.source.embeddings import embed_images, match_names, open_embeddings
 from imgrec.source.looking import Album, OnProgress, close_sight, decode_pictures, see_images
 from imgrec.text import number, printable
@@ -52,13 +52,26 @@ def refine_near_dups(
             checked[place] = value
         catalog = replace(catalog, samples=replace(catalog.samples, checked=tuple(checked)))
     catalog = replace(catalog, near=found.near_pairs())
-    if options.near_dups is NearDups.REPORT:
+    is_reported = options.near_dups is NearDups.REPORT
+    if is_reported and options.on_leak is OnLeak.REPORT:
         return catalog
     similar = found.without_large(_labels(samples))
     catalog = catalog.warn(*_large_groups(similar.large))
     if options.near_dups is NearDups.DROP:
         return _drop(catalog, places, similar, seen.pixels)
-    return _group(catalog, places, similar) if found.edges else catalog
+    if not found.edges:
+        return catalog
+    catalog = _group(catalog, places, similar)
+    return _only_given(catalog) if is_reported else catalog
+
+
+def _only_given(catalog: Catalog) -> Catalog:
+    """Forget the groups of images without a split: only leaks that the source has are wanted."""
+    samples = catalog.samples
+    pinned = samples.pinned or [""] * len(samples)
+    rows = zip(samples.near, samples.splits, pinned, strict=True)
+    near = tuple(group if split or pin else "" for group, split, pin in rows)
+    return replace(catalog, samples=replace(samples, near=near))
 
 
 def _labels(samples: Samples) -> Sequence[Hashable]:

@@ -437,8 +437,9 @@ def test_dropping_keeps_what_another_dataset_has(tmp_path: Path, data_dir: Path)
     assert [file.filename for file in done.report.skipped] == ["oak/0.png"]
 
 
-def test_on_leak_covers_near_duplicates_that_are_grouped(source: Path, data_dir: Path) -> None:
-    done = packed(source, data_dir, near_dups="group", on_leak="drop")
+@pytest.mark.parametrize("near_dups", ["report", "group"])
+def test_on_leak_covers_near_duplicates(source: Path, data_dir: Path, near_dups: str) -> None:
+    done = packed(source, data_dir, near_dups=near_dups, on_leak="drop")
     reasons = {note.filename: note.reason for note in done.report.skipped}
     assert reasons == {
         "train/oak/2.png": "leak: a near-duplicate of test/oak/2 small.jpg in test",
@@ -447,8 +448,48 @@ def test_on_leak_covers_near_duplicates_that_are_grouped(source: Path, data_dir:
     }
     assert not leaks(done.info.path, engine=ENGINE).is_leaking
     shutil.rmtree(source / "test" / "ash")
-    with pytest.raises(PlanError, match=r"2 groups of near-duplicates in more than one split"):
-        packed(source, data_dir, near_dups="group", on_leak="fail", version="2.0.0")
+    with pytest.raises(PlanError, match=r"2 groups of near-duplicates are in more than one split"):
+        packed(source, data_dir, near_dups=near_dups, on_leak="fail", version="2.0.0")
+
+
+def test_reporting_keeps_no_near_duplicates_together_whatever_on_leak_says(
+    versions: Path, data_dir: Path
+) -> None:
+    plain = packed(versions, data_dir, near_dups="report", val_split=0.3)
+    strict = packed(versions, data_dir, near_dups="report", val_split=0.3, on_leak="fail", name="s")
+    assert strict.report.near_duplicates == plain.report.near_duplicates
+    assert strict.report.near_duplicates is not None
+    assert strict.report.near_duplicates.across_splits > 0
+
+
+def way_out(cli: Cli, *arguments: object) -> str:
+    """What the summary of a pack says about ending leaks of near-duplicates."""
+    printed = cli("pack", *map(str, arguments), "--overwrite").stdout.splitlines()
+    (found,) = (line.strip() for line in printed if line.strip().startswith("--"))
+    return found
+
+
+def test_a_summary_names_the_options_that_end_leaks_of_the_source(source: Path, cli: Cli) -> None:
+    shutil.rmtree(source / "test" / "ash")  # all that is left are near-duplicates
+    drops = "--on-leak drop leaves out the copies"
+    assert way_out(cli, source, "--near-dups", "report") == f"--near-dups group {drops}"
+    is_grouped = way_out(cli, source, "--near-dups", "group")
+    assert is_grouped == f"{drops}, as these splits are the source's"
+    both = "with --on-leak drop, it leaves out copies in splits of the source"
+    found = way_out(cli, source, "--near-dups", "report", "--val-split", 0.3)
+    assert found == f"--near-dups group keeps each group in one split; {both}"
+
+
+def test_a_summary_names_the_option_that_ends_leaks_of_its_own(versions: Path, cli: Cli) -> None:
+    for splits in (("--val-split", 0.3), ("--folds", 3)):
+        found = way_out(cli, versions, "--near-dups", "report", *splits)
+        assert found == "--near-dups group keeps each group in one split"
+
+
+def test_a_summary_counts_copies_that_are_left_out_together(source: Path, cli: Cli) -> None:
+    done = cli("pack", source, "--near-dups", "group", "--on-leak", "drop").stdout
+    assert "2 x leak: a near-duplicate of another file in test: train/ash/3.png, train/oak" in done
+    assert "1 x leak: the same image as test/ash/4.png in test: train/ash/4.png" in done
 
 
 def test_a_report_that_lists_pairs_is_read_as_groups_of_two() -> None:
