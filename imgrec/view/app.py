@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from secrets import compare_digest
 from urllib.parse import quote
@@ -48,6 +48,7 @@ _STATIC_TYPES = {
 _FOREVER = {"Cache-Control": "private, max-age=86400, immutable"}
 """A record never changes, and each run of the server has addresses of its own."""
 _MAX_ROWS = 200
+_MAX_TOGETHER = 12
 _MAX_TEXT = 1000
 _MAX_SIDE = 1 << 31
 
@@ -177,18 +178,7 @@ class _Answers:
         is_grouped = request.query_params.get("sort", "").removeprefix("-") == "copies"
         groups = catalogue.groups_of(numbers) if is_grouped else [None] * len(numbers)
         rows = [
-            {
-                "number": number,
-                "split": int(catalogue.splits[number]),
-                "labels": row.labels,
-                "name": row.filename,
-                "width": row.width,
-                "height": row.height,
-                "format": row.format,
-                "group": group,
-                "decision": self._decision(number),
-            }
-            for number, row, group in zip(numbers, self._viewed.rows(numbers), groups, strict=True)
+            {**row, "group": group} for row, group in zip(self._rows(numbers), groups, strict=True)
         ]
         value = {"total": len(matches.numbers), "rows": rows, "counts": matches.counts}
         if decisions := self._viewed.decisions:
@@ -206,8 +196,32 @@ class _Answers:
             around["previous"] = int(numbers[at - 1])
         if at is not None and at + 1 < len(numbers):
             around["next"] = int(numbers[at + 1])
-        decision = {"decision": self._decision(number)}
-        return JSONResponse(self._viewed.details(number) | decision | around)
+        catalogue = self._viewed.catalogue
+        together = catalogue.group_with(number)
+        about = {
+            "decision": self._decision(number),
+            "findings": catalogue.findings_of(number),
+            "alike": len(together),
+            "together": self._rows(together[:_MAX_TOGETHER]),
+        }
+        return JSONResponse(self._viewed.details(number) | about | around)
+
+    def _rows(self, numbers: Sequence[int]) -> list[dict[str, object]]:
+        """Return what the grid shows about some records."""
+        splits = self._viewed.catalogue.splits
+        return [
+            {
+                "number": number,
+                "split": int(splits[number]),
+                "labels": row.labels,
+                "name": row.filename,
+                "width": row.width,
+                "height": row.height,
+                "format": row.format,
+                "decision": self._decision(number),
+            }
+            for number, row in zip(numbers, self._viewed.rows(numbers), strict=True)
+        ]
 
     async def decide(self, request: Request) -> Response:
         """Decide about some records, or undo or redo that, and say what was done."""

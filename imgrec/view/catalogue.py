@@ -161,6 +161,19 @@ class Catalogue:
         groups = self.findings.cases[list(numbers)].tolist()
         return [None if group < 0 else (group, self._group_sizes[group]) for group in groups]
 
+    def group_with(self, number: int) -> list[int]:
+        """Return the copies of a record and itself, the one that represents them first."""
+        case = self.findings.cases[number]
+        members = np.flatnonzero(self.findings.cases == case) if case >= 0 else np.empty(0, int)
+        ranks = integers(self.findings.ranks.take(pa.array(members)))
+        together: list[int] = members[np.argsort(ranks, kind="stable")].tolist()
+        return together
+
+    def findings_of(self, number: int) -> list[str]:
+        """Return the titles of the findings about a record."""
+        masks = self.findings.masks
+        return [title for key, title in self.findings.titles.items() if masks[key][number]]
+
     @cached_property
     def _group_sizes(self) -> list[int]:
         cases = self.findings.cases

@@ -186,6 +186,8 @@ def test_findings_are_found_by_name_and_by_shape_and_copies_are_put_together() -
     # A group begins with its first file.
     assert catalogue.find(Query(sort="copies")).numbers.tolist() == [4, 0, 5, 1, 2, 3]
     assert catalogue.groups_of([4, 2, 1]) == [(0, 2), None, (1, 2)]
+    assert [catalogue.group_with(number) for number in (0, 1, 2)] == [[4, 0], [5, 1], []]
+    assert [catalogue.findings_of(number) for number in (2, 5)] == [[], ["Duplicates", "Tiny"]]
 
 
 def test_near_duplicates_are_divided_by_what_they_cross() -> None:

@@ -233,6 +233,45 @@ def test_near_duplicates_are_shown_group_by_group_and_dark_images_are_found(
     assert watched.errors == []
 
 
+def test_an_open_record_shows_its_copies_and_why_it_was_found(
+    watched: Watched, tmp_path: Path
+) -> None:
+    def drawn(seed: int) -> Image.Image:
+        return picture(seed, size=(12, 10)).resize((48, 40), Image.Resampling.BICUBIC)
+
+    classes = ("sugar maple", "norway spruce")
+    files = {f"train/{classes[0]}/{seed}.png": encode(drawn(seed), "PNG") for seed in range(9)}
+    files[f"test/{classes[1]}/5.jpg"] = encode(ImageOps.mirror(drawn(5)), "JPEG", quality=90)
+    source = write_tree(tmp_path / "trees", files)
+    page = watched.page
+    with viewing(pack(source, tmp_path / "data", near_dups="report")) as viewer:
+        page.goto(f"{viewer.url}?finding=near_leaks&sort=copies")
+        found(page, "2 of 10 images")
+        # The number of copies leaves all the room to the class.
+        widths = "all => all.map(name => name.scrollWidth <= name.clientWidth)"
+        assert page.locator("#grid .chip .cut").evaluate_all(widths) == [True, True]
+        page.locator("#grid .tile").first.click()
+        dialog = page.locator("#record")
+        dialog.get_by_text("Near leaks, Near conflicts").wait_for()
+        assert dialog.locator("h3").first.inner_text() == "2 together"
+        copies = dialog.locator(".copy")
+        copies.locator("img").nth(1).wait_for()
+        names = [str(copies.nth(at).get_attribute("title")) for at in range(2)]
+        assert sorted(names) == ["test/norway spruce/5.jpg", "train/sugar maple/5.png"]
+        assert copies.nth(0).get_attribute("aria-current") == "true"
+        copies.nth(1).click()
+        dialog.get_by_role("cell", name=names[1], exact=True).wait_for()
+        page.keyboard.press("d")
+        dialog.locator(".copy[aria-current] .badge.drop").wait_for()
+        page.keyboard.press("Escape")
+        page.goto(viewer.url)
+        page.locator("#grid .tile").first.wait_for()
+        page.locator("#grid .tile[title*='0.png']").click()
+        dialog.get_by_role("cell", name="train/sugar maple/0.png", exact=True).wait_for()
+        assert copies.count() == 0
+    assert watched.errors == []
+
+
 def test_long_class_names_leave_room_for_counts(watched: Watched, skin: Path) -> None:
     page = watched.page
     with viewing(skin) as viewer:

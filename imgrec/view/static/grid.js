@@ -65,7 +65,7 @@ export class Grid {
       const tile = this.tiles.get(number);
       if (group[0] !== last) {
         isBanded = !isBanded;
-        tile.querySelector(".chips").append(h("span", { class: "together" }, `${group[1]} together`));
+        tile.querySelector(".frame").append(h("span", { class: "together" }, `${group[1]} together`));
       }
       last = group[0];
       tile.parentElement.classList.toggle("banded", isBanded);
@@ -195,7 +195,8 @@ export class Grid {
     this.addresses.set(number, address);
     const image = h("img", { alt: "", onerror: () => broken(tile, frame, "The browser cannot decode this image.") });
     image.src = address;
-    frame.replaceChildren(image);
+    frame.querySelector("img")?.remove();
+    frame.prepend(image);
   }
 
   /** Let the Tab key reach this tile only. */
@@ -236,5 +237,6 @@ export class Grid {
 function broken(tile, frame, fault) {
   tile.classList.add("broken");
   tile.title = fault;
-  frame.replaceChildren(h("span", { class: "fault" }, h("strong", {}, "Damaged"), fault));
+  frame.querySelector("img")?.remove();
+  frame.prepend(h("span", { class: "fault" }, h("strong", {}, "Damaged"), fault));
 }

@@ -6,6 +6,7 @@ import { actionButtons } from "./deck.js";
 import { badges } from "./decisions.js";
 import { copied } from "./filters.js";
 import { change, state } from "./state.js";
+import { togetherWith } from "./together.js";
 
 const TINY = 256;
 let shown = null;
@@ -61,9 +62,10 @@ export const shownRow = () => (isOpen() ? shown : null);
 export async function refreshRecord(dataset) {
   if (!isOpen() || !shown) return;
   const { number } = shown;
-  const { decision } = await getRecord(state, number);
+  const { decision, together } = await getRecord(state, number);
   if (shown?.number !== number) return;
-  shown.decision = decision;
+  Object.assign(shown, { decision, together });
+  byId("record").querySelector(".together-with").replaceChildren(...togetherWith(dataset, shown, abort.signal));
   const old = byId("record").querySelector(".decide");
   const focused = old.contains(document.activeElement) ? document.activeElement.dataset.action : "";
   const made = deciding(dataset, decision);
@@ -122,6 +124,7 @@ function stage(record, name) {
 
 function facts(dataset, record, name) {
   const rows = [
+    ["Findings", (record.findings ?? []).join(", ")],
     ["File", record.filename ?? ""],
     ["Split", `${record.split}, record ${counted(record.split_place ?? 0)}`],
     ["Label", (record.labels ?? []).join(", ") || "none"],
@@ -136,6 +139,7 @@ function facts(dataset, record, name) {
     h("h2", { id: "record-name", title: name }, lastPart(name)),
     record.error ? null : h("p", { class: "chips" }, ...labels.map((label) => chip(dataset, label))),
     dataset.corrections ? deciding(dataset, record.decision) : null,
+    h("div", { class: "together-with" }, ...togetherWith(dataset, record, abort.signal)),
     h("table", {}, h("tbody", {}, ...rows.map(([title, value]) => h("tr", {}, h("th", { scope: "row" }, title), h("td", {}, value))))),
     record.features ? h("h3", {}, "Raw features") : null,
     record.features ? features(record.features) : null,
