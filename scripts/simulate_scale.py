@@ -126,7 +126,7 @@ def plan(session: SparkSession, samples: int, *, has_groups: bool = False) -> in
     from imgrec.model import SourceLayout
     from imgrec.options import PackOptions, SourceKind
     from imgrec.spark.frame import Frame
-    from imgrec.spark.job import PROBED, Form, Job, ddl
+    from imgrec.spark.job import PROBED, Form, Job, Place, ddl
     from imgrec.spark.plan import plan_rows
     from imgrec.spark.scan import FoundLabels, Scanned
     from imgrec.spark.shards import sharded
@@ -137,7 +137,9 @@ def plan(session: SparkSession, samples: int, *, has_groups: bool = False) -> in
         options = PackOptions(name="scale", val_split=0.1, data_dir=folder)
         with (
             Staging(Path(folder) / "scale/1.0.0") as staging,
-            Job(session=session, staging=staging, options=options).running() as job,
+            Job(
+                session=session, place=Place(staging.results, staging.spool), options=options
+            ).running() as job,
         ):
             tasks = max(8, samples // 500_000)
             names = [f"class_{n:03d}" for n in range(CLASSES)]

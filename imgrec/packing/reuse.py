@@ -299,10 +299,7 @@ def refuse_outdated(
 
     Every image is hashed, unless the files `are_trusted` because none can have changed.
     """
-    if read_fingerprint(target) != plan.fingerprint:
-        raise _exists(target, _difference(target, plan))
-    if fault := find_damage(target):
-        raise _damaged(target, fault)
+    refuse_other(target, plan)
     bad = _bad_images(target, plan)
     if are_trusted and not bad:
         return
@@ -310,9 +307,27 @@ def refuse_outdated(
     with closing(engine.run(source_check, members)) as running:
         changed = sorted(filter(None, running))
     if changed:
-        raise _exists(
-            target, f"is not up to date: {printable(changed[0])} has changed since it was packed"
-        )
+        raise changed_since(target, changed[0])
+
+
+def refuse_other(target: Path, plan: Plan) -> None:
+    """Raise DatasetExists if the dataset at `target` is that of another plan, or damaged."""
+    if read_fingerprint(target) != plan.fingerprint:
+        raise _exists(target, _difference(target, plan))
+    if fault := find_damage(target):
+        raise _damaged(target, fault)
+
+
+def changed_since(target: Path, filename: str) -> DatasetExists:
+    """Return the error for an image that is not what was packed."""
+    return _exists(
+        target, f"is not up to date: {printable(filename)} has changed since it was packed"
+    )
+
+
+def wrong_skipped(target: Path, shown: str) -> DatasetExists:
+    """Return the error for a report that lists other bad images than the plan and the dataset."""
+    return _exists(target, f"is not up to date: its {layout.SKIPPED} is wrong about {shown}")
 
 
 def _difference(target: Path, plan: Plan) -> str:
@@ -337,24 +352,33 @@ def _difference(target: Path, plan: Plan) -> str:
     return f"{what}: its images, names or labels are not those of the source"
 
 
+def noted_bad(target: Path, plan: Plan) -> dict[str, str]:
+    """Return the reason of each image that was skipped when it was packed.
+
+    Names are as reports show them. Raises DatasetExists if the report lacks bad files of the plan.
+    """
+    report = read_report(target)
+    noted = Counter((printable(file.filename), file.reason) for file in report.skipped)
+    known = Counter((printable(file.filename), file.reason) for file in plan.skipped)
+    if gone := sorted(known - noted):
+        raise wrong_skipped(target, gone[0][0])
+    return dict((noted - known).elements())
+
+
 def _bad_images(target: Path, plan: Plan) -> dict[str, str]:
     """Return the planned images that were skipped when they were packed, with the reasons.
 
     Raises DatasetExists if the report lists other bad files than the plan does.
     """
-    report = read_report(target)
-    noted = Counter((printable(file.filename), file.reason) for file in report.skipped)
-    known = Counter((printable(file.filename), file.reason) for file in plan.skipped)
-    found = dict((noted - known).elements())
+    found = noted_bad(target, plan)
     bad = {
         name: found.pop(printable(name))
         for task in (plan.tasks if found else ())
         for name in task.samples.filenames
         if printable(name) in found
     }
-    if others := sorted([*(known - noted), *found.items()]):
-        wrong = f"its {layout.SKIPPED} is wrong about {others[0][0]}"
-        raise _exists(target, f"is not up to date: {wrong}")
+    if found:
+        raise wrong_skipped(target, min(found))
     return bad
 
 

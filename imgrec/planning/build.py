@@ -38,7 +38,14 @@ from imgrec.planning.groups import (
     refuse_leaks,
     refuse_near_leaks,
 )
-from imgrec.planning.shards import dataset_facts, fingerprint, lengths_of, make_tasks, task_facts
+from imgrec.planning.shards import (
+    dataset_facts,
+    embeddings_facts,
+    fingerprint,
+    lengths_of,
+    make_tasks,
+    task_facts,
+)
 from imgrec.planning.split import assign_splits, draw_order, write_order
 from imgrec.text import are, globs_pattern, number, own_name, printable, unmatched_glob
 from imgrec.text import picked as picked_text
@@ -76,8 +83,7 @@ class Decided:
         """
         catalog = self.catalog
         contents = picked(self.samples.contents, order)
-        if catalog.near and catalog.near.embeddings:
-            more_facts += f"--embeddings {catalog.near.embeddings}\n".encode()
+        more_facts += embeddings_facts(catalog.near)
         submission = catalog.submission and catalog.submission.named(self.label_of, self.classes)
         warnings = _warnings(
             catalog, self.classes, options, self.samples.splits, labels_by_split(tasks)
@@ -150,7 +156,7 @@ def decide(catalog: Catalog, options: PackOptions) -> Decided:
         samples=replace(
             samples, labels=tuple(labels), label_sets=tuple(label_sets), splits=tuple(splits)
         ),
-        left_out=_leave_out(samples, groups, splits, about_copies, options.on_leak),
+        left_out=leave_out(samples, groups, splits, about_copies, options.on_leak),
         about_copies=about_copies,
     )
 
@@ -251,13 +257,14 @@ def _limit(catalog: Catalog, most: int, seed: int) -> Catalog:
     return replace(limited, beyond_limit=len(samples) - len(kept))
 
 
-def _leave_out(
+def leave_out(
     samples: Samples,
     groups: Sequence[Group],
     splits: Sequence[str],
     about_copies: Notes,
     on_leak: OnLeak,
 ) -> dict[int, Note]:
+    """Return the copies that are not packed, by place; raise PlanError if there must be none."""
     if on_leak is OnLeak.FAIL:
         leaks = groups_of_copies(note for note in about_copies if note.kind is NoteKind.LEAK)
         refuse_leaks(leaks, len(leaks))

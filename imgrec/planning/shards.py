@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from imgrec.errors import PlanError
 from imgrec.layout import shard_filename
 from imgrec.model import FORMAT, TRAIN, Samples, ShardTask, Submission, split_order
-from imgrec.near.clusters import ALIKE
+from imgrec.near.clusters import ALIKE, NearDuplicates, NearPairs
 from imgrec.options import NearDups, PackOptions
 
 _SPREAD_BYTES = 16 << 20
@@ -180,6 +180,11 @@ def dataset_facts(
     asked += [f"--{what} {text!r}" for what, text in options.about.given().items()]
     facts = (FORMAT, name, options.version, options.check, *classes, *asked)
     return "".join(f"{fact}\n" for fact in facts).encode("utf-8", "surrogateescape")
+
+
+def embeddings_facts(near: NearDuplicates | NearPairs | None) -> bytes:
+    """Return what decides about near-duplicates beside options."""
+    return f"--embeddings {near.embeddings}\n".encode() if near and near.embeddings else b""
 
 
 def task_facts(task: ShardTask) -> bytes:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+_ROWS = 1 << 14
+"""Rows read at once."""
+
 
 class SamplesFile:
     """An open samples.parquet.
@@ -203,6 +206,23 @@ def read_hashes(folder: Path) -> list[tuple[str, str]]:
     with checked(folder):
         columns = table.to_pydict()
         return list(zip(map(str, columns["shard"]), map(str, columns["xxh3"]), strict=True))
+
+
+def iter_hashes(folder: Path) -> Iterator[tuple[list[str], list[bytes]]]:
+    """Yield the names of records, and the hashes of their source files, in bounded memory.
+
+    Names are as `text.printable` shows them. Raises DatasetError.
+    """
+    import pyarrow as pa
+
+    try:
+        file = SamplesFile(folder)
+        with checked(folder):
+            for start in range(0, file.num_rows, _ROWS):
+                rows = file.rows(start, _ROWS).select(["filename", "xxh3"]).to_pydict()
+                yield rows["filename"], list(map(bytes.fromhex, rows["xxh3"]))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise wrong_table(folder, "cannot be read") from error
 
 
 def read_groups(folder: Path) -> dict[str, list[str]]:

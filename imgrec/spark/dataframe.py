@@ -6,14 +6,15 @@ The driver never holds a list of all samples.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from imgrec import layout
 from imgrec.engine.spark import context_of, ship
-from imgrec.errors import DatasetExists, UsageError
+from imgrec.errors import UsageError
 from imgrec.options import ColumnOption, NearDups, PackOptions, SourceOptions
 from imgrec.options.packing import OutputKeywords
 from imgrec.options.parsing import parse_text
@@ -22,13 +23,15 @@ from imgrec.outcome import Packed
 from imgrec.read.documents import read_info, read_report
 from imgrec.read.files import find_dataset
 from imgrec.request import options_from, pack_options
+from imgrec.spark.existing import refuse_outdated, scratch
 from imgrec.spark.frame import Request, frame_of
-from imgrec.spark.job import Earlier, Job
+from imgrec.spark.job import Earlier, Job, Place
+from imgrec.spark.near_rows import are_compared, refuse_many
 from imgrec.spark.plan import plan_rows
 from imgrec.spark.scan import scan
 from imgrec.spark.shards import publish
 from imgrec.storage.paths import refuse_unwritable, to_path
-from imgrec.storage.staging import is_taken, open_staging
+from imgrec.storage.staging import Stage, is_taken, open_staging
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 _REFUSED = {
     "split_file": "join its splits to the DataFrame, and pass split=",
     "workers": "leave it out: Spark decides how many tasks run",
-    "near_dups": "leave it out, or write images to files and use imgrec.pack with SparkEngine()",
 }
 """Options that do not apply, and what to do instead."""
 _DEFAULTS = PackOptions()
@@ -66,9 +68,9 @@ def pack_dataframe(
     or `path`. `root` is removed from the front of the names. `split` and `group` work like
     `--split-col` and `--group-col`, and `columns` like `--column`. Rows have several labels if
     `label` is a column of arrays, or with `label_sep`. The output is the same as that of a local
-    pack of these images with `near_dups="off"`. The dataset must not exist yet, unless `overwrite`
-    is set. A run that was killed is continued. Other options of `imgrec.pack` are given by name, or
-    as `options`.
+    pack of these images with the same options; only `near_dups` is off unless it is given. A
+    dataset that exists is compared, and returned if it is what the rows would give. A run that was
+    killed is continued. Other options of `imgrec.pack` are given by name, or as `options`.
 
     Example: `pack_dataframe(spark.read.format("binaryFile").load(...), "flowers", label="dir")`.
     """
@@ -93,35 +95,49 @@ def pack_dataframe(
     asked = replace(
         asked,
         name=layout.checked_name(name),
-        near_dups=NearDups.OFF,
+        near_dups=asked.near_dups if are_compared(asked) else NearDups.OFF,
         source=replace(
             asked.source, group_col=group, column=request.columns, label_sep=request.label_sep
         ),
     )
     started_ns = time.time_ns()
     target = _target(asked)
-    if is_taken(target) and not asked.overwrite:
-        raise DatasetExists(
-            f"{target} exists already",
-            hint="pack under another version or name, or pass overwrite=True",
-            path=str(target),
-        )
+    is_new = asked.overwrite or not is_taken(target)
     earlier = _earlier(asked)
     frame = frame_of(df, request)
+    if are_compared(asked):
+        refuse_many(frame.rows)
     ship(context_of(df.sparkSession))
-    with open_staging(target) as staging:
-        staging.note(*_RUN)
-        job = Job(session=df.sparkSession, staging=staging, options=asked, earlier=earlier)
+    kept = 0
+    with _staging(target, is_new=is_new) as (staging, place):
+        job = Job(session=df.sparkSession, place=place, options=asked, earlier=earlier)
+        hashes_files = bool(asked.split_from) or not is_new
         with job.running():
-            scanned = scan(frame, request, job)
-            kept = publish(plan_rows(scanned, job), scanned, job)
+            scanned = scan(frame, request, job, hashes_files=hashes_files)
+            planned = plan_rows(scanned, job)
+            if staging:
+                kept = publish(planned, scanned, job, staging)
+            else:
+                refuse_outdated(planned, scanned, job, target)
     return Packed(
         info=read_info(target),
         report=read_report(target),
         seconds=(time.time_ns() - started_ns) / 1e9,
-        is_new=True,
+        is_new=is_new,
         kept_shards=kept,
     )
+
+
+@contextmanager
+def _staging(target: Path, *, is_new: bool) -> Iterator[tuple[Stage | None, Place]]:
+    """Yield where a new dataset grows, and where tasks leave their results."""
+    if not is_new:
+        with scratch(target) as place:
+            yield None, place
+        return
+    with open_staging(target) as staging:
+        staging.note(*_RUN)
+        yield staging, Place(staging.results, staging.spool)
 
 
 def _target(options: PackOptions) -> Path:
@@ -140,8 +156,6 @@ def _earlier(options: PackOptions) -> Earlier:
 
 def _refuse_unfit(options: PackOptions) -> None:
     """Raise UsageError for options that do not apply to a DataFrame."""
-    if options.near_dups is NearDups.OFF:
-        options = replace(options, near_dups=NearDups.AUTO)
     for name, hint in _REFUSED.items():
         if getattr(options, name) != getattr(_DEFAULTS, name):
             raise UsageError(f"pack_dataframe does not support {name}", hint=hint)

@@ -15,17 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, overload
 
 from imgrec import errors
 from imgrec.engine.spark import cancelling, reason_of
 from imgrec.errors import ExecutionError, ImgrecError
 from imgrec.model import Column, Samples
+from imgrec.notes import Note, NoteKind
 from imgrec.options import ColumnKind, PackOptions
 from imgrec.options.source import ColumnValue
 from imgrec.storage.blobs import read_blob
 from imgrec.storage.files import make_folders, write_file
-from imgrec.storage.staging import Stage
 from imgrec.storage.urls import is_url
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ two reads of the DataFrame.
 """
 RANKED: Fields = {
     "bucket": "int", "place": "int", "filename": "string", "label": "int", "split": "string",
-    "grp": "string", "pin": "string", "size": "bigint", "content": "binary", "draw": "bigint",
-    "digest": "binary", "blob": "string",
+    "grp": "string", "pin": "string", "near": "string", "size": "bigint", "content": "binary",
+    "draw": "bigint", "digest": "binary", "blob": "string",
 }  # fmt: skip
 """Good rows, sorted by rank: by bucket, then by place in the bucket.
 
 `draw` is the random number that decides about the split, minus 2 ** 63. `pin` is the split that
-another dataset has the image in.
+another dataset has the image in, and `near` its group of near-duplicates.
 """
 ASSIGNED: Fields = {
     "bucket": "int", "split": "string", "place": "bigint", "filename": "string", "label": "int",
@@ -202,12 +203,21 @@ class Earlier(NamedTuple):
     classes: tuple[str, ...] = ()
 
 
+class Place(NamedTuple):
+    """Where tasks leave their results."""
+
+    results: str
+    """The folder or URL to which executors write."""
+    spool: Path
+    """The folder in which the driver reads them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The session, the staging folder and the options of one pack."""
+    """The session, the options and the place for results of one pack."""
 
     session: SparkSession
-    staging: Stage
+    place: Place
     options: PackOptions
     earlier: Earlier = field(default_factory=Earlier)
     _persisted: list[DataFrame] = field(default_factory=list)
@@ -215,12 +225,12 @@ class Job:
     @property
     def folder(self) -> str:
         """The folder, or the URL, for the results of tasks."""
-        return self.staging.results
+        return self.place.results
 
     @property
     def here(self) -> str:
         """The folder in which the driver reads results."""
-        return str(self.staging.spool)
+        return str(self.place.spool)
 
     def fetch(self, folder: str = "") -> str:
         """Return where the results of tasks that have ended are: on a disk of the driver.
@@ -230,11 +240,12 @@ class Job:
         folder = folder or self.folder
         if not is_url(folder):
             return folder
+        from imgrec.storage.remote.read import objects
         from imgrec.storage.remote.transfer import download_all
 
-        there = result_names(folder)
+        there = {found.path: found.stat for found in objects(folder)}
         missing = [name for name in there if not os.path.exists(os.path.join(self.here, name))]
-        download_all({name: f"{folder}/{name}" for name in missing}, self.here)
+        download_all({name: f"{folder}/{name}" for name in missing}, self.here, there)
         return self.here
 
     @contextmanager
@@ -349,6 +360,12 @@ def result_pieces(folder: str, name: str) -> Iterator[bytes]:
             hint="--data-dir must be on a disk that the driver and all executors see",
             path=path,
         ) from error
+
+
+def as_note(row: Sequence[Any]) -> Note:
+    """Return a note that was written as JSON."""
+    filename, reason, kind, other, unlisted = row
+    return Note(filename, reason, NoteKind(kind), other, unlisted)
 
 
 def write_ends(folder: str, name: str, sizes: Iterable[int]) -> int:

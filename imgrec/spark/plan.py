@@ -11,13 +11,23 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from imgrec.codec.sniff import HEAD_BYTES
 from imgrec.layout import shard_filename
-from imgrec.model import TRAIN, UNLABELLED, Planned, Samples, ShardTask, split_order
+from imgrec.model import (
+    TRAIN,
+    UNLABELLED,
+    Label,
+    Planned,
+    Samples,
+    ShardTask,
+    known_label,
+    split_order,
+)
+from imgrec.near.clusters import NearDuplicates
 from imgrec.notes import (
     Note,
     NoteCollector,
@@ -44,6 +54,7 @@ from imgrec.spark.job import (
     Form,
     Job,
     Part,
+    as_note,
     batches_of,
     by_key,
     picked,
@@ -53,6 +64,7 @@ from imgrec.spark.job import (
     write_ends,
     write_result,
 )
+from imgrec.spark.near_rows import with_near
 from imgrec.spark.scan import Scanned, labels_in
 from imgrec.spark.whole import Found, assign_all, splits_of
 from imgrec.storage.blobs import close_files
@@ -125,6 +137,8 @@ class _Assigning:
     options: PackOptions
     form: Form
     folder: str
+    left_out: Mapping[str, Note]
+    """Near-duplicates that are not packed, by name."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fields = self.form.fields(ASSIGNED)
@@ -134,8 +148,10 @@ class _Assigning:
             groups = find_groups(samples)
             labels = self.form.label_sets(rows) or rows["label"]
             notes = note_copies(samples, groups, labels, splits)
-            is_dropped = self.options.on_leak is OnLeak.DROP
-            left_out = leaked_copies(samples, groups, splits) if is_dropped else {}
+            names = enumerate(samples.filenames)
+            left_out = {at: self.left_out[name] for at, name in names if name in self.left_out}
+            if self.options.on_leak is OnLeak.DROP:
+                left_out |= leaked_copies(samples, groups, splits)
             rows["split"] = splits
             kept = [place for place in range(len(samples)) if place not in left_out]
             rows = picked(rows, kept)
@@ -236,10 +252,7 @@ def summarize(folder: str, buckets: Iterable[int]) -> Summary:
             summary.offsets.setdefault(split, {})[bucket] = sizes[split]
             sizes[split] += count
             summary.labels.setdefault(split, set()).update(value["labels"][split])
-        summary.notes.add(
-            Note(filename, reason, NoteKind(kind), other)
-            for filename, reason, kind, other, _ in value["notes"]
-        )
+        summary.notes.add(map(as_note, value["notes"]))
     return summary
 
 
@@ -277,10 +290,12 @@ class RowPlan:
     planned: Planned
     shards: Shards
     notes: Notes
+    near_duplicates: NearDuplicates | None
 
 
 def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
     """Decide the label, split, shard and place of every good row."""
+    scanned = with_near(replace(scanned, rows=_with_pins(scanned.rows, job)), job)
     options, form, found = job.options, scanned.frame.form, scanned.labels
     classes, label_of = number_classes(
         FoundClasses(
@@ -299,19 +314,22 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
         seed=options.seed, label_of={**labels, "": UNLABELLED}, images=images, form=form
     )
     bits = (scanned.good // _BUCKET_ROWS).bit_length()
-    rows = _into_buckets(_with_pins(scanned.rows, job), bits)
+    rows = _into_buckets(scanned.rows, bits)
     ranked = job.persist(job.map_batches(rows, ranking, form.fields(RANKED)))
     is_divided = bool(options.val_split or options.test_split or options.folds)
     bounds: dict[int, Bounds] | None = {}
-    if scanned.has_groups or options.split_from or (is_divided and form.is_multilabel):
+    needs_list = scanned.has_groups or scanned.has_near or bool(options.split_from)
+    if needs_list or (is_divided and form.is_multilabel):
         bounds = None
     elif is_divided:
         units = job.persist(job.map_batches(ranked, partial(list_units, options), UNITS))
         bounds = find_bounds(units, bits, options)
     whole = Found()
     if bounds is None:
-        whole = assign_all(ranked, form, job, has_groups=scanned.has_groups)
-    assigning = _Assigning(bounds=bounds, options=options, form=form, folder=job.folder)
+        whole = assign_all(ranked, scanned, job)
+    assigning = _Assigning(
+        bounds=bounds, options=options, form=form, folder=job.folder, left_out=whole.left_out
+    )
     placed = job.persist(job.map_batches(ranked, assigning, form.fields(ASSIGNED)))
     buckets = sorted(row["bucket"] for row in ranked.select("bucket").distinct().collect())
     placed.count()
@@ -338,7 +356,20 @@ def plan_rows(scanned: Scanned, job: Job) -> RowPlan:
         ),
         shards=_shards(summary, job),
         notes=(*scanned.notes, *notes, *warnings_of(warnings), *unlisted_warnings(notes)),
+        near_duplicates=_near_duplicates(scanned, placed),
     )
+
+
+def _near_duplicates(scanned: Scanned, placed: DataFrame) -> NearDuplicates | None:
+    """Return the groups of near-duplicates among the rows to pack, as the report shows them."""
+    if scanned.near is None:
+        return None
+    label = "labels" if scanned.frame.form.is_multilabel else "label"
+    splits, labels = dict[str, str](), dict[str, Label | None]()
+    for name, split, found in placed.select("filename", "split", label).collect():
+        splits[name] = split
+        labels[name] = known_label(tuple(found) if label == "labels" else found, split)
+    return scanned.near.sum_up(splits, labels)
 
 
 def _with_pins(rows: DataFrame, job: Job) -> DataFrame:

@@ -15,6 +15,7 @@ from xxhash import xxh3_128_digest
 from imgrec.codec.sniff import HEAD_BYTES, describe, format_of
 from imgrec.errors import BadImage, SourceError
 from imgrec.model import TEST, Samples
+from imgrec.near.clusters import NearPairs
 from imgrec.notes import Note, NoteKind, Notes, warnings_of
 from imgrec.options import ColumnKind, SourceOptions
 from imgrec.options.source import ColumnValue
@@ -110,7 +111,7 @@ class Probe:
     has_splits: bool
     label_sep: str = ""
     hashes_files: bool = False
-    """Whether to read whole files, for the pins of `split_from`."""
+    """Whether to read whole files, to know them again."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Probe some rows."""
@@ -260,9 +261,13 @@ class Scanned:
     frame: Frame
     images: DataFrame | None
     """Columns `filename` and `image`, if the DataFrame holds the images themselves."""
+    near: NearPairs | None = None
+    """The near-duplicates; None if nobody asked for them."""
+    has_near: bool = False
+    """Whether any of them must stay in one split."""
 
 
-def scan(frame: Frame, request: Request, job: Job) -> Scanned:
+def scan(frame: Frame, request: Request, job: Job, *, hashes_files: bool) -> Scanned:
     """Probe all rows; raise SourceError if they cannot be packed."""
     from pyspark.sql import functions as f
 
@@ -273,7 +278,7 @@ def scan(frame: Frame, request: Request, job: Job) -> Scanned:
         root=request.root,
         has_splits=bool(request.split) and _has_splits(frame.rows, request.split),
         label_sep=request.label_sep,
-        hashes_files=bool(job.options.split_from),
+        hashes_files=hashes_files,
     )
     is_bad = f.col("fault").isNotNull()
     with job.small_batches():

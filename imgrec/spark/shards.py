@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain
-from tempfile import TemporaryDirectory
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from imgrec import layout
@@ -16,11 +16,11 @@ from imgrec.errors import ExecutionError
 from imgrec.inspect.report.images import in_dataset, table_of_results
 from imgrec.inspect.report.page import make_page
 from imgrec.inspect.subject import Job as Inspection
-from imgrec.model import Blob, Plan, ShardTask
+from imgrec.model import Plan, ShardTask
 from imgrec.notes import NoteCollector, warnings_of
 from imgrec.outcome import Report, ShardResult
 from imgrec.packing.reuse import SourceCheck, made_by
-from imgrec.planning.shards import dataset_facts, fingerprint
+from imgrec.planning.shards import dataset_facts, embeddings_facts, fingerprint
 from imgrec.publish.publish import complete
 from imgrec.publish.report import Totals, refuse_loss
 from imgrec.publish.samples import TableForm, create_samples
@@ -32,9 +32,9 @@ from imgrec.spark.finished import (
     facts_file,
     written_row,
 )
+from imgrec.spark.images import UNSTABLE, with_files
 from imgrec.spark.job import (
     SHARDED,
-    Columns,
     Form,
     Job,
     batches_of,
@@ -47,10 +47,9 @@ from imgrec.spark.job import (
     write_result,
 )
 from imgrec.spark.plan import MOST, RowPlan, Shards, bucket_file
-from imgrec.spark.scan import Scanned, digest_of
-from imgrec.storage.files import Seal, append_to_spool
-from imgrec.storage.staging import Staging
-from imgrec.text import path_of, printable
+from imgrec.spark.scan import Scanned
+from imgrec.storage.files import Seal
+from imgrec.storage.staging import Stage, Staging
 from imgrec.write.records import RecordFormat
 from imgrec.write.sending import SentShard, ShardSender
 from imgrec.write.shard import ShardWriter
@@ -62,10 +61,6 @@ if TYPE_CHECKING:
 _SHOWN = 3
 _MOST_ON_PAGE = 100_000
 """The most images for which report.html is drawn: its table is in the driver's memory."""
-UNSTABLE = (
-    "imgrec reads the DataFrame twice and needs the same rows each time: persist or checkpoint it, "
-    "or write it to a table and pack that"
-)
 
 
 @dataclass(frozen=True)
@@ -110,52 +105,18 @@ class _Writing:
     """The URL to send shards to; "" if the writer puts them into place."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        number, rows, blobs = -1, Columns(), list[Blob]()
-        with TemporaryDirectory(prefix="imgrec-") as place:
-            for batch in batches:
-                columns = columns_of(batch)
-                images = columns.pop("image", None)
-                for at, shard in enumerate(columns["shard"]):
-                    if shard != number:
-                        yield from self._write(number, rows, blobs)
-                        number, rows, blobs = shard, {name: [] for name in columns}, []
-                    for name, cells in columns.items():
-                        rows[name].append(cells[at])
-                    path = path_of(rows["blob"][-1])
-                    blobs.append(path if images is None else _kept(images[at], rows, place))
-            yield from self._write(number, rows, blobs)
-
-    def _write(self, number: int, rows: Columns, blobs: list[Blob]) -> Iterator[pa.RecordBatch]:
-        if not blobs:
-            return
-        task, fingerprint = self.tasks.of(number, rows, blobs)
-        result, files = self._write_shard(task)
-        refuse_loss(task, result)
-        note = FinishedShard(fingerprint, result, files).note()
-        write_result(self.notes, task.filename, note)
-        yield from written_row(number, len(blobs), fingerprint)
+        for number, rows, blobs in with_files(batches, "shard"):
+            task, fingerprint = self.tasks.of(number, rows, blobs)
+            result, files = self._write_shard(task)
+            refuse_loss(task, result)
+            note = FinishedShard(fingerprint, result, files).note()
+            write_result(self.notes, task.filename, note)
+            yield from written_row(number, len(blobs), fingerprint)
 
     def _write_shard(self, task: ShardTask) -> SentShard:
         if self.attempts:
             return ShardSender(writer=self.writer, attempts=self.attempts)(task)
         return SentShard(self.writer(task), {})
-
-
-def _kept(image: bytes | None, rows: Columns, folder: str) -> Blob:
-    """Keep an image on the executor's disk until its shard is written."""
-    if image is None or digest_of(image) != rows["digest"][-1]:
-        raise ExecutionError(
-            f"{printable(rows['filename'][-1])} changed between two reads of the DataFrame: "
-            f"{rows['size'][-1]} bytes when planned, {len(image or b'')} other bytes when written",
-            hint=UNSTABLE,
-        )
-    path, offset = append_to_spool(folder, [image])
-    if not path:
-        raise ExecutionError(
-            f"cannot write the images of a shard to {folder}",
-            hint="set TMPDIR of the executors to a disk with room for several shards",
-        )
-    return path, offset
 
 
 def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
@@ -177,14 +138,13 @@ def refuse_other_counts(shards: Shards, written: Mapping[int, int]) -> None:
     )
 
 
-def publish(planned: RowPlan, scanned: Scanned, job: Job) -> int:
+def publish(planned: RowPlan, scanned: Scanned, job: Job, staging: Stage) -> int:
     """Write all shards, then the other files, and make the dataset visible.
 
     Returns how many shards of an earlier run were kept.
     """
-    staging, options = job.staging, job.options
-    written = _write(planned, scanned, job)
-    totals = Totals(planned.planned, options.also, NoteCollector(MOST))
+    written = _write(planned, scanned, job, staging)
+    totals = Totals(planned.planned, job.options.also, NoteCollector(MOST))
     results: list[ShardResult] = []
     is_far = not isinstance(staging, Staging)
     has_page = planned.planned.count <= _MOST_ON_PAGE and not is_far
@@ -194,7 +154,7 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> int:
         has_groups=scanned.has_groups,
     )
     with create_samples(staging.path, form) as (table, file):
-        for _, result, sent in _finished(planned, written, job):
+        for _, result, sent in _finished(planned, written, job, staging):
             if not isinstance(staging, Staging):
                 staging.accept(sent)
             staging.start_sync(result.filename, *(filename for filename, *_ in result.beside))
@@ -203,20 +163,20 @@ def publish(planned: RowPlan, scanned: Scanned, job: Job) -> int:
             if has_page:
                 results.append(result)
     samples = Seal(layout.SAMPLES, file.position, file.sha256())
-    plan = _plan(planned, scanned, job)
+    plan = make_plan(planned, scanned, job)
     if not has_page:
         which = "on a store" if is_far else f"for more than {_MOST_ON_PAGE:,} images"
         why = f"no report.html {which}; run imgrec report"
         plan = replace(plan, notes=(*plan.notes, *warnings_of([why])))
-    draw = partial(_draw_page, results, job) if has_page else None
-    files = complete(staging.path, plan, totals, options, samples, draw)
+    draw = partial(_draw_page, results, staging.path, job) if has_page else None
+    files = complete(staging.path, plan, totals, job.options, samples, draw)
     staging.publish(files)
     return written.kept
 
 
-def _draw_page(results: Sequence[ShardResult], job: Job, report: Report) -> bytes:
+def _draw_page(results: Sequence[ShardResult], folder: Path, job: Job, report: Report) -> bytes:
     """Return report.html, with images read from the shards."""
-    table = table_of_results(results, in_dataset(str(job.staging.path)))
+    table = table_of_results(results, in_dataset(str(folder)))
     inspection = Inspection(run=SparkEngine(job.session).run)
     return make_page(table, report, inspection, job.options.thumbnails).data
 
@@ -240,17 +200,23 @@ class _Written(NamedTuple):
     """Those of their tasks, by number."""
 
 
-def _write(planned: RowPlan, scanned: Scanned, job: Job) -> _Written:
-    """Write all shards that no earlier run has finished."""
-    options, shards, staging = job.options, planned.shards, job.staging
-    tasks = Tasks(
-        shards=tuple(shards),
+def make_tasks(planned: RowPlan, scanned: Scanned, job: Job) -> Tasks:
+    """Return what makes the task of each shard from its rows."""
+    facts = dataset_facts(job.options.name, planned.classes, job.options)
+    return Tasks(
+        shards=tuple(planned.shards),
         form=scanned.frame.form,
         has_groups=scanned.has_groups,
-        facts=made_by().encode() + dataset_facts(options.name, planned.classes, options),
+        facts=made_by().encode() + facts,
         folder=job.folder,
     )
-    kept = _keep_finished(planned, scanned, tasks, job)
+
+
+def _write(planned: RowPlan, scanned: Scanned, job: Job, staging: Stage) -> _Written:
+    """Write all shards that no earlier run has finished."""
+    options, shards = job.options, planned.shards
+    tasks = make_tasks(planned, scanned, job)
+    kept = _keep_finished(planned, scanned, tasks, job, staging)
     rows = sharded(planned, scanned.frame.form, job, (row["shard"] for row in kept))
     if scanned.images is not None:
         rows = rows.join(scanned.images, "filename")
@@ -275,9 +241,11 @@ def _write(planned: RowPlan, scanned: Scanned, job: Job) -> _Written:
     return _Written(len(kept), {row["shard"]: row["fingerprint"] for row in written})
 
 
-def _keep_finished(planned: RowPlan, scanned: Scanned, tasks: Tasks, job: Job) -> Sequence[Row]:
+def _keep_finished(
+    planned: RowPlan, scanned: Scanned, tasks: Tasks, job: Job, staging: Stage
+) -> Sequence[Row]:
     """Return the shards that an earlier run has finished; remove all else that it left."""
-    staging, options = job.staging, job.options
+    options = job.options
     noted = result_names(staging.shard_notes) if options.resume else set()
     found: list[Row] = []
     if any(shard.filename in noted for shard in tasks.shards):
@@ -299,9 +267,11 @@ def _keep_finished(planned: RowPlan, scanned: Scanned, tasks: Tasks, job: Job) -
     return found
 
 
-def _finished(planned: RowPlan, written: _Written, job: Job) -> Iterator[FinishedShard]:
+def _finished(
+    planned: RowPlan, written: _Written, job: Job, staging: Stage
+) -> Iterator[FinishedShard]:
     """Yield all shards, in the order of the plan."""
-    folder = job.fetch(job.staging.shard_notes)
+    folder = job.fetch(staging.shard_notes)
     for number, shard in enumerate(planned.shards):
         found = FinishedShard.of_note(read_result(folder, shard.filename), shard)
         if found is None or found.fingerprint != written.fingerprints[number]:
@@ -313,7 +283,8 @@ def _finished(planned: RowPlan, written: _Written, job: Job) -> Iterator[Finishe
         yield found
 
 
-def _plan(planned: RowPlan, scanned: Scanned, job: Job) -> Plan:
+def make_plan(planned: RowPlan, scanned: Scanned, job: Job) -> Plan:
+    """Return the plan without its tasks, when their facts have been written."""
     options = job.options
     return Plan(
         name=options.name,
@@ -326,7 +297,7 @@ def _plan(planned: RowPlan, scanned: Scanned, job: Job) -> Plan:
         shrink_to=options.shrink_options,
         fingerprint=fingerprint_of(planned, job),
         notes=planned.notes,
-        near_duplicates=None,
+        near_duplicates=planned.near_duplicates,
         options=options.deciding(),
     )
 
@@ -338,8 +309,9 @@ def fingerprint_of(planned: RowPlan, job: Job) -> str:
         return chain.from_iterable(result_pieces(folder, name) for name in names)
 
     folder, buckets = job.fetch(), planned.summary.buckets
+    facts = dataset_facts(job.options.name, planned.classes, job.options)
     return fingerprint(
-        dataset_facts(job.options.name, planned.classes, job.options),
+        facts + embeddings_facts(planned.near_duplicates),
         pieces(map(facts_file, range(len(planned.shards)))),
         pieces(bucket_file(bucket, "contents") for bucket in buckets),
         pieces(bucket_file(bucket, "lengths") for bucket in buckets),

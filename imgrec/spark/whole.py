@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from imgrec.model import Samples
+from imgrec.model import Label, Samples
+from imgrec.notes import Note
 from imgrec.options import PackOptions
-from imgrec.planning.build import warnings_of_samples
+from imgrec.planning.build import leave_out, warnings_of_samples
+from imgrec.planning.groups import find_groups, note_copies
 from imgrec.planning.split import assign_splits
 from imgrec.source.image_pass import NONE_KNOWN
-from imgrec.spark.job import Columns, Form, Job, columns_of, read_result, write_result
+from imgrec.spark.job import Columns, Form, Job, as_note, columns_of, read_result, write_result
+from imgrec.spark.scan import Scanned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Hashable)
 
-_COLUMNS = ("bucket", "filename", "label", "split", "grp", "pin", "content")
+_COLUMNS = ("bucket", "filename", "label", "split", "grp", "pin", "near", "content")
 _FOUND = "whole.json"
 
 
@@ -36,6 +40,8 @@ class Found(NamedTuple):
     warnings: tuple[str, ...] = ()
     are_pinned: bool = False
     """Whether the split of every row was known already."""
+    left_out: Mapping[str, Note] = MappingProxyType({})
+    """Copies and near-duplicates that are not packed, by name; only if those are looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,7 @@ class _Assigning:
     options: PackOptions
     form: Form
     has_groups: bool
+    has_near: bool
     folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,7 +64,7 @@ class _Assigning:
         for batch in batches:
             columns = columns_of(batch)
             buckets.extend(columns.pop("bucket"))
-            for name in ("label", "split", "grp", "pin"):  # few values, of many rows
+            for name in ("label", "split", "grp", "pin", "near"):  # few values, of many rows
                 columns[name] = list(map(shared, columns[name]))
             if self.form.is_multilabel:
                 columns["labels"] = [shared(tuple(own)) for own in columns["labels"]]
@@ -74,6 +81,7 @@ class _Assigning:
             splits=tuple(rows["split"]),
             contents=tuple(rows["content"]),
             groups=tuple(rows["grp"]) if self.has_groups else (),
+            near=tuple(rows["near"]) if self.has_near else (),
             pinned=tuple(rows["pin"]) if has_pins else (),
         )
         labels, label_sets = rows["label"], self.form.label_sets(rows)
@@ -93,19 +101,40 @@ class _Assigning:
                 *warnings_of_samples(samples, splits, self.options),
             ),
             are_pinned="" not in (samples.pinned or [""]),
+            left_out=self._leave_out(samples, label_sets or labels, splits),
         )
         write_result(self.folder, _FOUND, json.dumps(found).encode())
 
+    def _leave_out(
+        self, samples: Samples, labels: Sequence[Label], splits: Sequence[str]
+    ) -> dict[str, Note]:
+        """Return what `on_leak` leaves out, if near-duplicates decide about it, too."""
+        if not self.has_near:
+            return {}
+        groups = find_groups(samples)
+        notes = note_copies(samples, groups, labels, splits)
+        left_out = leave_out(samples, groups, splits, notes, self.options.on_leak)
+        return {samples.filenames[place]: note for place, note in left_out.items()}
 
-def assign_all(ranked: DataFrame, form: Form, job: Job, *, has_groups: bool) -> Found:
+
+def assign_all(ranked: DataFrame, scanned: Scanned, job: Job) -> Found:
     """Decide the split of all rows of `RANKED`, for `splits_of` to read."""
-    assigning = _Assigning(options=job.options, form=form, has_groups=has_groups, folder=job.folder)
+    form = scanned.frame.form
+    assigning = _Assigning(
+        options=job.options,
+        form=form,
+        has_groups=scanned.has_groups,
+        has_near=scanned.has_near,
+        folder=job.folder,
+    )
     labels = ["labels"] if form.is_multilabel else []
     rows = ranked.select("place", *_COLUMNS, *labels).repartition(1)
     rows = rows.sortWithinPartitions("bucket", "place").drop("place")
     job.map_batches(rows, assigning, {"none": "int"}).count()
-    warnings, are_pinned = json.loads(read_result(job.folder, _FOUND))
-    return Found(tuple(warnings), are_pinned)
+    warnings, are_pinned, left_out = json.loads(read_result(job.folder, _FOUND))
+    return Found(
+        tuple(warnings), are_pinned, {name: as_note(row) for name, row in left_out.items()}
+    )
 
 
 def splits_of(folder: str, bucket: int) -> list[str]:

@@ -23,6 +23,7 @@ import pytest
 import tasks
 from conftest import ROOT, Cli
 from pictures import class_tree, encode, jpeg, picture, png, write_tree
+from PIL import Image
 from stores import Store
 from waiting import wait_for
 
@@ -429,6 +430,25 @@ def page_of(folder: str | Path) -> str:
     return page
 
 
+def test_the_page_of_an_overwritten_dataset_shows_its_own_images(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Workers of Spark outlive a pack, and opened the dataset that was in this place before."""
+    from imgrec.spark import pack_dataframe
+
+    for name, images in (("few", {"rose": 2, "tulip": 1}), ("many", {"rose": 12, "tulip": 9})):
+        source = class_tree(tmp_path / name, images)
+        packed = pack_dataframe(
+            binary_files(spark, source), "flowers", root=str(source), overwrite=True,
+            data_dir=tmp_path / "out",
+        )  # fmt: skip
+        local = inline.pack(source, tmp_path / "local", name=name, near_dups="off")
+        pictures = [
+            re.findall(r"data:image/[^\"]+", page_of(each)) for each in (packed.info.path, local)
+        ]
+        assert pictures[0] == pictures[1] != []
+
+
 def test_of_more_images_than_the_driver_can_list_there_is_no_page(
     spark: SparkSession, flowers: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -661,6 +681,115 @@ def test_images_of_sparks_own_source_are_packed_as_their_files_are(
     assert_same(packed.info.path, inline.pack(source, tmp_path / "local", near_dups="off"))
 
 
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures of two classes, most in several versions; one is a copy, one cannot be decoded."""
+    files = {"oak/half.jpg": jpeg(90)[:300]}
+    for seed in range(20):
+        kind = "oak" if seed % 2 else "ash"
+        files[f"{kind}/{seed:02d}.png"] = png(seed)
+        if seed % 3 == 0:
+            files[f"{kind}/{seed:02d}~large.jpg"] = jpeg(seed, (96, 64), quality=90)
+        if seed % 4 == 0:
+            mirrored = picture(seed).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            files[f"{kind}/{seed:02d} mirrored.png"] = encode(mirrored, "PNG")
+    files["ash/copy.png"] = files["ash/00.png"]
+    return write_tree(tmp_path_factory.mktemp("near") / "trees", files)
+
+
+@pytest.mark.parametrize(
+    ("image", "options"),
+    [
+        ("content", {"near_dups": "group", "val_split": 0.3, "shards": 3}),
+        ("content", {"near_dups": "drop", "alike": 97, "folds": 3}),
+        ("path", {"near_dups": "drop", "val_split": 0.3}),
+        ("path", {"near_dups": "report", "val_split": 0.3}),
+    ],
+    ids=["group bytes", "drop bytes", "drop files", "report files"],
+)
+def test_near_duplicates_of_a_dataframe_are_those_of_a_folder(
+    spark: SparkSession, versions: Path, tmp_path: Path, image: str, options: Any, monkeypatch: Any
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    monkeypatch.setattr("imgrec.spark.plan._BUCKET_ROWS", 8)
+    ours = pack_dataframe(
+        binary_files(spark, versions).repartition(3), "trees", image=image, root=str(versions),
+        data_dir=tmp_path / "spark", **options,
+    )  # fmt: skip
+    local = inline.pack(versions, tmp_path / "local", **options)
+    near = ours.report.near_duplicates
+    assert near is not None
+    assert near.groups > 0 or options["near_dups"] == "drop"
+    assert_same(ours.info.path, local)
+    assert page_of(ours.info.path) == page_of(local)
+
+
+@pytest.mark.parametrize("on_leak", list(OnLeak))
+def test_near_leaks_of_a_dataframe_are_those_of_a_table(
+    spark: SparkSession, versions: Path, tmp_path: Path, on_leak: OnLeak
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    rows = [
+        {
+            "file": str(path.relative_to(versions)),
+            "tags": tags,
+            "split": "test" * ("~" in path.name),
+        }
+        for tags, path in zip(itertools.cycle("abc"), sorted(versions.rglob("*.*")), strict=False)
+        if path.name != "half.jpg"
+    ]
+    for row in rows:
+        row["split"] = row["split"] or "train"
+    manifest = tmp_path / "table.csv"
+    manifest.write_text(
+        "".join(
+            ",".join(row.values()) + "\n"
+            for row in [dict.fromkeys(rows[0]) | {k: k for k in rows[0]}, *rows]
+        )
+    )
+    wanted = {"on_leak": on_leak, "near_dups": "group"}
+    source = SourceOptions(images=str(versions), split_col="split", label_sep="|", yes=True)
+
+    def local() -> Path:
+        return inline.pack(manifest, tmp_path / "local", name="x", source=source, **wanted)
+
+    def ours() -> Path:
+        read = spark.createDataFrame(rows).selectExpr(
+            "file", "tags AS label", "split", f"concat('{versions}/', file) AS path"
+        )
+        packed = pack_dataframe(
+            read, "x", image="path", filename="file", split="split", label_sep="|",
+            data_dir=tmp_path / "spark", **wanted,
+        )  # fmt: skip
+        return Path(packed.info.path)
+
+    if on_leak is not OnLeak.FAIL:
+        folder = local()
+        forget_others(folder)
+        assert_same(ours(), folder)
+        return
+    said = []
+    for pack in (local, ours):
+        with pytest.raises(PlanError) as caught:
+            pack()
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_more_rows_than_can_be_compared_are_refused_before_a_job_looks_at_images(
+    spark: SparkSession, versions: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    monkeypatch.setattr("imgrec.spark.near_rows.MOST_COMPARED", 9)
+    rows = binary_files(spark, versions)
+    with pytest.raises(UsageError, match=r"near_dups compares at most 9 rows .*, not 3"):
+        pack_dataframe(rows, "x", data_dir=tmp_path / "out", near_dups="drop")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
@@ -833,15 +962,41 @@ def test_a_shard_without_any_rows_is_counted_too(spark: SparkSession, tmp_path: 
         refuse_other_counts(shards, {0: 3, 1: 2})
 
 
-def test_a_dataset_that_exists_is_not_touched(
-    spark: SparkSession, flowers: Path, tmp_path: Path
+@pytest.mark.parametrize("image", ["content", "path"])
+@pytest.mark.parametrize("scheme", ["", "local://"], ids=["disk", "store"])
+def test_a_dataset_that_exists_is_compared_and_not_touched(
+    spark: SparkSession, tmp_path: Path, image: str, scheme: str
 ) -> None:
     from imgrec.spark import pack_dataframe
 
-    before = files_of(inline.pack(flowers, tmp_path))
+    source = class_tree(tmp_path / "flowers", {"rose": 9, "tulip": 7})
+    half, big = source / "rose/half.jpg", encode(picture(200, size=(200, 150)), "PNG")
+    half.write_bytes(jpeg(7)[:400])
+    (source / "rose/big.png").write_bytes(big + b"before")
+
+    def pack(seed: int = 0) -> imgrec.outcome.Packed:
+        return pack_dataframe(
+            binary_files(spark, source), "flowers", image=image, root=str(source), val_split=0.2,
+            data_dir=f"{scheme}{tmp_path}/out", seed=seed, max_bad=0.2,
+        )  # fmt: skip
+
+    assert pack().is_new
+    before = files_of(tmp_path / "out/flowers/1.0.0")
+    again = pack()
+    assert (again.is_new, again.info.splits[0].examples) == (False, 14)
+    with pytest.raises(DatasetExists, match=r"with other options \(--seed\)") as caught:
+        pack(seed=1)
+    assert "--overwrite to replace it" in caught.value.hint
+    (source / "rose/big.png").write_bytes(big + b"behind")  # the same size and beginning
+    with pytest.raises(DatasetExists, match=r"big\.png has changed since it was packed"):
+        pack()
+    (source / "rose/big.png").write_bytes(big + b"before")
+    half.write_bytes(half.read_bytes()[:-100] + bytes(100))  # bad in another way
     with pytest.raises(DatasetExists):
-        pack_dataframe(spark.range(1), "flowers", options=PackOptions(data_dir=str(tmp_path)))
-    assert files_of(tmp_path / "flowers/1.0.0") == before
+        pack()
+    assert files_of(tmp_path / "out/flowers/1.0.0") == before
+    left = [path.name for path in (tmp_path / "out/flowers").rglob("*") if path.is_file()]
+    assert sorted(left) == sorted(before)
 
 
 # A cluster.
