@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from imgrec import layout
 from imgrec.codec.sniff import HEAD_BYTES, sniff
 from imgrec.errors import DatasetNotFound, UsageError
 from imgrec.model import Blob, Catalog, Pixels
@@ -166,9 +167,16 @@ def record_batches(info: DatasetInfo) -> Iterator[RecordBatch]:
         start += length
 
 
-@lru_cache(maxsize=4)
 def open_dataset(folder: str) -> Dataset:
     """Open a dataset in a worker, once for many batches."""
+    info = to_path(folder) / layout.DATASET_INFO
+    # A worker of Spark lives on, and finds another dataset at the same place after an overwrite.
+    status = None if is_remote(info) or not info.exists() else info.stat()
+    return _open(folder, status and (status.st_ino, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _open(folder: str, _version: tuple[int, int] | None) -> Dataset:
     from imgrec.read.dataset import Dataset
 
     return Dataset(to_path(folder))
