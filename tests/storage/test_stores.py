@@ -182,16 +182,40 @@ def test_a_run_that_another_one_overtook_publishes_nothing(store: Store) -> None
     assert "dataset_info.json" not in there(store)
 
 
-def test_an_upload_that_was_changed_on_its_way_is_noticed(store: Store) -> None:
+def test_an_object_that_is_another_after_its_upload_is_noticed(store: Store) -> None:
+    shard = "data/flowers/1.0.0/flowers-train.tfrecord-00000-of-00001"
+
     def garbled(method: str, path: str) -> str:
-        if method == "HEAD" and path.endswith("00000-of-00001"):
-            store.put(path.partition("/")[2].partition("/")[2], b"something else")
+        if method == "PUT" and path.partition("?")[0].endswith("SHA256SUMS"):
+            store.put(shard, bytes(len(store.keys(shard)[shard])))
         return ""
 
     store.proxy.fault = garbled
-    with pytest.raises(imgrec.ExecutionError, match="is not what was uploaded"):
+    with pytest.raises(imgrec.ExecutionError, match="is not what was sent there"):
         pack_there(store)
     assert "dataset_info.json" not in there(store)
+
+
+@pytest.mark.parametrize("refused", ["", "400 MissingContentMD5"])
+def test_leftovers_are_deleted_in_one_request_where_the_server_allows_it(
+    store: Store, data_dir: Path, refused: str
+) -> None:
+    for number in range(3):
+        store.put(f"data/flowers/.1.0.0.incomplete/attempts/{number}", b"sent")
+    store.put("data/flowers/.1.0.0.incomplete/notes/run", b"")
+    seen: list[str] = []
+
+    def fault(method: str, path: str) -> str:
+        is_batch = method == "POST" and path.endswith("?delete")
+        seen.extend([method] if is_batch or method == "DELETE" else ())
+        return refused if is_batch else ""
+
+    store.proxy.fault = fault
+    pack_there(store)
+    assert there(store) == packed_here(data_dir)
+    assert not store.keys("data/flowers/.1.0.0.incomplete")
+    assert "POST" in seen
+    assert ("DELETE" in seen) == bool(refused)
 
 
 def test_verify_finds_a_flipped_bit(store: Store) -> None:

@@ -46,9 +46,14 @@ from imgrec.storage.remote.read import (
     Stat,
     objects,
     read_spans,
-    stat_object,
 )
-from imgrec.storage.remote.transfer import Uploader, copy_inside, put_bytes, remove_objects
+from imgrec.storage.remote.transfer import (
+    Uploader,
+    copy_inside,
+    copy_sent,
+    put_bytes,
+    remove_objects,
+)
 
 VISIBLE = "dataset_info.json"
 """A dataset without this file does not exist. `layout`, which has the name too, ranks above."""
@@ -204,9 +209,8 @@ class StoreStaging:
 
     def _take(self, attempt: Attempt, filename: str) -> None:
         target = self._place / filename
-        before = stat_object(attempt.url)
-        found = copy_inside(attempt.url, str(target))
-        if (before.size, before.tag) != attempt[1:] or found.size != attempt.size:
+        found = copy_sent(attempt.url, str(target), attempt.size, attempt.tag)
+        if found is None:
             raise _not_as_sent(target)
         self._sent[filename] = Sent(found.size, found.tag)
 
@@ -253,8 +257,7 @@ class StoreStaging:
         remove_objects(str(self.target / VISIBLE))
 
         def copy(name: str) -> None:
-            found = copy_inside(str(self._hidden / name), str(self.target / name))
-            if found.size != self._sent[name].size:
+            if not copy_sent(str(self._hidden / name), str(self.target / name), *self._sent[name]):
                 raise _not_as_sent(self.target / name)
 
         self._each(copy, names)

@@ -8,11 +8,12 @@ store reports it, MD5 are compared. Downloads are compared with the size of the 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,14 @@ from typing import Any, NamedTuple
 
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import os_errors_as
-from imgrec.storage.remote.filesystem import System, denied, is_s3, open_system, persist
+from imgrec.storage.remote.filesystem import (
+    System,
+    denied,
+    is_s3,
+    open_system,
+    persist,
+    reason_of,
+)
 from imgrec.storage.remote.read import Stat, parts_of, read_ahead, stat_object
 
 _log = logging.getLogger(__name__)
@@ -31,6 +39,10 @@ _MOST_PARTS = 9_000
 _THREADS = 8
 """How many parts, or files, are transferred at once."""
 _MD5_HEX = 32
+_MOST_REMOVED = 1000
+"""S3 deletes no more objects in one request."""
+_MOST_COPIED_BYTES = 5 << 30
+"""S3 copies no larger object in one request."""
 
 
 class _Part(NamedTuple):
@@ -50,7 +62,7 @@ class Uploader:
         self._pool.shutdown(cancel_futures=True)
 
     def upload(self, path: str, url: str) -> Stat:
-        """Upload a file, and return size, date and tag of the object.
+        """Upload a file, and return size and tag of the object; not always its date.
 
         Raises ExecutionError if the store refuses it or reports different contents.
         """
@@ -75,16 +87,12 @@ class Uploader:
         target = {"Bucket": bucket, "Key": name}
         if len(parts) == 1:
             tag = _send(system, "put_object", target, _read_part(path, parts[0]), url)
-        else:
-            tag = self._upload_parts(system, target, path, parts, url)
-        stat = stat_object(url)
-        if stat.tag != tag:
-            raise _corrupted(url)
-        return stat
+            return Stat(size, 0, tag)
+        return self._upload_parts(system, target, path, parts, url)
 
     def _upload_parts(
         self, system: System, target: dict[str, Any], path: str, parts: list[_Part], url: str
-    ) -> str:
+    ) -> Stat:
         begun = persist(lambda: system.call_s3("create_multipart_upload", **target), url)
         target = {**target, "UploadId": begun["UploadId"]}
 
@@ -93,14 +101,14 @@ class Uploader:
             tag = _send(system, "upload_part", numbered, _read_part(path, part), url)
             return {"PartNumber": part.number, "ETag": f'"{tag}"'}
 
-        def complete() -> str:
+        def complete() -> Stat:
             try:
                 done = system.call_s3("complete_multipart_upload", MultipartUpload=sent, **target)
             except FileNotFoundError:
                 # Either the answer to an earlier try was lost and the upload is complete, or there
                 # is no such object or a different one.
-                return stat_object(url).tag
-            return str(done["ETag"]).strip('"')
+                return stat_object(url)
+            return Stat(sum(part.size for part in parts), 0, str(done["ETag"]).strip('"'))
 
         try:
             sent = {"Parts": list(self._pool.map(send, parts))}
@@ -159,6 +167,9 @@ def put_bytes(url: str, data: bytes) -> None:
 
 def remove_objects(*urls: str) -> None:
     """Delete objects, if they exist."""
+    buckets = {url.split("/", 3)[2] for url in urls}
+    is_batch = len(urls) > 1 and len(buckets) == 1 and is_s3(urls[0])
+    left = _removed_at_once(urls) if is_batch else urls
 
     def remove(url: str) -> None:
         system, key = open_system(url)
@@ -169,9 +180,61 @@ def remove_objects(*urls: str) -> None:
         except FileNotFoundError:
             pass
 
-    if urls:
-        with ThreadPoolExecutor(min(len(urls), _THREADS)) as pool:
-            list(pool.map(remove, urls))
+    if left:
+        with ThreadPoolExecutor(min(len(left), _THREADS)) as pool:
+            list(pool.map(remove, left))
+
+
+def _removed_at_once(urls: Sequence[str]) -> list[str]:
+    """Delete objects of one bucket, many in a request; return those that must be deleted alone.
+
+    Some servers refuse such requests, or the checksum that botocore adds to them.
+    """
+    system, bucket = open_system(urls[0])[0], open_system(urls[0])[1].partition("/")[0]
+    left: list[str] = []
+    for start in range(0, len(urls), _MOST_REMOVED):
+        part = {open_system(url)[1].partition("/")[2]: url for url in urls[start:][:_MOST_REMOVED]}
+        wanted = {"Objects": [{"Key": key} for key in part], "Quiet": True}
+        try:
+            done = system.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
+            left += [part[fault["Key"]] for fault in done.get("Errors", ())]
+        except Exception as error:  # noqa: BLE001  # deleting them alone raises what is wrong
+            _log.info("%s: %s; deleting %d objects alone", urls[0], reason_of(error), len(part))
+            left += part.values()
+    return left
+
+
+def copy_sent(url: str, target: str, size: int, tag: str) -> Stat | None:
+    """Copy an object inside a store if it has this size and tag still; else return None.
+
+    Returns size and tag of the copy. On S3, that is one request instead of four.
+    """
+    if not is_s3(url) or size > _MOST_COPIED_BYTES:
+        found = stat_object(url)
+        return copy_inside(url, target) if (found.size, found.tag) == (size, tag) else None
+    system, source = open_system(url)
+    bucket, _, key = source.partition("/")
+    to_bucket, _, to_key = open_system(target)[1].partition("/")
+
+    def copy() -> Stat | None:
+        try:
+            done = system.call_s3(
+                "copy_object",
+                CopySource={"Bucket": bucket, "Key": key},
+                CopySourceIfMatch=f'"{tag}"',
+                Bucket=to_bucket,
+                Key=to_key,
+            )
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # s3fs, for "precondition failed"
+                return None
+            raise
+        return Stat(size, 0, str(done["CopyObjectResult"]["ETag"]).strip('"'))
+
+    try:
+        return persist(copy, target)
+    except OSError as error:
+        raise denied(target, error) from None
 
 
 def copy_inside(url: str, target: str) -> Stat:
@@ -204,25 +267,28 @@ def _corrupted(url: str) -> ExecutionError:
     )
 
 
-def download_all(urls: Mapping[str, str], folder: str) -> dict[str, str]:
+def download_all(
+    urls: Mapping[str, str], folder: str, stats: Mapping[str, Stat] | None = None
+) -> dict[str, str]:
     """Download objects, given by name, into a folder; return the paths by name.
 
-    A file gets its name when it is complete. Raises ExecutionError if one cannot be read.
+    A file gets its name when it is complete. `stats` are known of the objects, by name, or are
+    asked for. Raises ExecutionError if one cannot be read.
     """
     if urls:
         first = next(iter(urls.values()))
         _log.info("copying %d objects to %s, such as %s", len(urls), folder, first)
     paths = {name: os.path.join(folder, name) for name in urls}
     with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(download, urls.values(), paths.values()))
+        list(pool.map(download, urls.values(), paths.values(), map((stats or {}).get, urls)))
     return paths
 
 
-def download(url: str, path: str) -> None:
+def download(url: str, path: str, stat: Stat | None = None) -> None:
     """Download one object to a file with the same date."""
     part = f"{path}.part"
     try:
-        stat = stat_object(url)
+        stat = stat or stat_object(url)
         with os_errors_as(path):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         with open(part, "wb") as file:
