@@ -22,9 +22,27 @@ from imgrec.planning.growth import match_records, refuse_loss
 from imgrec.read.documents import read_info
 from imgrec.source.kinds import Source, scan
 from imgrec.source.tree import Context
+from imgrec.storage.paths import is_remote
 
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the stage ("scan", "look" or "pack"), how many more images are done, of how many."""
+
+
+def refuse_missing(options: PackOptions) -> None:
+    """Raise what is wrong with the datasets and files that options name, before a long scan."""
+    if options.split_from:
+        from imgrec.read.files import find_dataset
+
+        find_dataset(options.split_from, options.data_dir)
+    split_file = os.path.expanduser(options.split_file)
+    if split_file and not is_remote(split_file) and not os.path.isfile(split_file):
+        from imgrec.source.image_pass import read_split_file
+
+        read_split_file(split_file)
+    if options.embeddings:
+        from imgrec.source.embeddings import open_embeddings
+
+        open_embeddings(options.embeddings)
 
 
 class Scanned(NamedTuple):

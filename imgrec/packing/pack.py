@@ -26,7 +26,7 @@ from imgrec.model import Catalog, Plan, ShardTask
 from imgrec.near.clusters import ALIKE
 from imgrec.options import Check, NearDups, PackOptions, SourceOptions
 from imgrec.outcome import Packed, Report, ShardResult
-from imgrec.packing.catalog import OnProgress, scan_source
+from imgrec.packing.catalog import OnProgress, refuse_missing, scan_source
 from imgrec.packing.corrections import encode_corrections
 from imgrec.packing.earlier import EarlierVersion, stored_images
 from imgrec.packing.origin import Origin, Snapshot, checksums_of, origin_of, parse_origin
@@ -140,6 +140,7 @@ def pack_source(request: PackRequest) -> Packed:
     options = request.options
     source = detect(request.fetched.path, options.source)
     target = find_target(source, options)
+    refuse_missing(options)
     is_free = options.overwrite or not is_taken(target)
     with running(request.engine, options.workers) as engine, ExitStack() as stack:
         staging = open_staging(target)

@@ -309,6 +309,36 @@ def test_options_that_mean_nothing_are_refused(
     assert (done.returncode, said in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("{tmp}/missing",), 3, "missing does not exist"),
+        (("{flowers}", "--data-dir", "{flowers}/out"), 2, "is inside the source"),
+        (("{flowers}", "--split-from", "older"), 5, "older"),
+        (("{flowers}", "--split-file", "none.csv"), 3, "none.csv is not a file"),
+        (("{flowers}", "--near-dups", "drop", "--embeddings", "none.npy"), 3, "none.npy"),
+        (("local://{tmp}/flowers.zip",), 2, "executors would not see the copy"),
+    ],
+)
+def test_mistakes_are_named_before_a_jvm_starts(
+    cli: Cli, flowers: Path, tmp_path: Path, arguments: Any, code: int, said: str
+) -> None:
+    java = tmp_path / "jdk/bin/java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexit 1\n")
+    java.chmod(0o755)
+    shutil.make_archive(str(tmp_path / "flowers"), "zip", flowers)
+    own = [argument.format(tmp=tmp_path, flowers=flowers) for argument in arguments]
+    places = {"TFDS_DATA_DIR": str(tmp_path / "out"), "JAVA_HOME": str(tmp_path / "jdk")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **places}
+    done = cli("pack", *own, "--engine", "spark", env=environment)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert not (tmp_path / "started").exists()
+    # Only a source that can be packed starts one.
+    cli("pack", flowers, "--engine", "spark", env=environment)
+    assert (tmp_path / "started").exists()
+
+
 # Reading.
 
 
