@@ -111,7 +111,12 @@ def test_only_the_newest_versions_are_kept(store: Store, cli: Cli) -> None:
 def test_removing_a_version_that_was_interrupted_is_finished_by_the_next_run(store: Store) -> None:
     pack_there(store)
     pack_there(store, version="1.1.0", seed=7)
-    store.proxy.fault = lambda method, path: "403" if method == "DELETE" and "-of-" in path else ""
+
+    def denied(method: str, path: str) -> str:
+        is_shard = method == "DELETE" and "-of-" in path
+        return "403" if is_shard or path.endswith("?delete") else ""
+
+    store.proxy.fault = denied
     with pytest.raises(ExecutionError):
         imgrec.clean(versions=1, data_dir=store / "data")
     store.proxy.fault = lambda method, path: ""
