@@ -110,7 +110,9 @@ class Bench:
 
     def spark(self) -> Iterator[Measured]:
         """Compare packs with Spark to S3 with those to a disk."""
-        found = race_spark(self.work, self.sets["photos5k"], self.rounds)
+        server = self._environment("rclone")
+        rclone = server and Path(server.python).with_name("rclone")
+        found = race_spark(self.work, self.sets["photos5k"], self.rounds, rclone)
         print(spark_summary(found))
         yield "spark", "", found
 

