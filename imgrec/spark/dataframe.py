@@ -105,6 +105,11 @@ def pack_dataframe(
     is_new = asked.overwrite or not is_taken(target)
     earlier = _earlier(asked)
     frame = frame_of(df, request)
+    if callable(asked.embeddings) and not frame.is_path:
+        raise UsageError(
+            "a function as embeddings needs images that are files",
+            hint="give a column of paths, or embeddings as a file",
+        )
     if are_compared(asked):
         refuse_many(frame.rows)
     ship(context_of(df.sparkSession))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import inline
+import numpy as np
 import pytest
 import tasks
 from conftest import ROOT, Cli
@@ -734,8 +735,9 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("content", {"near_dups": "drop", "alike": 97, "folds": 3}),
         ("path", {"near_dups": "drop", "val_split": 0.3}),
         ("path", {"near_dups": "report", "val_split": 0.3}),
+        ("content", {"near_dups": "report", "embeddings": "{tmp}/vectors.npy"}),
     ],
-    ids=["group bytes", "drop bytes", "drop files", "report files"],
+    ids=["group bytes", "drop bytes", "drop files", "report files", "embeddings"],
 )
 def test_near_duplicates_of_a_dataframe_are_those_of_a_folder(
     spark: SparkSession, versions: Path, tmp_path: Path, image: str, options: Any, monkeypatch: Any
@@ -743,6 +745,11 @@ def test_near_duplicates_of_a_dataframe_are_those_of_a_folder(
     from imgrec.spark import pack_dataframe
 
     monkeypatch.setattr("imgrec.spark.plan._BUCKET_ROWS", 8)
+    if "embeddings" in options:
+        options = {**options, "embeddings": options["embeddings"].format(tmp=tmp_path)}
+        names = sorted(str(path.relative_to(versions)) for path in versions.rglob("*.*"))
+        (tmp_path / "vectors.txt").write_text("\n".join(names) + "\n")
+        np.save(tmp_path / "vectors.npy", np.random.default_rng(1).normal(size=(len(names), 8)))
     ours = pack_dataframe(
         binary_files(spark, versions).repartition(3), "trees", image=image, root=str(versions),
         data_dir=tmp_path / "spark", **options,
@@ -751,6 +758,7 @@ def test_near_duplicates_of_a_dataframe_are_those_of_a_folder(
     near = ours.report.near_duplicates
     assert near is not None
     assert near.groups > 0 or options["near_dups"] == "drop"
+    assert bool(near.embeddings) == ("embeddings" in options)
     assert_same(ours.info.path, local)
     assert page_of(ours.info.path) == page_of(local)
 
@@ -806,6 +814,17 @@ def test_near_leaks_of_a_dataframe_are_those_of_a_table(
             pack()
         said.append(str(caught.value))
     assert said[0] == said[1]
+
+
+def test_a_function_as_embeddings_is_refused_for_images_in_the_rows(
+    spark: SparkSession, versions: Path, tmp_path: Path
+) -> None:
+    from imgrec.spark import pack_dataframe
+
+    rows, options = binary_files(spark, versions), {"near_dups": "drop", "embeddings": list}
+    with pytest.raises(UsageError, match="needs images that are files"):
+        pack_dataframe(rows, "x", data_dir=tmp_path / "out", **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
 
 
 def test_more_rows_than_can_be_compared_are_refused_before_a_job_looks_at_images(

@@ -64,6 +64,8 @@ REPLACING = "replacing"
 """An object that shows that shards go to the hidden folder."""
 _FILES = 4
 """How many files are uploaded at once, each in several parts."""
+_COPIES = 16
+"""How many objects the store copies at once, which takes nothing of this machine."""
 _WAITING = 8
 """How many finished shards may wait for their upload on the local disk."""
 
@@ -86,6 +88,7 @@ class StoreStaging:
         self._hidden = incomplete_path(target)
         self._uploader = Uploader()
         self._pool = ThreadPoolExecutor(_FILES, thread_name_prefix="imgrec-store")
+        self._copier = ThreadPoolExecutor(_COPIES, thread_name_prefix="imgrec-copy")
         self._room = BoundedSemaphore(_WAITING)
         self._jobs: list[Future[None]] = []
         self._sent: dict[str, Sent] = {}
@@ -120,6 +123,7 @@ class StoreStaging:
     ) -> None:
         try:
             self._pool.shutdown(cancel_futures=True)
+            self._copier.shutdown(cancel_futures=True)
             self._uploader.close()
             with suppress(ImgrecError, OSError):  # the next run removes the rest
                 if self._owner.is_ours():
@@ -179,33 +183,36 @@ class StoreStaging:
 
     def finish(self, filenames: Iterable[str], name: str, note: bytes) -> None:
         """Upload finished files, then note that; wait if too many are queued."""
-        self._room.acquire()
+        files = tuple(filenames)
         self._raise_fault(wait=False)
-        self._jobs.append(self._pool.submit(self._send_noted, tuple(filenames), name, note))
+        if self._attempts.keys() >= {*files}:
+            self._jobs.append(self._copier.submit(self._send_noted, files, name, note))
+            return
+        self._room.acquire()
+        job = self._pool.submit(self._send_noted, files, name, note)
+        job.add_done_callback(lambda _: self._room.release())
+        self._jobs.append(job)
 
     def link(self, source: Path, filename: str) -> None:
         """Add a file of another version of the dataset: the store copies it by itself."""
         self._raise_fault(wait=False)
-        self._jobs.append(self._pool.submit(self._copy, source, filename))
+        self._jobs.append(self._copier.submit(self._copy, source, filename))
 
     def _copy(self, source: Path, filename: str) -> None:
         found = copy_inside(str(source), str(self._place / filename))
         self._sent[filename] = Sent(found.size, found.tag)
 
     def _send_noted(self, filenames: tuple[str, ...], name: str, note: bytes) -> None:
-        try:
-            for filename in filenames:
-                if attempt := self._attempts.pop(filename, None):
-                    self._take(attempt, filename)
-                    continue
-                self._send(filename, self._place)
-                with os_errors_as(self.path / filename):
-                    os.unlink(self.path / filename)
-            files = {filename: self._sent[filename] for filename in filenames}
-            if name:
-                put_bytes(str(self._hidden / NOTES / name), _encode_note(files, note))
-        finally:
-            self._room.release()
+        for filename in filenames:
+            if attempt := self._attempts.pop(filename, None):
+                self._take(attempt, filename)
+                continue
+            self._send(filename, self._place)
+            with os_errors_as(self.path / filename):
+                os.unlink(self.path / filename)
+        files = {filename: self._sent[filename] for filename in filenames}
+        if name:
+            put_bytes(str(self._hidden / NOTES / name), _encode_note(files, note))
 
     def _take(self, attempt: Attempt, filename: str) -> None:
         target = self._place / filename
@@ -243,7 +250,7 @@ class StoreStaging:
         with os_errors_as(self.path):
             documents = [path.name for path in self.path.iterdir() if path.name in names]
         early = [name for name in documents if name != VISIBLE]
-        self._each(lambda name: self._send(name, self._place), early)
+        self._each(lambda name: self._send(name, self._place), early, self._pool)
         self._confirm(names - {VISIBLE})
         if self._place == self._hidden:
             self._send(VISIBLE, self._hidden)  # so that `imgrec clean` can finish it
@@ -260,7 +267,7 @@ class StoreStaging:
             if not copy_sent(str(self._hidden / name), str(self.target / name), *self._sent[name]):
                 raise _not_as_sent(self.target / name)
 
-        self._each(copy, names)
+        self._each(copy, names, self._copier)
 
     def _confirm(self, names: Collection[str]) -> None:
         """Raise ExecutionError if an object is not what was sent, or another run has begun."""
@@ -275,8 +282,10 @@ class StoreStaging:
                 path=str(self.target),
             )
 
-    def _each(self, work: Callable[[str], None], names: Iterable[str]) -> None:
-        for job in [self._pool.submit(work, name) for name in names]:
+    def _each(
+        self, work: Callable[[str], None], names: Iterable[str], pool: ThreadPoolExecutor
+    ) -> None:
+        for job in [pool.submit(work, name) for name in names]:
             job.result()
 
 
