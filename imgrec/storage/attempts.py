@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import closing
 from typing import NamedTuple
 
 
@@ -28,14 +27,36 @@ def is_there(attempt: Attempt) -> bool:
     return (found.size, found.tag) == attempt[1:]
 
 
-def send(folder: str, filenames: Iterable[str], attempts: str) -> dict[str, Attempt]:
-    """Send files of a folder to a new folder below a URL; return where they are by name."""
-    from imgrec.storage.remote.transfer import Uploader
+class Sending:
+    """Sends the files of one attempt at a task to a new folder below a URL; to be used with `with`.
 
-    place = f"{attempts}/{os.urandom(8).hex()}"
-    sent = {}
-    with closing(Uploader()) as uploader:
+    The first of them is sent while it is written.
+    """
+
+    def __init__(self, attempts: str, first: str, expected_bytes: int) -> None:
+        from imgrec.storage.remote.transfer import Uploader
+
+        self._place = f"{attempts}/{os.urandom(8).hex()}"
+        self._uploader = Uploader()
+        self._growing = self._uploader.begin(f"{self._place}/{first}", expected_bytes)
+        self._first = first
+        self.on_written = self._growing.send_parts
+        """See `create`."""
+
+    def __enter__(self) -> Sending:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._uploader.close()
+        if error:
+            self._growing.give_up()
+
+    def send(self, folder: str, filenames: Iterable[str]) -> dict[str, Attempt]:
+        """Send files of a folder that are complete; return where they are by name."""
+        sent = {}
         for name in filenames:
-            stat = uploader.upload(os.path.join(folder, name), f"{place}/{name}")
-            sent[name] = Attempt(f"{place}/{name}", stat.size, stat.tag)
-    return sent
+            path, url = os.path.join(folder, name), f"{self._place}/{name}"
+            is_first = name == self._first
+            stat = self._growing.finish(path) if is_first else self._uploader.upload(path, url)
+            sent[name] = Attempt(url, stat.size, stat.tag)
+        return sent

@@ -8,10 +8,10 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_128
 
@@ -39,11 +39,16 @@ class Seal(NamedTuple):
     sha256: str
 
 
+OnWritten: TypeAlias = Callable[[str, int], object]
+"""Called with the path of an unfinished file, and how many bytes of it are written and final."""
+
+
 class HashingFile:
     """A new file, unbuffered, that counts and hashes what is written to it."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: str, on_written: OnWritten | None = None) -> None:
         self._descriptor = descriptor
+        self._path, self._on_written = path, on_written
         self._sha256 = hashlib.sha256()
         self._xxh3 = xxh3_128()
         self.position = 0
@@ -54,6 +59,8 @@ class HashingFile:
         self._xxh3.update(data)
         self.position += len(data)
         write_all(self._descriptor, data)
+        if self._on_written:
+            self._on_written(self._path, self.position)
 
     def sha256(self) -> str:
         """Return the SHA-256 of everything written so far."""
@@ -73,7 +80,11 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 @contextmanager
 def create(
-    path: str, *, expected_bytes: int = 0, option: str = "--data-dir"
+    path: str,
+    *,
+    expected_bytes: int = 0,
+    option: str = "--data-dir",
+    on_written: OnWritten | None = None,
 ) -> Iterator[HashingFile]:
     """Write a file of an unfinished dataset. It gets its name only when it is complete.
 
@@ -84,7 +95,7 @@ def create(
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
             _reserve(descriptor, expected_bytes)
-            file = HashingFile(descriptor)
+            file = HashingFile(descriptor, part, on_written)
             yield file
             os.ftruncate(descriptor, file.position)
         finally:

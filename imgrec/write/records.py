@@ -13,7 +13,7 @@ from imgrec.codec.tfrecord import RecordWriter, compressor
 from imgrec.errors import ExecutionError, import_extra
 from imgrec.layout import INDEX_SUFFIX, twin_filename
 from imgrec.options import AlsoFormat
-from imgrec.storage.files import HashingFile, create, renamed_when_complete
+from imgrec.storage.files import HashingFile, OnWritten, create, renamed_when_complete
 from imgrec.text import name_of
 
 _ARRAY_RECORD_OPTIONS = "group_size:1,uncompressed"
@@ -57,14 +57,23 @@ class RecordFiles(NamedTuple):
 
 @contextmanager
 def create_records(
-    path: str, record_format: RecordFormat, *, expected_bytes: int
+    path: str,
+    record_format: RecordFormat,
+    *,
+    expected_bytes: int,
+    on_written: OnWritten | None = None,
 ) -> Iterator[RecordFiles]:
-    """Write the files of a shard, which get their names only when they are complete."""
+    """Write the files of a shard, which get their names only when they are complete.
+
+    `on_written` is about the shard itself.
+    """
     # The size of a compressed shard is unknown, so nothing is reserved: the disk may have room for
     # just that.
     expected_bytes = 0 if record_format.compression else expected_bytes
     with ExitStack() as stack:
-        file = stack.enter_context(create(path, expected_bytes=expected_bytes))
+        file = stack.enter_context(
+            create(path, expected_bytes=expected_bytes, on_written=on_written)
+        )
         stream = compressor(record_format.compression) if record_format.compression else None
         twins = [
             stack.enter_context(create_array_record(twin))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from imgrec.model import ShardTask
 from imgrec.outcome import ShardResult
-from imgrec.storage.attempts import Attempt, send
+from imgrec.storage.attempts import Attempt, Sending
 from imgrec.write.shard import ShardWriter
 
 
@@ -33,8 +33,15 @@ class ShardSender:
     """The URL of the folder for attempts."""
 
     def __call__(self, task: ShardTask) -> SentShard:
-        """Return the result of a task, and where its files are."""
-        with TemporaryDirectory(prefix=".imgrec-") as folder:
-            result = replace(self.writer, folder=folder)(task)
+        """Return the result of a task, and where its files are.
+
+        A shard is being sent while it is written.
+        """
+        with (
+            TemporaryDirectory(prefix=".imgrec-") as folder,
+            Sending(self.attempts, task.filename, task.expected_bytes) as sending,
+        ):
+            writer = replace(self.writer, folder=folder, on_written=sending.on_written)
+            result = writer(task)
             names = (result.filename, *(filename for filename, *_ in result.beside))
-            return SentShard(result, send(folder, names, self.attempts))
+            return SentShard(result, sending.send(folder, names))

@@ -24,7 +24,7 @@ from imgrec.notes import Note, NoteCollector, NoteKind
 from imgrec.options import Check, ShrinkOptions
 from imgrec.outcome import RecordTable, ShardResult
 from imgrec.storage.blobs import close_files
-from imgrec.storage.files import Seal, seal_of, write_file
+from imgrec.storage.files import OnWritten, Seal, seal_of, write_file
 from imgrec.storage.read_ahead import Read, reader
 from imgrec.write.records import PLAIN, ArrayRecordFile, RecordFormat, create_records
 
@@ -48,6 +48,7 @@ class ShardWriter:
     newest_ns: int = 0
     """See `read_blob`."""
     read_stored: ReadStored | None = None
+    on_written: OnWritten | None = None
 
     def __call__(self, task: ShardTask) -> ShardResult:
         """Write the shard of a task, and `<shard>.idx` beside it unless it is compressed.
@@ -57,7 +58,10 @@ class ShardWriter:
         path = os.path.join(self.folder, task.filename)
         # Nobody knows how small images get when they are shrunk.
         expected_bytes = 0 if self.shrink_to else task.expected_bytes
-        with create_records(path, self.record_format, expected_bytes=expected_bytes) as files:
+        growing = create_records(
+            path, self.record_format, expected_bytes=expected_bytes, on_written=self.on_written
+        )
+        with growing as files:
             out, file, twins = files
             shard = _Shard(task, out, twins, describes=self.describes)
             shard.pack_images(self.check, self.shrink_to, self.newest_ns, self.read_stored)

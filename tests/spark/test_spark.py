@@ -736,8 +736,9 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("path", {"near_dups": "drop", "val_split": 0.3}),
         ("path", {"near_dups": "report", "val_split": 0.3}),
         ("content", {"near_dups": "report", "embeddings": "{tmp}/vectors.npy"}),
+        ("path", {"near_dups": "drop", "split_from": "older", "test_split": 0.2}),
     ],
-    ids=["group bytes", "drop bytes", "drop files", "report files", "embeddings"],
+    ids=["group bytes", "drop bytes", "drop files", "report files", "embeddings", "earlier"],
 )
 def test_near_duplicates_of_a_dataframe_are_those_of_a_folder(
     spark: SparkSession, versions: Path, tmp_path: Path, image: str, options: Any, monkeypatch: Any
@@ -745,6 +746,11 @@ def test_near_duplicates_of_a_dataframe_are_those_of_a_folder(
     from imgrec.spark import pack_dataframe
 
     monkeypatch.setattr("imgrec.spark.plan._BUCKET_ROWS", 8)
+    if "split_from" in options:
+        older = {path.name: path.read_bytes() for path in (versions / "oak").glob("*.png")}
+        for engine in ("spark", "local"):
+            tree = write_tree(tmp_path / engine / "trees/oak", older).parent
+            inline.pack(tree, tmp_path / engine, name="older", val_split=0.5)
     if "embeddings" in options:
         options = {**options, "embeddings": options["embeddings"].format(tmp=tmp_path)}
         names = sorted(str(path.relative_to(versions)) for path in versions.rglob("*.*"))

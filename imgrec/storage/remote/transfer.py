@@ -14,10 +14,10 @@ import logging
 import os
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from imgrec.errors import ExecutionError
 from imgrec.storage.files import os_errors_as
@@ -61,70 +61,119 @@ class Uploader:
         """Wait for uploads in progress, and start no more."""
         self._pool.shutdown(cancel_futures=True)
 
+    def begin(self, url: str, expected_bytes: int = 0) -> Growing:
+        """Return an upload of a file that need not be complete, of about the expected size."""
+        return Growing(self._pool, url, expected_bytes)
+
     def upload(self, path: str, url: str) -> Stat:
         """Upload a file, and return size and tag of the object; not always its date.
 
         Raises ExecutionError if the store refuses it or reports different contents.
         """
+        growing = self.begin(url, os.path.getsize(path))
         try:
-            stat = self._upload_s3(path, url) if is_s3(url) else _upload_whole(path, url)
-        except OSError as error:
-            raise denied(url, error) from None
-        if stat.size != os.path.getsize(path):
-            raise _corrupted(url)
-        return stat
-
-    def _upload_s3(self, path: str, url: str) -> Stat:
-        size = os.path.getsize(path)
-        part_bytes = max(_PART_BYTES, -(-size // _MOST_PARTS))
-        starts = range(0, max(size, 1), part_bytes)
-        parts = [
-            _Part(number, start, min(part_bytes, size - start))
-            for number, start in enumerate(starts, 1)
-        ]
-        system, key = open_system(url)
-        bucket, _, name = key.partition("/")
-        target = {"Bucket": bucket, "Key": name}
-        if len(parts) == 1:
-            tag = _send(system, "put_object", target, _read_part(path, parts[0]), url)
-            return Stat(size, 0, tag)
-        return self._upload_parts(system, target, path, parts, url)
-
-    def _upload_parts(
-        self, system: System, target: dict[str, Any], path: str, parts: list[_Part], url: str
-    ) -> Stat:
-        begun = persist(lambda: system.call_s3("create_multipart_upload", **target), url)
-        target = {**target, "UploadId": begun["UploadId"]}
-
-        def send(part: _Part) -> dict[str, Any]:
-            numbered = {**target, "PartNumber": part.number}
-            tag = _send(system, "upload_part", numbered, _read_part(path, part), url)
-            return {"PartNumber": part.number, "ETag": f'"{tag}"'}
-
-        def complete() -> Stat:
-            try:
-                done = system.call_s3("complete_multipart_upload", MultipartUpload=sent, **target)
-            except FileNotFoundError:
-                # Either the answer to an earlier try was lost and the upload is complete, or there
-                # is no such object or a different one.
-                return stat_object(url)
-            return Stat(sum(part.size for part in parts), 0, str(done["ETag"]).strip('"'))
-
-        try:
-            sent = {"Parts": list(self._pool.map(send, parts))}
-            return persist(complete, url)
+            return growing.finish(path)
         except BaseException:
-            with suppress(Exception):  # leftover parts cost money, but do no harm
-                system.call_s3("abort_multipart_upload", **target)
+            growing.give_up()
             raise
 
 
-def _read_part(path: str, part: _Part) -> bytes:
-    with open(path, "rb") as file:
-        file.seek(part.start)
-        data = file.read(part.size)
+class Growing:
+    """The upload of a file to which something may still be appended.
+
+    On S3, parts are sent while the rest is being written.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, url: str, expected_bytes: int) -> None:
+        self._pool, self._url = pool, url
+        self._part_bytes = max(_PART_BYTES, -(-expected_bytes // _MOST_PARTS))
+        self._is_s3 = is_s3(url)
+        self._target: dict[str, Any] = {}
+        """What all requests name; with the id of the upload as soon as there is one."""
+        self._parts: list[Future[dict[str, Any]]] = []
+        self._begun_bytes = 0
+
+    def send_parts(self, path: str, size: int) -> None:
+        """Start to send what is complete of the first `size` bytes of the file at `path`."""
+        try:
+            while self._is_s3 and size - self._begun_bytes >= self._part_bytes:
+                self._send_part(path, self._part_bytes)
+        except OSError as error:
+            raise denied(self._url, error) from None
+
+    def finish(self, path: str) -> Stat:
+        """Send the rest of a file that is complete; return size and tag of the object."""
+        try:
+            stat = self._finish(path) if self._is_s3 else _upload_whole(path, self._url)
+        except OSError as error:
+            raise denied(self._url, error) from None
+        if stat.size != os.path.getsize(path):
+            raise _corrupted(self._url)
+        return stat
+
+    def give_up(self) -> None:
+        """Delete the parts that were sent."""
+        if "UploadId" in self._target:
+            for part in self._parts:
+                part.cancel()
+            wait(self._parts)
+            with suppress(Exception):  # leftover parts cost money, but do no harm
+                self._system.call_s3("abort_multipart_upload", **self._target)
+
+    @property
+    def _system(self) -> System:
+        return open_system(self._url)[0]
+
+    def _send_part(self, path: str, size: int) -> None:
+        if not self._parts:
+            bucket, _, name = open_system(self._url)[1].partition("/")
+            target = {"Bucket": bucket, "Key": name}
+            call = "create_multipart_upload"
+            begun = persist(lambda: self._system.call_s3(call, **target), self._url)
+            self._target = {**target, "UploadId": begun["UploadId"]}
+        part = _Part(len(self._parts) + 1, self._begun_bytes, size)
+        self._begun_bytes += size
+        # Opened now: the file gets another name when it is complete.
+        self._parts.append(self._pool.submit(self._send, open(path, "rb"), part))  # noqa: SIM115
+
+    def _send(self, file: BinaryIO, part: _Part) -> dict[str, Any]:
+        with file:
+            data = _read_part(file, part)
+        numbered = {**self._target, "PartNumber": part.number}
+        tag = _send(self._system, "upload_part", numbered, data, self._url)
+        return {"PartNumber": part.number, "ETag": f'"{tag}"'}
+
+    def _finish(self, path: str) -> Stat:
+        size = os.path.getsize(path)
+        if not self._parts and size <= self._part_bytes:
+            with open(path, "rb") as file:
+                data = _read_part(file, _Part(1, 0, size))
+            bucket, _, name = open_system(self._url)[1].partition("/")
+            target = {"Bucket": bucket, "Key": name}
+            return Stat(size, 0, _send(self._system, "put_object", target, data, self._url))
+        self.send_parts(path, size)
+        if size > self._begun_bytes:
+            self._send_part(path, size - self._begun_bytes)
+        sent = {"Parts": [part.result() for part in self._parts]}
+
+        def complete() -> Stat:
+            call = "complete_multipart_upload"
+            try:
+                done = self._system.call_s3(call, MultipartUpload=sent, **self._target)
+            except FileNotFoundError:
+                # Either the answer to an earlier try was lost and the upload is complete, or there
+                # is no such object or a different one.
+                return stat_object(self._url)
+            return Stat(size, 0, str(done["ETag"]).strip('"'))
+
+        return persist(complete, self._url)
+
+
+def _read_part(file: BinaryIO, part: _Part) -> bytes:
+    file.seek(part.start)
+    data = file.read(part.size)
     if len(data) != part.size:
-        raise ExecutionError(f"{path} changed while it was being uploaded", path=path)
+        raise ExecutionError(f"{file.name} changed while it was being uploaded", path=file.name)
     return data
 
 
