@@ -12,6 +12,8 @@ from waiting import wait_for
 from imgrec.errors import ExecutionError
 from imgrec.storage.attempts import Sending, is_there
 from imgrec.storage.files import create
+from imgrec.storage.remote.read import stat_object
+from imgrec.storage.remote.transfer import copy_sent
 
 pytestmark = pytest.mark.stores
 MIB = 1 << 20
@@ -68,6 +70,17 @@ def test_parts_are_sent_again_by_a_busy_store_and_compared(store: Store, tmp_pat
     assert len(refused) == 3
     assert [*store.keys("data/attempts").values()] == [DATA]
     assert is_there(sent["shard"])
+
+
+def test_a_file_that_is_another_than_was_sent_is_not_taken(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "shard").write_bytes(b"what was sent")
+    with Sending(store / "data/attempts", "shard", 0) as sending:
+        (sent,) = sending.send(str(tmp_path), ["shard"]).values()
+    copied = copy_sent(sent.url, store / "data/shard", sent.size, sent.tag)
+    assert copied is not None
+    assert copied == stat_object(store / "data/shard")._replace(changed_ns=0)
+    store.put(sent.url.partition(f"{store.url}/")[2], b"another thing")
+    assert copy_sent(sent.url, store / "data/shard", sent.size, sent.tag) is None
 
 
 def test_a_store_that_denies_an_upload_is_named_not_the_disk(store: Store, tmp_path: Path) -> None:

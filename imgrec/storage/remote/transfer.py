@@ -183,11 +183,15 @@ def _send(system: System, call: str, target: dict[str, Any], data: bytes, url: s
     md5 = b64encode(digest.digest()).decode()
     done = persist(lambda: system.call_s3(call, Body=data, ContentMD5=md5, **target), url)
     tag = str(done["ETag"]).strip('"')
-    has_own_key = done.get("SSEKMSKeyId") or done.get("SSECustomerAlgorithm")
-    is_md5 = len(tag) == _MD5_HEX and not has_own_key
-    if is_md5 and tag != digest.hexdigest():
+    if _is_md5(tag, done) and tag != digest.hexdigest():
         raise _corrupted(url)
     return tag
+
+
+def _is_md5(tag: str, answer: Mapping[str, Any]) -> bool:
+    """Return whether a tag of S3 is the MD5 of the object, given the answer that it is in."""
+    has_own_key = answer.get("SSEKMSKeyId") or answer.get("SSECustomerAlgorithm")
+    return len(tag) == _MD5_HEX and not has_own_key
 
 
 def _upload_whole(path: str, url: str) -> Stat:
@@ -278,7 +282,11 @@ def copy_sent(url: str, target: str, size: int, tag: str) -> Stat | None:
             if error.errno == errno.EINVAL:  # s3fs, for "precondition failed"
                 return None
             raise
-        return Stat(size, 0, str(done["CopyObjectResult"]["ETag"]).strip('"'))
+        own_tag = str(done["CopyObjectResult"]["ETag"]).strip('"')
+        # Some servers ignore the condition.
+        if len(tag) == _MD5_HEX and _is_md5(own_tag, done) and own_tag != tag:
+            return None
+        return Stat(size, 0, own_tag)
 
     try:
         return persist(copy, target)
