@@ -39,6 +39,9 @@ _GAP_BYTES = 1 << 18
 """Bytes that are read in vain, rather than with a request for each side. A request takes about 1 ms
 of CPU, as 1.4 MB do; two workers that share 5,000 photos made 0.39 requests for each with a quarter
 of this, and now make 0.08."""
+_GATHERED_BYTES = 2 << 20
+"""The most that one request reads for a block. The first batch needs records from all over a block,
+so with larger parts it would wait for nearly all of it."""
 _SHARDS_AHEAD = 3
 """Copies that are fetched while the records of another shard are read."""
 
@@ -263,12 +266,10 @@ class _Part(NamedTuple):
 
 def _near(spans: Iterable[Span]) -> Iterator[_Part]:
     """Join sorted spans with small gaps between them, up to the size of a request."""
-    from imgrec.storage.remote.read import PART_BYTES
-
     part: _Part | None = None
     for span in spans:
         is_near = part and span.url == part.whole.url and span.start - part.whole.end <= _GAP_BYTES
-        if part and is_near and span.end - part.whole.start <= PART_BYTES:
+        if part and is_near and span.end - part.whole.start <= _GATHERED_BYTES:
             part.spans.append(span)
             part = part._replace(whole=part.whole._replace(end=span.end))
             continue
