@@ -99,7 +99,7 @@ def ease(greys: NDArray[np.uint8] | Floats) -> Floats:
 
 
 def align(
-    frames: Floats, greys: Bytes, maps: Maps, least: Sequence[float], enough: float
+    frames: Floats, greys: Bytes, maps: Maps, least: Sequence[float], enough: Doubles | float
 ) -> tuple[Doubles, Maps]:
     """Improve maps between pairs step by step; return the best correlations and their maps.
 
@@ -109,6 +109,7 @@ def align(
     """
     import numpy as np
 
+    each_enough = np.broadcast_to(enough, len(greys))
     every = max(1, greys.shape[-1] // _SAMPLES)
     best, best_maps = np.full(len(greys), -1.0), Maps(maps.matrix.copy(), maps.shift.copy())
     rows = np.arange(len(greys))
@@ -122,7 +123,7 @@ def align(
         best_maps.shift[better] = maps.shift[is_better]
         if at_least is None:
             break
-        going = np.flatnonzero(is_better & (found >= at_least) & (found < enough))
+        going = np.flatnonzero(is_better & (found >= at_least) & (found < each_enough[rows]))
         if not len(going):
             break
         rows, maps = rows[going], maps.pick(going)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline import ENGINE, pack
 from pictures import encode, picture, write_tree
-from PIL import Image, ImageOps
+from PIL import Image, ImageDraw, ImageOps
 
 import imgrec
 from imgrec.api import leaks
@@ -164,6 +164,30 @@ def test_copies_and_near_duplicates_of_one_picture_are_one_group(tmp_path: Path)
     assert shown(found) == [("across splits", *sorted([*copies, "test/x/c.jpg"]))]
     assert len({image.split for image in group.images[:2]}) == 2
     assert not group.is_exact
+
+
+def test_pictures_cut_by_a_quarter_at_a_corner_are_found(tmp_path: Path) -> None:
+    files = {f"oak/{seed:02d}.png": png(seed, width=240, height=200) for seed in range(12)}
+    for seed in (0, 3, 5, 6):  # the descriptors of these are less alike than most
+        cut = drawn(seed, 240, 200).crop((60, 50, 240, 200))
+        files[f"oak/{seed:02d} cut.jpg"] = encode(cut, "JPEG", quality=85)
+    found = leaks(write_tree(tmp_path / "trees", files), engine=ENGINE)
+    assert sorted(name[1] for name in shown(found)) == [
+        f"oak/{seed:02d} cut.jpg" for seed in (0, 3, 5, 6)
+    ]
+
+
+def test_one_letter_drawn_twice_is_not_one_picture_but_its_copy_is(tmp_path: Path) -> None:
+    drawings = []
+    for lines in ([(19, 24, 83, 23), (55, 17, 46, 93)], [(19, 23, 89, 25), (56, 21, 53, 86)]):
+        drawing = Image.new("L", (105, 105), "white")
+        for line in lines:
+            ImageDraw.Draw(drawing).line(line, fill="black", width=4)
+        drawings.append(drawing)
+    files = {f"t/{at}.png": encode(drawing, "PNG") for at, drawing in enumerate(drawings)}
+    files["t/0 again.jpg"] = encode(drawings[0], "JPEG", quality=50)
+    found = leaks(write_tree(tmp_path / "letters", files), engine=ENGINE)
+    assert shown(found) == [("within", "t/0 again.jpg", "t/0.png")]
 
 
 def test_the_order_of_labels_makes_no_other_label(tmp_path: Path, data_dir: Path) -> None:
