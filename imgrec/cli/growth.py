@@ -128,7 +128,7 @@ def _updated_lines(updated: Updated) -> Iterator[str]:
     yield from difference_lines(updated.difference)
     yield from remarks
     yield from file_lines(updated.report, IN_REPORT)
-    yield from copies_lines(updated.report, split_rows(info), IN_REPORT)
+    yield from copies_lines(updated.report, split_rows(info), IN_REPORT, is_pack=False)
     yield from (line("warning", warning) for warning in updated.report.warnings)
     yield from resumed_lines(updated.kept_shards, updated.shards)
     written = updated.shards - updated.reused_shards

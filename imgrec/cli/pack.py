@@ -46,6 +46,7 @@ _SHOWN = 3
 """How many files, groups or rows of a kind are shown."""
 _MOST_REASONS = 8
 _NEARLY_ALL = 0.9
+_BY_HAND = "imgrec view shows them, to drop the copies with imgrec edit"
 IN_REPORT = "see report.json"
 _AFTER_PACK = "pack lists all in report.json"
 
@@ -302,9 +303,12 @@ def resumed_lines(kept: int, shards: int) -> Iterator[str]:
         yield line("resumed", f"{kept:,} of {number(shards, 'shard')} kept from an earlier run")
 
 
-def copies_lines(found: Plan | Report, splits: Sequence[SplitRow], where: str) -> Iterator[str]:
-    """Show duplicates, leaks, conflicting labels and near-duplicates."""
-    leaks = "in more than one split: --on-leak drop leaves out the copies"
+def copies_lines(
+    found: Plan | Report, splits: Sequence[SplitRow], where: str, *, is_pack: bool = True
+) -> Iterator[str]:
+    """Show duplicates, leaks, conflicting labels and near-duplicates, and the way out."""
+    way_out = "--on-leak drop leaves out the copies" if is_pack else _BY_HAND
+    leaks = f"in more than one split: {way_out}"
     if found.options.get("on_leak") == OnLeak.DROP:
         leaks = "in more than one split of the source, packed in one"
     yield from _same_lines("duplicates", "more than once", found.duplicates, where)
@@ -314,7 +318,8 @@ def copies_lines(found: Plan | Report, splits: Sequence[SplitRow], where: str) -
     if near and (near.groups or near.large or near.not_compared):
         yield from _near_lines(near, sum(images for _, images, _, _ in splits))
         if near.across_splits:
-            yield line("", _way_out(found.options, {name for name, *_ in splits}))
+            names = {name for name, *_ in splits}
+            yield line("", _way_out(found.options, names) if is_pack else _BY_HAND)
 
 
 def _same_lines(title: str, what: str, groups: Sequence[SameImage], where: str) -> Iterator[str]:

@@ -244,7 +244,8 @@ def test_an_open_record_shows_its_copies_and_why_it_was_found(
     files[f"test/{classes[1]}/5.jpg"] = encode(ImageOps.mirror(drawn(5)), "JPEG", quality=90)
     source = write_tree(tmp_path / "trees", files)
     page = watched.page
-    with viewing(pack(source, tmp_path / "data", near_dups="report")) as viewer:
+    packed = pack(source, tmp_path / "data", near_dups="report")
+    with viewing(packed, str(tmp_path / "fixes.csv")) as viewer:
         page.goto(f"{viewer.url}?finding=near_leaks&sort=copies")
         found(page, "2 of 10 images")
         # The number of copies leaves all the room to the class.
