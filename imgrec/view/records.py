@@ -190,7 +190,9 @@ class ViewedDataset:
             value["features"] = [_feature_value(*item) for item in sorted(features.items())]
             record = self.dataset.read(number)
         except ImgrecError as error:
-            return value | {"error": printable(str(error)), "hint": printable(error.hint)}
+            row = self.rows([number])[0]
+            known = {"filename": row.filename, "labels": list(row.labels)} if row.filename else {}
+            return value | known | {"error": printable(str(error)), "hint": printable(error.hint)}
         height, width, channels = record.shape
         return value | {
             "filename": printable(record.filename),

@@ -236,6 +236,9 @@ def test_a_damaged_record_is_reported_and_others_are_shown(copy: Path) -> None:
         assert b"checksum" in frames[0][1]
         record = viewer.ask("api/record?n=0").json
         assert ("checksum" in record["error"], record["split"]) == (True, "train")
+        row = viewer.page("count=1")["rows"][0]  # its name and label are known all the same
+        assert (record["filename"], record["labels"]) == (row["name"], row["labels"])
+        assert row["name"] != ""
         answer = viewer.ask("image?n=0")
         assert (answer.status, "checksum" in answer.json["error"]) == (422, True)
         assert answer.headers["cache-control"] == "no-store"

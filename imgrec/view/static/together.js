@@ -5,6 +5,8 @@ import { badges } from "./decisions.js";
 import { chip, counted, h, lastPart } from "./dom.js";
 import { change } from "./state.js";
 
+const TINY = 64;
+
 /** Return the copies of a record as small pictures that open them, or nothing. */
 export function togetherWith(dataset, record, signal) {
   const rows = record.together ?? [];
@@ -20,7 +22,7 @@ function tile(dataset, row, isShown) {
   const labels = row.labels.length ? row.labels : [-1];
   return h(
     "button",
-    { class: "copy", type: "button", title: row.name, "aria-label": row.name, "aria-current": isShown ? "true" : null, onclick: () => isShown || change({ record: row.number }, { replace: true }) },
+    { class: "copy", type: "button", title: row.name, "aria-label": row.name, "data-tiny": row.width > 0 && Math.max(row.width, row.height) <= TINY, "aria-current": isShown ? "true" : null, onclick: () => isShown || change({ record: row.number }, { replace: true }) },
     h("span", { class: "frame" }),
     h("span", { class: "badges" }, ...badges(dataset, row.decision)),
     h("span", { class: "chips" }, chip(dataset, labels[0])),
