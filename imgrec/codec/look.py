@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 _BORDER = 8
 """The levels of 256 in which the pixels of a border differ at most."""
+_UNITS = 256
+"""The side of a cell. The square of it, times the highest level, is just below 2^24."""
 _CACHED_LINES = 256
-"""The longest sides whose areas are cached: 128 KiB each at most, and 10 to 50 KiB usually."""
+"""The longest sides whose areas are cached: 64 KiB each at most, and 5 to 25 KiB usually."""
 _MOST_BORDER = 4
 """A border is at most this fraction of a side."""
 _TO_GREY = 19595, 38470, 7471
@@ -76,14 +78,14 @@ def look_at_pixels(data: bytes, blob: Pixels) -> Look:
 
 
 def look_at_checked(
-    grey: NDArray[np.uint8] | None, data: bytes, shape: tuple[int, ...]
+    grey: NDArray[np.uint8] | None, shape: tuple[int, ...], orientation: int
 ) -> bytes | None:
     """Return 32 x 32 levels from the output of `jpeg.strict_decode`; None if that is too small."""
     if grey is None or min(shape[:2]) < SIDE * jpeg.CHECK_SCALE:
         return None
     levels = grey[:, :, 0]
     decoded = _Decoded(levels, jpeg.CHECK_SCALE, shape)
-    return _upright(_scaled(levels, decoded, SIDE), exif.orientation(data)).tobytes()
+    return _upright(_scaled(levels, decoded, SIDE), orientation).tobytes()
 
 
 def _decode_jpeg(data: bytes) -> _Decoded | None:
@@ -133,11 +135,15 @@ def _tone(grey: NDArray[np.uint8], scale: int) -> bytes:
     import numpy as np
 
     block = jpeg.CHECK_SCALE // scale
-    rows, columns = (length // block for length in grey.shape)
+    rows, columns = (length // block * block for length in grey.shape)
     if block == 1 or not rows * columns:
         return tone(grey)
-    blocks = grey[: rows * block, : columns * block].reshape(rows, block, columns, block)
-    return tone(np.rint(blocks.sum(axis=(1, 3), dtype=np.uint32) / block**2).astype(np.uint8))
+    sums, across = grey[:rows, :columns].astype(np.uint16), block
+    while across > 1:
+        sums = sums[::2] + sums[1::2]
+        sums = sums[:, ::2] + sums[:, 1::2]
+        across //= 2
+    return tone(((sums + block * block // 2) // (block * block)).astype(np.uint8))
 
 
 def _grey_and_light(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -175,23 +181,21 @@ def _scaled(levels: NDArray[np.uint8], decoded: _Decoded, side: int) -> NDArray[
     """Scale what is inside the borders of a picture to `side` x `side` pixels.
 
     Of several planes, the first decides where the borders are. Each pixel of the result is the mean
-    of an area, rounded.
+    of an area, rounded; areas begin and end at 1/256 of a pixel of the result.
     """
     import numpy as np
 
     inside = _inside(levels.reshape(-1, *levels.shape[-2:])[0])
-    # Whole numbers: below 2^24 after the first product, unless there are more lines than a JPEG can
-    # have, and below 2^53 after the second.
-    kinds = ("f4" if decoded.shape[0] < 1 << 16 else "f8"), "f8"
-    areas, total = [], 1
-    for part, extent, kind in zip(inside, decoded.shape, kinds, strict=False):
+    areas = []
+    for part, extent in zip(inside, decoded.shape, strict=False):
         of = _cached_areas if part.stop - part.start <= _CACHED_LINES else _areas
-        areas.append(of(part.start, part.stop, decoded.scale, extent, side, kind))
-        total *= min(part.stop * decoded.scale, extent) - part.start * decoded.scale
+        areas.append(of(part.start, part.stop, decoded.scale, extent, side))
     down, across = areas
-    sums = (down @ levels[(..., *inside)].astype(kinds[0])).astype(kinds[1])
-    scaled: NDArray[np.uint8] = np.floor((sums @ across.T + total // 2) / total).astype(np.uint8)
-    return scaled
+    # Whole numbers below 2^24, which a float holds exactly.
+    sums = down @ levels[(..., *inside)].astype(np.float32) @ across.T
+    sums += _UNITS * _UNITS // 2
+    sums *= 1 / (_UNITS * _UNITS)
+    return sums.astype(np.uint8)
 
 
 def _border(grey: NDArray[np.uint8]) -> int:
@@ -215,21 +219,20 @@ def _border(grey: NDArray[np.uint8]) -> int:
     return count + 1
 
 
-def _areas(
-    start: int, end: int, scale: int, extent: int, side: int, kind: str
-) -> NDArray[np.floating]:
-    """Return how much each of `side` cells covers of each line: whole numbers, as `kind`.
+def _areas(start: int, end: int, scale: int, extent: int, side: int) -> NDArray[np.float32]:
+    """Return how much of each line is in each of `side` cells: whole units, which add up to 256.
 
     A line has `scale` pixels, but the last one may have less.
     """
     import numpy as np
 
-    edges = np.minimum(np.arange(start, end + 1) * scale, extent) * side
-    first, last = edges[0], edges[-1]
-    cells = first + np.arange(side + 1) * ((last - first) // side)
-    begins = np.maximum(cells[:-1, None], edges[None, :-1])
-    ends = np.minimum(cells[1:, None], edges[None, 1:])
-    areas: NDArray[np.floating] = np.maximum(ends - begins, 0).astype(kind)
+    edges = np.minimum(np.arange(start, end + 1) * scale, extent)
+    edges -= edges[0]
+    units = (2 * _UNITS * side * edges + edges[-1]) // (2 * edges[-1])
+    cells = np.arange(side + 1) * _UNITS
+    begins = np.maximum(cells[:-1, None], units[None, :-1])
+    ends = np.minimum(cells[1:, None], units[None, 1:])
+    areas: NDArray[np.float32] = np.maximum(ends - begins, 0).astype(np.float32)
     return areas
 
 

@@ -27,7 +27,7 @@ _SIFT_PAIRS, _MOST_CLOSE_PAIRS, _LEAST_CLOSE_PAIRS = 2048, 256, 32
 pairs of photographs take 0.15 s instead of 0.3. With more, fewer looks are prepared twice."""
 _CLOSE_TASKS = 16
 """Close looks are shared out to this many tasks, if there are enough pairs."""
-_LEAST_COMPARED, _IMAGES_PER_COMPARED = 30, 200
+_LEAST_COMPARED, _IMAGES_PER_COMPARED = 30, 400
 """A default pack compares so many pairs at least, or one for so many images. Each takes as long as
 packing three images."""
 

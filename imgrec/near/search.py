@@ -56,8 +56,9 @@ class Effort(NamedTuple):
 
 
 THOROUGH = Effort(4, 0.35, 100_000)
-QUICK = Effort(3, 0.8, 3000, 250, 4)
-"""Takes 15 us for each of 20,000 photographs instead of 95, and finds 96 % of the pairs."""
+QUICK = Effort(3, 0.8, 3000, 128, 3)
+"""Takes 9 us for each of 12,000 photographs instead of 85, and finds 98 % of the pairs with a cosine
+of 0.95, which come first, and 86 % of all."""
 
 
 class Candidates(NamedTuple):
@@ -198,40 +199,48 @@ def _nearest_cells(sides: _Sides, count: int, run: Run) -> Numbers:
 
 def _search(task: _Search) -> Candidates:
     """Return the nearest of the others for each picture, sorted."""
+    import numpy as np
+
     width = len(task.descriptors) // len(task.wanted)
     others, wanted = _rows(task.others, width), _rows(task.descriptors, width)
     pairs = (_folded(wanted), _folded(others)) if task.mirrors else _plain(wanted, others)
     parts = [_none()]
     for start in range(0, len(task.wanted), _TILE[0]):
         rows = slice(start, start + _TILE[0])
-        found = [_none()]
+        found, least = [_none()], np.float32(2 * task.least_cosine * LENGTH * LENGTH)
+        limits = np.full(len(task.wanted[rows]), least)
         for first in range(0, len(task.among), _TILE[1]):
             columns = slice(first, first + _TILE[1])
             own, theirs = task.wanted[rows], task.among[columns]
             kept, turned = (one[rows] @ other[columns].T for one, other in zip(*pairs, strict=True))
-            found.append(_in_tile(task, own, theirs, kept, turned))
+            found.append(_in_tile(task, (own, theirs), kept, turned, limits))
         parts.append(_nearest(_joined(found), task.neighbours))
     return _joined(parts)
 
 
 def _in_tile(
-    task: _Search, own: Numbers, theirs: Numbers, kept: Products, turned: Products
+    task: _Search,
+    places: tuple[Numbers, Numbers],
+    kept: Products,
+    turned: Products,
+    limits: Products,
 ) -> Candidates:
     """Return the nearest in a part of all products.
 
     Twice the product of two descriptors is the sum of what mirroring keeps and of what it turns
-    around; with one of them mirrored, it is the difference.
+    around; with one of them mirrored, it is the difference. `limits` are the least scores that
+    matter in each row, and rise with each part: without that, a search takes 14 % longer.
     """
     import numpy as np
 
+    own, theirs = places
     kept += np.abs(turned)
-    least = np.float32(2 * task.least_cosine * LENGTH * LENGTH)
-    is_near = kept >= least
+    is_near = kept >= limits[:, None]
     most = task.neighbours + task.is_same  # a picture is also nearest to itself
     if np.count_nonzero(is_near) > most * len(own):
         crowded = np.flatnonzero(np.count_nonzero(is_near, axis=1) > most)
-        limits = np.partition(kept[crowded], -most)[:, -most]
-        is_near[crowded] = kept[crowded] >= limits[:, None]
+        limits[crowded] = np.partition(kept[crowded], -most)[:, -most]
+        is_near[crowded] = kept[crowded] >= limits[crowded, None]
     row, column = np.nonzero(is_near)
     if task.is_same:
         is_other = own[row] != theirs[column]

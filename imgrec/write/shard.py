@@ -181,7 +181,7 @@ class _Shard:
         turn = orientation or exif.orientation(data)
         self.rows.append((place, shape, image_format, end, content_hash, turn))
         if self.looks is not None:
-            self.looks.append(look_at_checked(grey, data, shape) or BLANK)
+            self.looks.append(look_at_checked(grey, shape, turn) or BLANK)
         if transcoded:
             self.notes.append(Note(filename, transcoded, NoteKind.TRANSCODED))
         if damaged:
