@@ -57,7 +57,7 @@ class Effort(NamedTuple):
 
 THOROUGH = Effort(4, 0.35, 100_000)
 QUICK = Effort(3, 0.8, 3000, 128, 3)
-"""Takes 9 us for each of 12,000 photographs instead of 85, and finds 98 % of the pairs with a cosine
+"""Takes 9 us for each of 12,000 photographs instead of 85. It finds 98 % of the pairs with a cosine
 of 0.95, which come first, and 86 % of all."""
 
 
