@@ -22,7 +22,7 @@ from imgrec.near.search import Run
 from imgrec.options import Check
 from imgrec.source.probe import ImageBatch, image_batches
 from imgrec.storage.blobs import close_files, read_blob
-from imgrec.storage.files import free_bytes
+from imgrec.storage.files import free_bytes, os_errors_as
 from imgrec.storage.read_ahead import reader
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class Album:
         """Looks at the places below are kept."""
 
     def __enter__(self) -> Self:
-        self._file = TemporaryFile()  # closed by __exit__
+        with os_errors_as(gettempdir(), "TMPDIR"):
+            self._file = TemporaryFile()  # closed by __exit__
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -103,7 +104,8 @@ class Album:
 
     def take(self, part: SeenPart) -> SeenPart:
         """Keep the close looks of a part; return it without them."""
-        os.pwrite(self._file.fileno(), part.close, part.start * CLOSE_BYTES)
+        with os_errors_as(gettempdir(), "TMPDIR"):
+            os.pwrite(self._file.fileno(), part.close, part.start * CLOSE_BYTES)
         return part._replace(close=b"")
 
     def see(self, places: Sequence[int], see_again: See) -> bytes:
