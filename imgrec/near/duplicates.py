@@ -27,6 +27,8 @@ _SIFT_PAIRS, _MOST_CLOSE_PAIRS, _LEAST_CLOSE_PAIRS = 2048, 256, 32
 pairs of photographs take 0.15 s instead of 0.3. With more, fewer looks are prepared twice."""
 _CLOSE_TASKS = 16
 """Close looks are shared out to this many tasks, if there are enough pairs."""
+_PAIRS_AT_ONCE = 8192
+"""Pairs whose close looks are in memory at one time: up to 134 MB."""
 _LEAST_COMPARED, _IMAGES_PER_COMPARED = 30, 400
 """A default pack compares so many pairs at least, or one for so many images. Each takes as long as
 packing three images."""
@@ -293,8 +295,6 @@ def confirmed(
 
     Without a second sight, both pictures of a candidate are of one set.
     """
-    import numpy as np
-
     own, others = sights
     sifted: Sifted | None = None
     if own.see:
@@ -303,18 +303,36 @@ def confirmed(
         sifted = join_sifted(list(run(sift, tasks)))
         candidates = _pick(candidates, sifted.rows)
     sees = own.see_closely, others and others.see_closely
-    pairs, looks = _looked_at(candidates, *sees, CLOSE_BYTES)
-    size = min(max(len(pairs) // _CLOSE_TASKS, _LEAST_CLOSE_PAIRS), _MOST_CLOSE_PAIRS)
-    closely = (
-        Confirm(*part, alike, sifted and sifted.part(part[0], len(part[1])))
-        for part in _parts(pairs, looks, size)
-    )
-    found = dict(run(confirm, closely))
-    scores = np.concatenate([np.zeros(0, np.uint8), *(found[start] for start in sorted(found))])
+    scores = _score(candidates, sifted, alike, run, sees)
     is_alike = scores >= alike
     columns = (candidates.first, candidates.second, scores, candidates.is_mirrored)
     rows = zip(*(column[is_alike].tolist() for column in columns), strict=True)
     return [Pair(one, other, score, bool(mirror)) for one, other, score, mirror in rows]
+
+
+def _score(
+    candidates: Candidates,
+    sifted: Sifted | None,
+    alike: int,
+    run: Run,
+    sees: tuple[See, See | None],
+) -> NDArray[np.uint8]:
+    """Return how much the pictures of candidates are alike, in per cent, looking closely."""
+    import numpy as np
+
+    scores = [np.zeros(0, np.uint8)]
+    for start in range(0, len(candidates.first), _PAIRS_AT_ONCE):
+        rows = slice(start, start + _PAIRS_AT_ONCE)
+        some = Candidates(*(column[rows] for column in candidates))
+        pairs, looks = _looked_at(some, *sees, CLOSE_BYTES)
+        size = min(max(len(pairs) // _CLOSE_TASKS, _LEAST_CLOSE_PAIRS), _MOST_CLOSE_PAIRS)
+        closely = (
+            Confirm(*part, alike, sifted and sifted.part(start + part[0], len(part[1])))
+            for part in _parts(pairs, looks, size)
+        )
+        found = dict(run(confirm, closely))
+        scores += [found[at] for at in sorted(found)]
+    return np.concatenate(scores)
 
 
 def _each_once(pairs: Iterable[Pair]) -> list[Pair]:

@@ -141,6 +141,7 @@ def test_how_much_pictures_are_alike_does_not_depend_on_others(
         assert alone == [edge._replace(first=0, second=1)]
     monkeypatch.setattr(duplicates, "_SIFT_PAIRS", 3)
     monkeypatch.setattr(duplicates, "_LEAST_CLOSE_PAIRS", 2)
+    monkeypatch.setattr(duplicates, "_PAIRS_AT_ONCE", 5)
     again = find_similar(images_of(looks), 50, backwards, seen(looks))
     assert again.edges == found.edges
 
