@@ -172,6 +172,11 @@ def _upright(scaled: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 
 def _inside(grey: NDArray[np.uint8]) -> tuple[slice, slice]:
     """Return the rows and columns of a picture without its borders."""
+    top, low = (grey.item(0, 0), grey.item(0, -1)), (grey.item(-1, 0), grey.item(-1, -1))
+    sides = (*zip(top, low, strict=True), top, low)
+    # Of most pictures, the corners tell that there is no border.
+    if min(abs(one - other) for one, other in sides) > _BORDER:
+        return slice(0, grey.shape[0]), slice(0, grey.shape[1])
     rows = slice(_border(grey), len(grey) - _border(grey[::-1]))
     turned = grey[rows].T
     return rows, slice(_border(turned), len(turned) - _border(turned[::-1]))

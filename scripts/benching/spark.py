@@ -29,7 +29,9 @@ def race_spark(work: Path, images: ImageSet, rounds: int, rclone: Path | None) -
     """Time packs of a folder and of a DataFrame of its paths, to a disk and to S3, in turns.
 
     One session runs them all, and packs a few images first: start-up does not count. Each pack
-    finds an empty place. `cpu_s` is what the driver and the executors take, without the server.
+    finds an empty place. The server has half of the CPUs for itself, as if it were another machine,
+    and Spark has the others, also for packs to a disk. `cpu_s` is what the driver and the executors
+    take, without the server.
     """
     from imgrec.spark import SparkEngine
 
@@ -40,8 +42,9 @@ def race_spark(work: Path, images: ImageSet, rounds: int, rclone: Path | None) -
     cpu_s: dict[str, list[float]] = {}
     server_s: dict[str, list[float]] = {}
     with (
-        s3_server(work / "s3", rclone) as server,
-        SparkEngine(master="local[2]", conf=CONF) as engine,
+        halved_cpus() as (own, others),
+        s3_server(work / "s3", rclone, others) as server,
+        SparkEngine(master=f"local[{len(own)}]", conf=CONF) as engine,
     ):
         for number in range(-1, rounds):
             for how, pack in PACKS.items():
@@ -70,6 +73,19 @@ def race_spark(work: Path, images: ImageSet, rounds: int, rclone: Path | None) -
         "cpu_s": cpu_s,
         "server_s": server_s,
     }
+
+
+@contextmanager
+def halved_cpus() -> Iterator[tuple[set[int], set[int]]]:
+    """Keep this process, and those that it starts, to one half of its CPUs; yield both halves."""
+    usable = sorted(os.sched_getaffinity(0))
+    half = max(1, len(usable) // 2)
+    own, others = set(usable[:half]), set(usable[half:] or usable)
+    os.sched_setaffinity(0, own)
+    try:
+        yield own, others
+    finally:
+        os.sched_setaffinity(0, usable)
 
 
 def cpu_seconds(process: int, *, with_ended: bool = False) -> float:
@@ -138,8 +154,8 @@ PACKS: dict[str, Callable[[SparkEngine, Path, str], None]] = {
 
 
 @contextmanager
-def s3_server(folder: Path, rclone: Path | None) -> Iterator[int]:
-    """Run an S3 server in a process of its own, and point all S3 libraries of this one to it.
+def s3_server(folder: Path, rclone: Path | None, cpus: set[int]) -> Iterator[int]:
+    """Run an S3 server on some CPUs, and point all S3 libraries of this process to it.
 
     It is rclone, which keeps objects in a folder, or else moto, which takes more of a CPU. Yields
     its process id.
@@ -165,7 +181,12 @@ def s3_server(folder: Path, rclone: Path | None) -> Iterator[int]:
             rclone, "serve", "s3", folder, "--addr", f"127.0.0.1:{port}", "--config", os.devnull,
             "--auth-key", "benchmark,benchmark",
         ]  # fmt: skip
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+    )
     try:
         end = time.monotonic() + WAITS_S
         while time.monotonic() < end:
