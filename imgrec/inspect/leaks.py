@@ -65,6 +65,7 @@ from imgrec.source.looking import (
     SeenPart,
     close_sight,
     decode_pictures,
+    join_seen,
     see_images,
     seen_part,
 )
@@ -345,7 +346,7 @@ def _images_of_dataset(folder: Path, job: Job, album: Album) -> _Images:
     found.sort(key=lambda batch: batch.part.start)
     names = chain.from_iterable(batch.names for batch in found)
     see_again = partial(_see_records_closely, info.path, job)
-    seen = album.gather([batch.part for batch in found])
+    seen = join_seen([batch.part for batch in found])
     return _Images(
         name=info.name,
         version=info.version,

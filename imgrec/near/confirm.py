@@ -59,6 +59,8 @@ Omniglot, and next to no copies of photographs, whose edges are on 250 to 600.""
 _FAINT = 3
 """The mean difference between neighbouring pixels of 32 x 32, in levels, below which a JPEG of
 quality 20 changes the details of 64 x 64. Photographs have 5 to 20."""
+_ROUNDING = 1e-8
+"""What lets 100 % be reached in spite of rounding."""
 _CHUNK = 32
 """Pairs compared at once, so that they fit into the caches of a processor: 128 take a quarter
 longer."""
@@ -223,8 +225,7 @@ def confirm(task: Confirm) -> tuple[int, NDArray[np.uint8]]:
     shown, ends = numbered(np.stack([first[likely], second[likely]]))
     evidence = measure_evidence(coarse[shown])[ends]
     alike[likely[evidence.min(axis=0) < _LEAST_EVIDENCE]] = 0
-    # The smallest part lets 100 % be reached in spite of rounding.
-    return task.start, np.floor(np.clip(alike, 0, 1) * 100 + 1e-6).astype(np.uint8)
+    return task.start, np.floor((np.clip(alike, 0, 1) + _ROUNDING) * 100).astype(np.uint8)
 
 
 def _wanted(coarse: Floats, first: Numbers, second: Numbers, alike: int) -> Doubles:
@@ -233,7 +234,7 @@ def _wanted(coarse: Floats, first: Numbers, second: Numbers, alike: int) -> Doub
 
     is_drawing = measure_spread(coarse) < _FEW_PIXELS
     more = _MORE_FOR_DRAWINGS * (is_drawing[first] | is_drawing[second])
-    wanted: Doubles = np.minimum(alike + more, 100) / 100
+    wanted: Doubles = np.minimum(alike + more, 100) / 100 - _ROUNDING
     return wanted
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -89,39 +88,44 @@ class Album:
     def __exit__(self, *_error: object) -> None:
         self._file.close()
 
-    def gather(self, parts: Sequence[SeenPart]) -> Seen:
-        """Join parts, in the order of their places."""
-        seen = [part.seen for part in sorted(parts)]
-        columns = zip(*seen, strict=True) if seen else ([], [], [], [], [])
-        looks, descriptors, pixels, hashes, checked = columns
-        return Seen(
-            _chained(looks),
-            b"".join(descriptors),
-            _chained(pixels),
-            _chained(hashes),
-            _chained(checked),
-        )
-
     def take(self, part: SeenPart) -> SeenPart:
         """Keep the close looks of a part; return it without them."""
         with os_errors_as(gettempdir(), "TMPDIR"):
-            os.pwrite(self._file.fileno(), part.close, part.start * CLOSE_BYTES)
+            self._file.seek(part.start * CLOSE_BYTES)
+            self._file.write(part.close)
         return part._replace(close=b"")
 
     def see(self, places: Sequence[int], see_again: See) -> bytes:
         """Return the close looks at some places; `see_again` makes those that were not kept."""
-        file = self._file.fileno()
         missing = [place for place in places if place >= self.most]
         made = see_again(missing) if missing else b""
         rest = iter(range(0, len(made), CLOSE_BYTES))
         return b"".join(
             [
-                os.pread(file, CLOSE_BYTES, place * CLOSE_BYTES)
+                self._kept(place)
                 if place < self.most
                 else made[(at := next(rest)) : at + CLOSE_BYTES]
                 for place in places
             ]
         )
+
+    def _kept(self, place: int) -> bytes:
+        self._file.seek(place * CLOSE_BYTES)  # Windows has no pread
+        return self._file.read(CLOSE_BYTES)
+
+
+def join_seen(parts: Sequence[SeenPart]) -> Seen:
+    """Join parts, in the order of their places."""
+    seen = [part.seen for part in sorted(parts)]
+    columns = zip(*seen, strict=True) if seen else ([], [], [], [], [])
+    looks, descriptors, pixels, hashes, checked = columns
+    return Seen(
+        _chained(looks),
+        b"".join(descriptors),
+        _chained(pixels),
+        _chained(hashes),
+        _chained(checked),
+    )
 
 
 def see_images(
@@ -136,7 +140,7 @@ def see_images(
     for part in run(partial(_see_batch, album.most, checks), batches):
         parts.append(album.take(part))
         on_progress(len(part.seen.pixels), len(samples))
-    return album.gather(parts)
+    return join_seen(parts)
 
 
 def close_sight(samples: Samples, run: Run) -> See:

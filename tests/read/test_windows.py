@@ -46,6 +46,7 @@ assert train[3].numpy().shape == train[3].shape
 assert [record.label for record in train] == train.labels.tolist()
 assert imgrec.verify(path).faults == ()
 assert imgrec.verify(path, decode=True, workers=2).faults == ()
+assert imgrec.leaks(path).images == 6
 source = imgrec.grain_source(path, image_size=8)
 assert source[0]["image"].shape == (8, 8, 3)
 from imgrec.cli.main import main
