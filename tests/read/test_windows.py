@@ -16,7 +16,7 @@ from pictures import class_tree
 import imgrec
 
 _LIKE_WINDOWS = """
-import importlib, json, os, select, signal, sys
+import importlib, json, os, select, shutil, signal, sys
 
 def load(*names):
     for name in names:
@@ -25,6 +25,8 @@ def load(*names):
 load("subprocess", "tempfile", "shutil", "multiprocessing.connection", "concurrent.futures",
      "numpy", "pyarrow.parquet", "PIL.Image", "simplejpeg", "xxhash", "google_crc32c", "tqdm")
 load(*json.loads(sys.argv[2]))
+usage = shutil.disk_usage(os.curdir)  # Windows has it, but not by way of os.statvfs
+shutil.disk_usage = lambda _path: usage
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "pty", "tty", "posix", "syslog"):
     sys.modules[name] = None
 for name in (
